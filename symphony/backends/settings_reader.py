@@ -1,64 +1,129 @@
-"""Reads the settings of a stack and gathers what is wrong in them; lists every setting there is."""
+"""Reads the settings of a stack, gathers what is wrong with its line, and lists every setting."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from symphony.backends import registry, stack_file
+from symphony.backends import registry
 from symphony.backends.stack_settings import PREFIX, Definition, StackSettings, definitions, key_of
 from symphony.plan.names import nearest, shown
 from symphony.plan.problems import Problem
-from symphony.spec.location import Location
+from symphony.spec.location import NOWHERE, Location
 
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
+_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
+# `symphony:backend: kubernetes` at the beginning of a line: the engine reads what is under `config:` only.
+_OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
 
 
 def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
-    """The settings in the configuration of a stack, as the class of its backend, with every problem of them.
+    """Return the settings in the configuration of a stack, as the class of its backend, with their problems.
 
-    files: where they were written, the stack's own first; in that what stands outside `config:` is a problem.
+    files: the settings files, the stack's own first.
     """
-
-    def find(key: str) -> Location:
-        return stack_file.line_of(key, *files)
-
-    problems = [_unknown(key, find(key)) for key in config if key.startswith(PREFIX) and key not in _known()]
-    problems += [problem for file in files[:1] for problem in stack_file.outside_config(file)]
+    places = _places(files)
+    problems = [
+        _unknown(key, _where(places, key)) for key in config if key.startswith(PREFIX) and key not in _known()
+    ]
+    problems += [problem for file in files[:1] for problem in _outside_config(file)]
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
     for each in definitions(kind):
         if text := _text(config.get(each.key)):
+            where = _where(places, each.key)
             try:
-                values[each.field] = each.type.read(text)
+                values[each.field] = each.read(text)
             except ValueError:
-                problems.append(_wrong(each, text, find(each.key)))
+                problems.append(_wrong(each, text, where))
+            if each.type is str and (written := _changed_by_yaml(text, places.get(each.key))):
+                what = f"{each.key}: {written} is a number in YAML, which makes it {text}"
+                problems.append(Problem(what, f'quote it: "{written}"', (where,)))
     if name is None:
         backend = next(each for each in table() if each.key == _BACKEND)
-        problems.append(_wrong(backend, values["backend"], find(_BACKEND)))
+        problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
     for field, what, remedy in settings.clashes():
         key = key_of(field)
-        problems.append(Problem(f"{key} {what}", remedy, (find(key),)))
+        problems.append(Problem(f"{key} {what}", remedy, (_where(places, key),)))
     return dataclasses.replace(settings, problems=tuple(problems))
 
 
 def table() -> list[Definition]:
-    """Every setting there is, once: those of all backends, then those of each."""
-    result = {each.key: each for each in definitions(StackSettings)}
+    """Return every setting, once: those of all backends, then those of each."""
+    every = {each.key: each for each in definitions(StackSettings)}
     names = tuple(registry.names())
-    type = dataclasses.replace(result[_BACKEND].type, takes=", ".join(names), choices=names)
-    result[_BACKEND] = dataclasses.replace(result[_BACKEND], type=type)
+    every[_BACKEND] = dataclasses.replace(every[_BACKEND], type=Literal[names], takes=", ".join(names))
     for row in registry.every():
         for each in definitions(row.settings_class, row.name):
-            result.setdefault(each.key, each)
-    return list(result.values())
+            every.setdefault(each.key, each)
+    return list(every.values())
+
+
+def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
+    """Return the settings files of a stack, its own first; folder: in the project."""
+    import yaml
+
+    names = (above / name for above in (folder, *folder.parents) for name in ("Pulumi.yaml", "Pulumi.yml"))
+    if (project := next(filter(Path.is_file, names), None)) is None:
+        return ()
+    inner = yaml.safe_load(_content(project)).get("stackConfigDir") or ""
+    return project.parent / inner / f"Pulumi.{stack}.yaml", project
+
+
+def _places(files: tuple[Path, ...]) -> dict[str, tuple[Location, Any]]:
+    """Return the line of every setting and the YAML node of its value, in the first file that has it."""
+    import yaml
+
+    places: dict[str, tuple[Location, Any]] = {}
+    for file in files:
+        try:
+            root = yaml.compose(_content(file))
+        except yaml.YAMLError:
+            continue
+        config = next((value for name, value in _items(root) if name.value == "config"), None)
+        for name, value in _items(config):
+            places.setdefault(name.value, (Location(str(file), name.start_mark.line + 1), value))
+    return places
+
+
+def _items(node: Any) -> list[Any]:
+    return node.value if type(node).__name__ == "MappingNode" else []
+
+
+def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
+    return places[key][0] if key in places else NOWHERE
+
+
+def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
+    """Return the text in the file of a value that YAML read as another number: 1e3 is 1000, 007 is 7."""
+    node: Any = place[1] if place else None
+    if type(node).__name__ != "ScalarNode" or node.style is not None or node.value == text:
+        return ""
+    return node.value if _NUMBER.fullmatch(node.value) else ""
+
+
+def _outside_config(file: Path) -> Iterator[Problem]:
+    """Yield the settings at the top of a file, where the engine does not read them."""
+    text = _content(file)
+    for match in _OUTSIDE.finditer(text):
+        where = Location(str(file), text.count("\n", 0, match.start()) + 1)
+        what = f"{shown(match[1])} is not under `config:`"
+        yield Problem(what, "indent it, below a line `config:`", (where,))
+
+
+def _content(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _known() -> list[str]:
@@ -66,7 +131,7 @@ def _known() -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A value as the engine hands it to programs; nothing for one that is encrypted."""
+    """Return a value as the engine hands it to programs, and nothing for one that is encrypted."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, (bool, int, float, list, dict)) else ""
@@ -79,7 +144,7 @@ def _unknown(key: str, where: Location) -> Problem:
 
 
 def _wrong(definition: Definition, text: str, where: Location) -> Problem:
-    near = nearest(text, definition.type.choices)
-    one_of = "one of " if definition.type.choices else ""
-    remedy = f"did you mean {near}?" if near else f"expected {one_of}{definition.type.takes}"
+    near = nearest(text, definition.choices)
+    one_of = "one of " if definition.choices or definition.type is bool else ""
+    remedy = f"did you mean {near}?" if near else f"expected {one_of}{definition.takes}"
     return Problem(f"invalid value {shown(text)} for {definition.key}", remedy, (where,))

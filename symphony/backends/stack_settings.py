@@ -1,14 +1,16 @@
-"""The settings of a stack that every backend takes; each is a field, defined with its type and help."""
+"""The settings of a stack: a field each, with its type, which msgspec reads, and its help."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
 
 from symphony.backends.observe import LIMIT, PATIENCE
-from symphony.plan.names import is_experiment
 from symphony.plan.problems import Problem
 
 PREFIX = "symphony:"
@@ -16,136 +18,133 @@ _KEY = "stack setting"
 
 
 @dataclass(frozen=True)
-class SettingType:
-    """What a setting takes, in words, and how it is read from text. ValueError: it is none."""
-
-    takes: str
-    read: Callable[[str], Any] = str
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Definition:
-    """One setting: its key, the field that holds it, and what the help says.
+    """One setting.
 
-    backends: those that use it, or all.
+    Attributes:
+        key: Its name in the configuration.
+        field: The field that holds it.
+        type: Its type, as msgspec reads it.
+        takes: Its values, in words.
+        default: Its default, in words.
+        help: What it is for.
+        backends: The backends that use it, or all.
+        convert: Turns the text of a value into that of the field, and raises ValueError for a wrong one.
     """
 
     key: str
     field: str
-    type: SettingType
+    type: Any
+    takes: str
     default: str
     help: str
     backends: str
+    convert: Callable[[Any], Any] | None = None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
     def row(self) -> tuple[str, str, str, str, str]:
-        return self.key, self.type.takes, self.default, self.backends, self.help
+        return self.key, self.takes, self.default, self.backends, self.help
 
-
-def setting(type: SettingType, default: Any, help: str, *, otherwise: str = "") -> Any:
-    """A field that is a setting; otherwise: its default in words."""
-    return dataclasses.field(default=default, metadata={_KEY: (type, otherwise, help)})
-
-
-def one_of(*words: str) -> SettingType:
-    """One of these, in capitals or not."""
-
-    def read(text: str) -> str:
-        result = next((word for word in words if word.lower() == text.lower()), None)
-        if result is None:
-            raise ValueError
-        return result
-
-    return SettingType(", ".join(words), read, words)
-
-
-def seconds(most: float) -> SettingType:
-    """A length of time."""
-
-    def read(text: str) -> float:
-        if not 0 <= float(text) <= most:
-            raise ValueError
-        return float(text)
-
-    return SettingType(f"0-{most:.0f} seconds", read)
-
-
-def texts(text: str) -> tuple[str, ...]:
-    """`a, b` or `["a", "b"]`, as `pulumi config set` and `--path` write them."""
-    inner = text.strip().removeprefix("[").removesuffix("]")
-    return tuple(part.strip().strip("\"'") for part in inner.split(",") if part.strip())
-
-
-def _name(text: str) -> str:
-    if not is_experiment(text):
-        raise ValueError
-    return text
-
-
-TEXT = SettingType("text")
-NAME = SettingType("letters, digits, -, _ and .", _name)
-TEXTS = SettingType("a list: a, b", texts)
-FLAG = SettingType(
-    "true, false", lambda text: one_of("true", "false").read(text) == "true", ("true", "false")
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class StackSettings:
-    """What the configuration of a stack says to every backend; each adds its own in a class of its row.
-
-    config: the whole configuration, also what is not ours. problems: what is wrong in it; in the place of a
-    wrong value stands the default.
-    """
-
-    backend: str = setting(TEXT, "tmux", "What runs the processes.")
-    program: str | None = setting(
-        TEXT,
-        None,
-        "The program that the stack runs.",
-        otherwise="the stack's name up to its first dot",
-    )
-    namespace: str | None = setting(
-        TEXT,
-        None,
-        "What the experiment is called in its backend: the tmux session, the namespace.",
-        otherwise="the stack's name, with - for dots",
-    )
-    patience: float = setting(
-        seconds(LIMIT),
-        PATIENCE,
-        "How long `up` waits where no machine has room yet; for an image that cannot be pulled at most 35."
-        " Then it ends with 1, and what it started stays and may still come up.",
-    )
-    grace: float = setting(seconds(600), 5.0, "How long a process has to end once it is asked to.")
-    registry: str | None = setting(
-        TEXT, None, "Where an `Image` without a repository of its own is pushed, as REGISTRY/NAME."
-    )
-    config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    problems: tuple[Problem, ...] = ()
-
-    def clashes(self) -> Iterator[tuple[str, str, str]]:
-        """What two settings say that does not go together: the field to change, what is wrong, the remedy."""
-        yield from ()
-
-
-def definitions(kind: type[StackSettings], backends: str = "all") -> list[Definition]:
-    """The settings of a class; backends: who uses them."""
-    return [
-        Definition(key_of(field.name), field.name, type, otherwise or _words(field.default), help, backends)
-        for field in dataclasses.fields(kind)
-        if _KEY in field.metadata
-        for type, otherwise, help in (field.metadata[_KEY],)
-    ]
-
-
-def key_of(field: str) -> str:
-    first, *rest = field.split("_")
-    return f"{PREFIX}{first}{''.join(map(str.capitalize, rest))}"
+    def read(self, text: str) -> Any:
+        """Return the value of a text. ValueError: it has none."""
+        value: Any = texts(text) if get_origin(self.type) is tuple else text
+        value = next((word for word in self.choices if word.lower() == text.lower()), value)
+        converted = msgspec.convert(value, self.type, strict=False)
+        return self.convert(converted) if self.convert else converted
 
 
 def _words(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default or "none")
+
+
+def setting(
+    type: Any,
+    default: Any,
+    help: str,
+    *,
+    otherwise: str = "",
+    takes: str = "",
+    convert: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Return a field that is a setting; otherwise and takes: its default and its values in words."""
+    about = {"type": type, "help": help, "default": otherwise or _words(default), "takes": takes}
+    return dataclasses.field(default=default, metadata={_KEY: {**about, "convert": convert}})
+
+
+def texts(text: str) -> tuple[str, ...]:
+    """Return the parts of `a, b` or `["a", "b"]`, as `pulumi config set` and `--path` write them."""
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    return tuple(part.strip().strip("\"'") for part in inner.split(",") if part.strip())
+
+
+Seconds = Annotated[float, Meta(ge=0, le=600)]
+Patience = Annotated[float, Meta(ge=0, le=LIMIT)]
+_TAKES: dict[Any, str] = {
+    str: "text",
+    bool: "true, false",
+    tuple[str, ...]: "a list: a, b",
+    Seconds: "0-600 seconds",
+    Patience: f"0-{LIMIT:.0f} seconds",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSettings:
+    """The settings of a stack that every backend uses; a backend adds its own in a subclass.
+
+    config: the whole configuration. problems: what is wrong in it; a wrong value is replaced by the default.
+    """
+
+    backend: str = setting(str, "tmux", "What runs the processes.")
+    program: str | None = setting(
+        str, None, "The program that the stack runs.", otherwise="the stack's name up to its first dot"
+    )
+    namespace: str | None = setting(
+        str,
+        None,
+        "Name of the tmux session or Kubernetes namespace.",
+        otherwise="the stack's name, with - for dots",
+    )
+    patience: float = setting(
+        Patience,
+        PATIENCE,
+        "How long `up` waits for unschedulable pods (image pull errors: at most 35 s). On timeout it exits"
+        " with 1 and leaves started processes in place.",
+    )
+    grace: float = setting(Seconds, 5.0, "Seconds between SIGTERM and SIGKILL.")
+    registry: str | None = setting(
+        str, None, "Where an `Image` without a repository of its own is pushed, as REGISTRY/NAME."
+    )
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    problems: tuple[Problem, ...] = ()
+
+    def clashes(self) -> Iterator[tuple[str, str, str]]:
+        """Yield settings that exclude each other: the field to change, what is wrong, the remedy."""
+        yield from ()
+
+
+def definitions(kind: type[StackSettings], backends: str = "all") -> list[Definition]:
+    """Return the settings of a class; backends: who uses them."""
+    return [
+        _definition(field.name, backends, **field.metadata[_KEY])
+        for field in dataclasses.fields(kind)
+        if _KEY in field.metadata
+    ]
+
+
+def _definition(field: str, backends: str, **about: Any) -> Definition:
+    choices = get_args(about["type"]) if get_origin(about["type"]) is Literal else ()
+    about["takes"] = about["takes"] or ", ".join(choices) or _TAKES[about["type"]]
+    return Definition(key=key_of(field), field=field, backends=backends, **about)
+
+
+def key_of(field: str) -> str:
+    """Return the name of a field's setting in the configuration: pod_security is symphony:podSecurity."""
+    first, *rest = field.split("_")
+    return f"{PREFIX}{first}{''.join(map(str.capitalize, rest))}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pulumi
 
-from symphony.backends import stack_file
+from symphony.backends import settings_reader
 from symphony.components.run import refused, require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
@@ -55,7 +55,7 @@ def run_program(folder: str | Path = "stacks") -> None:
 def _refuse_unread_settings(home: Path, stack: str) -> None:
     """Raise RunError for settings beside the program that Pulumi.yaml keeps in another folder."""
     beside = home / f"Pulumi.{stack}.yaml"
-    own, project = (*stack_file.files(Path.cwd(), stack), None, None)[:2]
+    own, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
     if own is not None and beside.is_file() and beside.resolve() != own.resolve():
         raise pulumi.RunError(
             f"{beside} is not read: the settings of {stack} are in {own.name} beside {project}."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pulumi
 
 from symphony import paths, run_request
-from symphony.backends import registry, settings_reader, stack_file
+from symphony.backends import registry, settings_reader
 from symphony.backends.expand import Components, Context, Expander, Facts
 from symphony.backends.stack_settings import StackSettings
 from symphony.components.inputs import images, secret_env
@@ -219,7 +219,7 @@ def settings(given: Mapping[str, str] | None = None) -> StackSettings:
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
     values = {**(given or {}), **{key: config.get_config(key) for key in keys}}
-    read = settings_reader.read(values, *stack_file.files(Path.cwd(), pulumi.get_stack()))
+    read = settings_reader.read(values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
     if read.problems:
         raise PlanError(pulumi.get_stack(), read.problems)
     return read

@@ -77,7 +77,7 @@ def test_on_tmux(program: tuple[str, Sandbox]) -> None:
     name, sandbox = program
     experiment, lines = RUNS[name]
     # As the program of a project it is only planned, by both doors.
-    assert f"{len(lines)} start" in sandbox.symphony("plan", experiment).out
+    assert f"{len(lines)} to start" in sandbox.symphony("plan", experiment).out
     (sandbox.folder / "Pulumi.yaml").unlink()
     # As a script it plans as well, then runs.
     planned = sandbox.run([sys.executable, "program.py"], env={"DRY_RUN": "yes"})

@@ -6,62 +6,65 @@ import ipaddress
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Literal, cast
 
-from symphony.backends import stack_settings
 from symphony.backends.expand import Context
-from symphony.backends.stack_settings import FLAG, TEXT, TEXTS, SettingType, StackSettings, one_of, setting
+from symphony.backends.stack_settings import StackSettings, setting
 from symphony.plan.names import launched_name
 
 
-def _ranges(text: str) -> tuple[str, ...]:
-    """As Kubernetes wants them, with the lengths of their prefixes. ValueError: one is none."""
-    return tuple(str(ipaddress.ip_network(each, strict=False)) for each in stack_settings.texts(text))
+def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the ranges as Kubernetes wants them, with the lengths of their prefixes."""
+    return tuple(str(ipaddress.ip_network(each, strict=False)) for each in texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
-    """What the configuration of a stack says to this backend."""
+    """The settings of a stack that this backend uses."""
 
     cluster: str | None = setting(
-        TEXT,
+        str,
         None,
         "The stack whose GkeCluster it runs on: STACK of this project, or PROJECT/STACK.",
         otherwise="where the kubeconfig leads",
     )
     prices: str | None = setting(
-        TEXT,
+        str,
         None,
-        "The file whose prices `symphony plan` counts with.",
+        "Price list used by `symphony plan`.",
         otherwise="Google's list prices",
     )
-    image: str | None = setting(TEXT, None, "The image of processes that set none.")
+    image: str | None = setting(str, None, "The image of processes that set none.")
     expose: str = setting(
-        one_of("ClusterIP", "NodePort", "LoadBalancer"),
+        Literal["ClusterIP", "NodePort", "LoadBalancer"],
         "ClusterIP",
         "How the services of `exposes` are reached: a ClusterIP is forwarded by `symphony visit`, a NodePort"
         " is a port that the cluster chooses, a LoadBalancer needs symphony:sourceRanges.",
     )
     source_ranges: tuple[str, ...] = setting(
-        SettingType("a list: 203.0.113.0/24", _ranges), (), "Who may reach a LoadBalancer."
+        tuple[str, ...],
+        (),
+        "Who may reach a LoadBalancer.",
+        takes="a list: 203.0.113.0/24",
+        convert=_ranges,
     )
     pod_security: str = setting(
-        one_of("baseline", "restricted", "privileged"),
+        Literal["baseline", "restricted", "privileged"],
         "baseline",
         "The Pod Security level of the namespace; host paths need privileged. An existing one keeps its own.",
     )
     pull_secrets: tuple[str, ...] = setting(
-        TEXTS,
+        tuple[str, ...],
         (),
         "The Secrets with which images are pulled; the namespace that holds them you create yourself.",
     )
-    create_namespace: bool = setting(FLAG, True, "false where an administrator has created the namespace.")
+    create_namespace: bool = setting(bool, True, "false where an administrator has created the namespace.")
     controller: str = setting(
-        one_of("Pod", "Job"),
+        Literal["Pod", "Job"],
         "Pod",
-        "What makes the pods: a Job makes another one for one that was lost with its machine.",
+        "Controller that owns the pods; a Job replaces a pod lost with its node.",
     )
-    git_image: str = setting(TEXT, "alpine/git", "The image that clones what `mount_git_repo` names.")
+    git_image: str = setting(str, "alpine/git", "The image that clones what `mount_git_repo` names.")
 
     # Not a setting: what names of objects begin with where experiments may share the namespace.
     shared_as: str = ""

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, cast
+
+from msgspec import Meta
 
 from symphony.backends.expand import Context
-from symphony.backends.stack_settings import SettingType, StackSettings, setting
+from symphony.backends.stack_settings import StackSettings, setting
 from symphony.paths import DEFAULT_SERVER
-from symphony.plan.names import is_name
 
-
-def _server(text: str) -> str:
-    if not is_name(text):
-        raise ValueError
-    return text
-
-
-_SERVER = SettingType("letters, digits, - and _", _server)
+_Server = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?$")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
-    """What the configuration of a stack says to this backend."""
+    """The settings of a stack that this backend uses."""
 
-    server: str = setting(_SERVER, DEFAULT_SERVER, "Which of several tmux servers of yours.")
+    server: str = setting(
+        _Server, DEFAULT_SERVER, "Name of the tmux server.", takes="letters, digits, - and _"
+    )
 
 
 def server_of(context: Context) -> str:
