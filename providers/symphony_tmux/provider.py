@@ -16,7 +16,7 @@ from symphony_dynamic.provider import DynamicProvider, is_same, without
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 from symphony_tmux.resource.changes import REASON, STRAYS, Difference
-from symphony_tmux.resource.inputs import Problem
+from symphony_tmux.resource.inputs import WrongInput
 
 Props = dict[str, Any]
 _run = Snapshot()
@@ -28,7 +28,7 @@ class _Crud(Protocol):
     @property
     def IDENTITY(self) -> tuple[str, ...]: ...
 
-    def problems(self, props: Mapping[str, Any], /) -> list[Problem]: ...
+    def inputs_of(self, props: Mapping[str, Any], /) -> object: ...
     def repairs(self, news: Props, old_inputs: Props, snapshot: Snapshot, /) -> Props: ...
     def diff(self, olds: Props, news: Props, snapshot: Snapshot, /) -> Difference: ...
     def create(self, props: Props, snapshot: Snapshot, /) -> tuple[str, Props]: ...
@@ -44,11 +44,14 @@ class _Provider(DynamicProvider):
         news = without(news, REASON, STRAYS)
         if _is_unknown(news):
             return CheckResult(news, [])
-        problems = self._crud.problems(news)
-        if not problems and is_same(_olds, news, self._crud.IDENTITY):
+        try:
+            self._crud.inputs_of(news)
+        except WrongInput as wrong:
+            return CheckResult(news, [CheckFailure(wrong.field, wrong.reason)])
+        if is_same(_olds, news, self._crud.IDENTITY):
             repairs = self._crud.repairs(news, _olds, _run)
             news |= {name: value for name, value in repairs.items() if value}
-        return CheckResult(news, [CheckFailure(problem.field, problem.reason) for problem in problems])
+        return CheckResult(news, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         if _is_unknown(_news):

@@ -200,14 +200,6 @@ class Observer(Protocol):
         """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
         ...
 
-    def list_lost(self) -> Sequence[Owned]:
-        """What lives on this machine of experiments whose every record was removed."""
-        ...
-
-    def delete_lost(self, owner: str) -> None:
-        """End what lives of one of them."""
-        ...
-
     def end_undeclared(self, owner: str, declared: Collection[str]) -> int:
         """After an `up`: end what a killed run before it started and the state never learned of; how many."""
         ...

