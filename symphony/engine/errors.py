@@ -173,7 +173,9 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
             f"this passphrase does not open the secrets of {stack}",
-            remedy="Set PULUMI_CONFIG_PASSPHRASE to the one the stack was made with",
+            where=f"Pulumi.{stack}.yaml",
+            remedy="Set PULUMI_CONFIG_PASSPHRASE to the one the stack was made with. If nothing in that file"
+            " is encrypted, remove its line `encryptionsalt`, which is of another passphrase",
         )
     if "passphrase must be set" in text:
         return UserError(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from symphony import files, paths
 from symphony.engine import binary, environment
-from symphony.engine.state import encryption_salt, file_store, locks
+from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError, UserError
 
 DEADLINE = 60.0
@@ -204,18 +203,9 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
         return False
     # What a kill or a full disk kept from being one leaves a lock.
     locks.recover(workspace.project, stack)
-    words = ["stack", "init", f"--stack={stack}", "--no-select"]
-    done = pulumi(workspace, words)
+    done = pulumi(workspace, ["stack", "init", f"--stack={stack}", "--no-select"])
     if done.returncode and "already exists" in done.stderr:
         return False
-    settings = (
-        encryption_salt.without(config_file(workspace, stack))
-        if encryption_salt.is_refused(done.stderr)
-        else None
-    )
-    if done.returncode and settings is not None:
-        with _for_a_moment(config_file(workspace, stack), settings):
-            done = pulumi(workspace, words)
     if done.returncode:
         from symphony.engine import errors
 
@@ -227,17 +217,6 @@ def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
     """Whether the settings name a service that encrypts: the engine has it make a key for a new stack."""
     file = config_file(workspace, stack)
     return file.is_file() and "secretsprovider" in _yaml(file)
-
-
-@contextmanager
-def _for_a_moment(file: Path, settings: str) -> Generator[None]:
-    """Other settings for a command that cannot be given a file of them; a run that changes them tells so."""
-    before = file.read_bytes()
-    file.write_text(settings, encoding="utf-8")
-    try:
-        yield
-    finally:
-        file.write_bytes(before)
 
 
 def pulumi(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,8 +113,7 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
     ran = sandbox.symphony("process", "rl", "--json")
     assert set(sandbox.processes("rl")) == {"p0", "p1"}
     (line,) = ran.err.splitlines()
-    assert line.startswith("symphony: the state of rl was damaged: symphony restored its copy of ")
-    shutil.rmtree(sandbox.home / "copies")
+    assert line.startswith("symphony: the state of rl was damaged: symphony restored ")
     backup = state.with_name("rl.json.bak")
     whole = backup.read_bytes()
     for file in (backup, state):

@@ -17,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +31,8 @@ from symphony.engine.run import checkpoints, start, watchdog
 from symphony.engine.run.command import engine_command, needs_no_network, require_symphony
 from symphony.engine.run.events import Diagnostic, Event, Idle, Note, Reader, Report, RunRestarted, Summary
 from symphony.engine.run.outcome import Outcome, Result, Verb
-from symphony.engine.state import encryption_salt, file_store, locks, prune, run_registry
-from symphony.engine.workspace import Workspace, config_file
+from symphony.engine.state import file_store, locks, prune
+from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
 
 # From Ctrl-C to the end of everything: the engine lets what is under way finish. Then plugins and program are
@@ -131,8 +130,6 @@ class Run:
         yield from self._notes
         self._notes = []
         yield from self._events()
-        if self._is_shut_out() and (settings := encryption_salt.without(self._settings)) is not None:
-            yield from self._again_with(settings)
         if self.outcome.result == "failed" and not self._fetch_plugins and self._needs_plugins:
             self._fetch_plugins = True
             self._command = self._engine()
@@ -157,27 +154,6 @@ class Run:
                 yield event
         self._finish(process)
 
-    @property
-    def _settings(self) -> Path:
-        return config_file(self.workspace, self.stack)
-
-    def _is_shut_out(self) -> bool:
-        """Whether the engine did not begin because the passphrase is not the one of the settings."""
-        return self.outcome.result == "failed" and encryption_salt.is_refused(self.outcome.stderr)
-
-    def _again_with(self, settings: str) -> Iterator[Event]:
-        """Once more, with a copy of the settings: the engine refuses it too where its state has secrets."""
-        with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder) / self._settings.name
-            copy.write_text(settings, encoding="utf-8")
-            options, self._options = self._options, (*self._options, f"--config-file={copy}")
-            yield from self._again()
-            self._options = options
-            # What is planned or deleted keeps nothing that the engine must be able to read again.
-            if self.verb in ("up", "refresh") and not self._is_shut_out():
-                self._settings.write_bytes(copy.read_bytes())
-                yield Note(encryption_salt.replaced(self._settings))
-
     def _again(self) -> Iterator[Event]:
         self._outcome = None
         self._stderr.clear()
@@ -195,7 +171,10 @@ class Run:
             and not self._keeps_checkpoints
             and checkpoints.may_be_skipped(env, self._name)
         )
-        return engine.pulumi, {**env, checkpoints.VARIABLE: "true"} if self._skips_checkpoints else env
+        env[locks.COMMAND] = str(os.getpid())
+        if self._skips_checkpoints:
+            env[checkpoints.VARIABLE] = "true"
+        return engine.pulumi, env
 
     def _start(self, pulumi: Path, env: Mapping[str, str]) -> None:
         self._reader = Reader()
@@ -218,8 +197,6 @@ class Run:
                 where=str(pulumi),
                 remedy="Run `symphony setup` for a working one",
             ) from error
-        if self.verb != "preview":
-            self._noted.enter_context(run_registry.noted(self._name, self._process.pid))
         pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         self._watcher = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog.__file__, str(self._process.pid), *map(str, pipes)],
@@ -310,7 +287,6 @@ class Run:
         self._end()
         if self.verb != "preview":
             prune.prune(self.workspace.project, self.stack)
-            file_store.keep_copy(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
         # Stopped before its first step the engine ends with 0 and has changed nothing.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from symphony import files, paths
-from symphony.engine.state import state_copy
 from symphony.errors import SymphonyError
 
 # Of bytes: the state, its copy and its history, twice each.
@@ -24,6 +24,8 @@ _ROOM = 1 << 20
 _SCHEME = "file://"
 _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
+# What the engine makes of an empty state.
+_BLANK = (b'{"version": 0', b'{"version":0')
 # What the engine writes into a new store: its stacks are kept by project.
 _LAYOUT = "version: 1\n"
 _LAYOUT_LINE = re.compile(rb"version: *[0-9]+\s*")
@@ -119,12 +121,6 @@ def prepare() -> None:
     _mend_version(root() / "meta.yaml")
 
 
-def keep_copy(name: StackName) -> None:
-    """Remember what the engine has written, for the day on which the file is damaged."""
-    if is_files() and (file := _file(name)) is not None:
-        state_copy.keep(file)
-
-
 def mend(name: StackName) -> None:
     """Make the state of a stack readable for the engine again after a kill in the middle of its writing."""
     if is_files() and (file := _file(name)) is not None:
@@ -172,7 +168,7 @@ def read(name: StackName) -> StackState:
     if file is None:
         raise KeyError(str(name))
     try:
-        return _read(name, file, file.read_bytes() if state_copy.is_intact(file) else None)
+        return _read(name, file, file.read_bytes())
     except FileNotFoundError as error:
         raise KeyError(str(name)) from error
     except PermissionError as error:
@@ -183,28 +179,60 @@ def read(name: StackName) -> StackState:
         raise damaged(name, file) from error
 
 
-def _read(name: StackName, file: Path, data: bytes | None) -> StackState:
-    """data: None where it is known to be damaged."""
+_UNREADABLE = (RecursionError, ValueError, KeyError, TypeError, AttributeError)
+
+
+def _read(name: StackName, file: Path, data: bytes) -> StackState:
     try:
-        raw: Any = json.loads(_unpacked(data or b"") if file.name.endswith(".gz") else data or b"")
-        version = raw["version"]
-        if not version:
-            raise ValueError("what the engine makes of an empty file")
-        latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
-        if version not in _VERSIONS:
-            raise SymphonyError(
-                f"the state of {name.stack} is of version {version}, which this symphony does not know",
-                where=str(file),
-                remedy="Update symphony",
-            )
-        return from_deployment(name, latest)
-    except (RecursionError, ValueError, KeyError, TypeError, AttributeError) as error:
-        copy = state_copy.restore(file, name.stack)
-        if copy is None and state_copy.set_aside(file, name.stack):
-            raise KeyError(str(name)) from error
-        if copy is None or copy == data:
-            raise damaged(name, file) from error
-        return _read(name, file, copy)
+        return _parsed(name, file, data)
+    except _UNREADABLE as error:
+        return _restored(name, file, data, error)
+
+
+def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
+    raw: Any = json.loads(_unpacked(data) if ".gz" in file.suffixes else data)
+    version = raw["version"]
+    if not version:
+        raise ValueError("what the engine makes of an empty file")
+    latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
+    if version not in _VERSIONS:
+        raise SymphonyError(
+            f"the state of {name.stack} is of version {version}, which this symphony does not know",
+            where=str(file),
+            remedy="Update symphony",
+        )
+    return from_deployment(name, latest)
+
+
+def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
+    """Put the engine's backup in the place of a damaged state, which stays beside it, and read that.
+
+    The engine copies the state before it writes, and leaves an empty file where the disk is full. An empty
+    state without a backup is set aside: the stack is then one that was never brought up.
+    """
+    backup, aside = file.with_name(f"{file.name}.bak"), file.with_name(f"{file.name}.damaged")
+    state, copy = None, b""
+    with suppress(FileNotFoundError, *_UNREADABLE):
+        copy = backup.read_bytes()
+        state = _parsed(name, backup, copy)
+    if state is None and data.strip(b"\0\n") and not data.startswith(_BLANK):
+        raise damaged(name, file) from error
+    try:
+        files.replace(aside, data)
+        # The note holds the checksum of the file that goes; the engine does without one.
+        file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
+        file.unlink() if state is None else files.replace(file, copy, durable=True)
+    except OSError as failed:
+        raise damaged(name, file) from failed
+    what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
+    warnings.warn(
+        f"the state of {name.stack} was {what}. `symphony up {name.stack}` takes over what runs;"
+        f" {aside} is the damaged one.",
+        stacklevel=2,
+    )
+    if state is None:
+        raise KeyError(str(name)) from error
+    return state
 
 
 def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
@@ -228,7 +256,7 @@ def damaged(name: StackName, file: Path) -> SymphonyError:
     return SymphonyError(
         f"the state of {name.stack} is damaged and has no copy",
         where=str(file),
-        remedy="Move it away, and `symphony ls` shows what still runs",
+        remedy="Restore it with `pulumi stack import`, or move it away: `symphony ls` shows what still runs",
     )
 
 

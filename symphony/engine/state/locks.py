@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from symphony.engine.run import watchdog
-from symphony.engine.state import file_store, run_registry
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 
 # Any moment a draft of a lock gets its name.
 _MOMENT = 2.0
+# Tells an engine the process that started it.
+COMMAND = "SYMPHONY_COMMAND"
+_ENGINE = "pulumi"
+_CLOCKS_DIFFER_BY = 60.0
 # Longer than an engine lives whose command line was killed.
 _PATIENCE = watchdog.GRACE + 2
 
@@ -56,7 +60,7 @@ def recover(project: str, stack: str) -> list[str]:
     _sweep_drafts(_folder(project, stack))
     deadline = time.monotonic() + _PATIENCE
     for lock in read(project, stack):
-        while run_registry.is_ending(lock.of, lock.pid) and not is_dead(lock) and time.monotonic() < deadline:
+        while not is_dead(lock) and _is_ending(lock) and time.monotonic() < deadline:
             time.sleep(0.05)
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
@@ -64,7 +68,6 @@ def recover(project: str, stack: str) -> list[str]:
             notes.append(f"removed the lock that {who} left on {stack}: that process is gone")
         else:
             raise held(stack, lock)
-    run_registry.sweep(file_store.StackName(project, stack))
     return notes
 
 
@@ -113,16 +116,33 @@ def at_work() -> set[file_store.StackName]:
 
 
 def is_dead(lock: Lock) -> bool:
-    """Whether the owner surely is no more: same host, and gone, or another process has its number now."""
+    """Return whether the owner surely is gone: a process of this machine that ended."""
     if not lock.pid:
         return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
     if not lock.is_here:
         return False
-    if not watchdog.is_running(lock.pid):
+    import psutil  # 20 ms, for a stack with a lock only
+
+    try:
+        owner = psutil.Process(lock.pid)
+        # Another process may have the number by now; a clock that is put right moves times by little.
+        is_later = owner.create_time() > lock.since + _CLOCKS_DIFFER_BY
+        return is_later or owner.name() != _ENGINE or owner.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return True
-    same = run_registry.is_same(lock.of, lock.pid)
-    # Of which nothing was noted is a plain `pulumi`.
-    return _program(lock.pid) != "pulumi" if same is None else not same
+    except psutil.Error:
+        return False  # Another user's.
+
+
+def _is_ending(lock: Lock) -> bool:
+    """Return whether the command that started the owner is gone, which its engine outlives by seconds."""
+    import psutil
+
+    try:
+        owner = psutil.Process(lock.pid)
+        return lock.is_here and owner.environ().get(COMMAND, "") not in ("", str(owner.ppid()))
+    except psutil.Error:
+        return False
 
 
 def _read(file: Path, of: file_store.StackName) -> Lock | None:
@@ -143,12 +163,3 @@ def _read(file: Path, of: file_store.StackName) -> Lock | None:
         return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
     except (ValueError, KeyError, TypeError, RecursionError):
         return Lock(file, of, 0, "", "", 0.0)
-
-
-def _program(pid: int) -> str:
-    import psutil  # 20 ms, for a lock that is not ours only
-
-    try:
-        return psutil.Process(pid).name()
-    except psutil.Error:
-        return ""

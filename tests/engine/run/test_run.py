@@ -196,7 +196,7 @@ def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     run("up", program=secret)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
     error = errors.error_of(run("up", program=secret).outcome)
-    assert str(error).startswith("this passphrase does not open the secrets of dev.")
+    assert str(error).startswith("this passphrase does not open the secrets of dev")
     assert error.exit_code == 2
 
 

@@ -15,10 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from symphony.engine.state import file_store, locks, run_registry
-from symphony.engine.state.file_store import StackName
+from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError
-from symphony_tmux.processes import process_table
 from tests.sandbox import wait_for
 
 
@@ -53,21 +51,22 @@ def test_none() -> None:
 
 
 @pytest.fixture
-def noted() -> Iterator[None]:
-    """This process is known as one that changes the stack."""
-    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
-        yield
+def owner(tmp_path: Path) -> Iterator[int]:
+    """The number of a process with the engine's name."""
+    program = tmp_path / "pulumi"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([program, "60"]) as process:
+        wait_for(lambda: psutil.Process(process.pid).name() == "pulumi", 5, "it runs")
+        yield process.pid
+        process.kill()
 
 
-@pytest.mark.usefixtures("noted")
-def test_live_owner() -> None:
-    file = lock()
+def test_live_owner(owner: int) -> None:
+    file = lock(pid=owner)
     clock = time.strftime("%H:%M")
     with pytest.raises(SymphonyError) as error:
         locks.recover("symphony", "rl")
-    assert str(error.value) == (
-        f"rl is being changed by alice, pid {os.getpid()} on this machine since {clock}. Wait for it to end."
-    )
+    assert error.value.what == (f"rl is being changed by alice, pid {owner} on this machine since {clock}")
     assert file.exists()
 
 
@@ -88,9 +87,13 @@ def test_zombie_owner_is_dead() -> None:
     process.wait()
 
 
-def test_a_number_that_no_engine_has_now() -> None:
-    """Nothing was noted of its owner, a plain `pulumi`."""
-    lock(timestamp="2020-01-01T00:00:00.123456789+01:00")
+def test_a_number_that_another_program_has_now() -> None:
+    lock()
+    assert len(locks.recover("symphony", "rl")) == 1
+
+
+def test_a_number_that_a_later_engine_has_now(owner: int) -> None:
+    lock(pid=owner, timestamp="2020-01-01T00:00:00.123456789+01:00")
     assert len(locks.recover("symphony", "rl")) == 1
 
 
@@ -101,9 +104,8 @@ def test_distant_owner_is_never_judged() -> None:
     assert file.exists()
 
 
-@pytest.mark.usefixtures("noted")
-def test_a_live_one_beside_a_dead_one() -> None:
-    dead, live = lock(pid=gone()), lock()
+def test_a_live_one_beside_a_dead_one(owner: int) -> None:
+    dead, live = lock(pid=gone()), lock(pid=owner)
     with pytest.raises(SymphonyError):
         locks.recover("symphony", "rl")
     assert (dead.exists(), live.exists()) == (False, True)
@@ -117,57 +119,6 @@ def test_torn_lock(text: str) -> None:
     [note] = locks.recover("symphony", "rl")
     assert "an unknown owner" in note
     assert not file.exists()
-
-
-def test_a_number_used_again_is_told_by_what_was_noted(own_home: Path) -> None:
-    """Also by another engine, at the same time of the clock."""
-    lock()
-    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
-        (note,) = (each for each in (own_home / "runs").rglob("*") if each.is_file())
-        note.write_text(json.dumps(["1", "another boot"]))
-        assert len(locks.recover("symphony", "rl")) == 1
-
-
-def test_a_number_used_again_is_told_without_proc(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on macOS."""
-    monkeypatch.setattr(process_table, "HAS_PROC", False)
-    name = StackName("symphony", "rl")
-    with subprocess.Popen(["sleep", "60"]) as other:
-        with run_registry.noted(name, other.pid):
-            assert run_registry.is_same(name, other.pid)
-            (note,) = (each for each in (own_home / "runs").rglob("*") if each.is_file())
-            earlier = json.loads(note.read_bytes())
-        other.kill()
-    with run_registry.noted(name, os.getpid()):
-        (note,) = (each for each in (own_home / "runs").rglob("*") if each.is_file())
-        note.write_text(json.dumps(earlier))
-        assert not run_registry.is_same(name, os.getpid())
-
-
-def test_what_killed_runs_noted_is_swept(own_home: Path) -> None:
-    left = gone()
-    noted = run_registry.noted(StackName("symphony", "rl"), left)
-    noted.__enter__()
-    with run_registry.noted(StackName("symphony", "rl"), os.getpid()):
-        locks.recover("symphony", "rl")
-        files = [each.name for each in (own_home / "runs").rglob("*") if each.is_file()]
-        assert [name.rpartition("-")[2] for name in files] == [str(os.getpid())]
-    assert not [each for each in (own_home / "runs").rglob("*") if each.is_file()]
-
-
-def test_a_plain_pulumi_lives_as_long_as_its_process(tmp_path: Path) -> None:
-    program = tmp_path / "pulumi"
-    program.symlink_to("/bin/sleep")
-    process = subprocess.Popen([program, "60"])
-    try:
-        wait_for(lambda: psutil.Process(process.pid).name() == "pulumi", 5, "it runs")
-        file = lock(pid=process.pid)
-        with pytest.raises(SymphonyError):
-            locks.recover("symphony", "rl")
-        assert file.exists()
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("age", [0.0, 60.0, -60.0])
