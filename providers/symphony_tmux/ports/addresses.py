@@ -37,6 +37,16 @@ def are(server: str, session: str, variables: Mapping[str, str]) -> bool:
         return False
 
 
+def moved(variables: Mapping[str, str], old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, str]:
+    """Return the variables with the ports that services really have."""
+    ports = {str(port): str(new[service]) for service, port in old.items() if new[service] != port}
+    result: dict[str, str] = {}
+    for name, value in variables.items():
+        before, colon, port = value.rpartition(":")
+        result[name] = f"{before}{colon}{ports[port]}" if port in ports else value
+    return result
+
+
 def bound(variables: Mapping[str, str]) -> set[int]:
     """The ports on which a process with these variables is to listen."""
     names = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]

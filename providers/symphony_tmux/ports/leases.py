@@ -70,6 +70,12 @@ def leased() -> dict[str, dict[str, int]]:
     return {owner: held["ports"] for owner, held in _read().items()}
 
 
+def of(owner: str) -> dict[str, int]:
+    """Return what is leased to an owner: service to port."""
+    held = _read().get(owner)
+    return held["ports"] if held else {}
+
+
 class _Choice:
     """One call of `lease`: the table as it was and what is known about the listeners."""
 

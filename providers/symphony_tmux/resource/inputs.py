@@ -16,7 +16,19 @@ from symphony import paths
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
 
-SESSION_INPUTS = ("name", "owner", "server", "processes", "services", "grace")
+SESSION_INPUTS = (
+    "name",
+    "owner",
+    "server",
+    "processes",
+    "services",
+    "ports",
+    "fixed_ports",
+    "port_range",
+    "secrets",
+    "configs",
+    "grace",
+)
 # What goes into the outputs, too: of secret_env only its digests.
 WINDOW_INPUTS = (
     "session",
@@ -51,13 +63,24 @@ class WrongInput(UserError):
 
 
 class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """One experiment as the program declares it."""
+    """One experiment as the program declares it.
+
+    ports:       the port that the program found for each service, which may be leased to another by now.
+    fixed_ports: the services that can have no other.
+    port_range:  the first and the last port to choose from.
+    secrets, configs: the files that its processes find in its folders.
+    """
 
     name: _Name
     owner: _Owner
     server: _Name = paths.DEFAULT_SERVER
     processes: tuple[_Path, ...] = ()
     services: dict[_Variable, str] = {}
+    ports: dict[str, int] = {}
+    fixed_ports: tuple[str, ...] = ()
+    port_range: tuple[int, int] | None = None
+    secrets: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
     grace: _Grace = 5.0
 
 
@@ -104,6 +127,11 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
                 f"the state was damaged or changed by hand: its {field} is {name!r}",
                 remedy="Restore the state from the copy beside it (.bak)",
             )
+
+
+def ports_of(props: Mapping[str, Any]) -> dict[str, int]:
+    """Return the port of each service; Pulumi turns whole numbers into floats."""
+    return msgspec.convert(props.get("ports") or {}, dict[str, int])
 
 
 def _converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:

@@ -25,7 +25,10 @@ WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).d
 class Session(pulumi.CustomResource):
     """One experiment: a tmux session, files, port leases; deleting it takes down every process in it.
 
-    services: the variables that all its processes see.
+    services:    the variables that all its processes see.
+    ports:       the port of each service; one that was leased to another meanwhile is another in the outputs.
+    fixed_ports: the services that can have no other port. port_range: from which others are chosen.
+    secrets, configs: paths of files that are copied into its folders.
     """
 
     def __init__(
@@ -36,6 +39,11 @@ class Session(pulumi.CustomResource):
         owner: pulumi.Input[str],
         processes: pulumi.Input[Sequence[pulumi.Input[str]]],
         services: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
+        ports: pulumi.Input[Mapping[str, pulumi.Input[int]]] | None = None,
+        fixed_ports: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+        port_range: pulumi.Input[Sequence[pulumi.Input[int]]] | None = None,
+        secrets: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+        configs: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
         opts: pulumi.ResourceOptions | None = None,
@@ -46,6 +54,11 @@ class Session(pulumi.CustomResource):
             "server": server,
             "processes": processes,
             "services": services or None,
+            "ports": ports or None,
+            "fixed_ports": fixed_ports,
+            "port_range": port_range,
+            "secrets": secrets,
+            "configs": configs,
             "grace": grace,
         }
         super().__init__(SESSION_TYPE, resource_name, _props(inputs, SESSION_PROVIDER), opts)

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from symphony import files, paths
+from symphony.errors import UserError
 from symphony_tmux.ports import addresses, leases
 from symphony_tmux.processes import cgroups, observe, process_table, record, stop, trees
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import experiment_lock, inputs, owners, windows
+from symphony_tmux.resource import experiment_files, experiment_lock, inputs, owners, windows
 from symphony_tmux.resource.changes import REASON, STRAYS, Difference
+from symphony_tmux.resource.experiment_files import KINDS
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
 
@@ -61,6 +63,12 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("grace")
     if not _tells(olds, news.get("services") or {}):
         changed.append("services")
+    if inputs.ports_of(olds) != inputs.ports_of(news) or leases.of(olds["owner"]) != inputs.ports_of(olds):
+        changed.append("ports")
+    on, name = str(olds["server"]), str(olds["name"])
+    changed += [
+        kind for kind in KINDS if not experiment_files.are_copied(on, name, kind, news.get(kind) or ())
+    ]
     if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
     if news.get(STRAYS):
@@ -128,9 +136,17 @@ def _made(
     session = server.ensure_session(wanted.server, wanted.name, wanted.owner, snapshot)
     for path in sorted(snapshot.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
         windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, snapshot)
-    addresses.write(wanted.server, wanted.name, wanted.services)
+    ports = _leased(wanted)
+    services = addresses.moved(wanted.services, wanted.ports, ports)
+    addresses.write(wanted.server, wanted.name, services)
+    for kind in KINDS:
+        experiment_files.copy(wanted.server, wanted.name, kind, getattr(wanted, kind))
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},
+        **{name: list(getattr(wanted, name)) for name in ("fixed_ports", *KINDS)},
+        "port_range": list(wanted.port_range) if wanted.port_range else None,
+        "services": services,
+        "ports": ports,
         "processes": list(wanted.processes),
         "session_id": session.session_id,
         "socket": str(paths.tmux_socket(wanted.server)),
@@ -139,3 +155,17 @@ def _made(
         "boot_id": process_table.boot_id(),
         "created": created,
     }
+
+
+def _leased(wanted: SessionInputs) -> dict[str, int]:
+    """Lease the ports for as long as the experiment is there, others where another took one meanwhile."""
+    asked = {name: port if name in wanted.fixed_ports else None for name, port in wanted.ports.items()}
+    leased = leases.lease(wanted.owner, asked, record=True, within=wanted.port_range)
+    if leased.taken:
+        service, reason = next(iter(leased.taken.items()))
+        raise UserError(
+            f"service {service} cannot have its port: {reason}",
+            where=wanted.name,
+            remedy="Give it another one, or end what has it",
+        )
+    return leased.ports

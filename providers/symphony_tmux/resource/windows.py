@@ -9,6 +9,7 @@ from typing import Any
 from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
+from symphony_tmux.ports import addresses
 from symphony_tmux.processes import cgroups, observe, record, start, stop, trees
 from symphony_tmux.processes.launch import exports, failed_lines
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
@@ -41,6 +42,7 @@ def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Adopt what an interrupted run left of this very process, else take down what it left and start."""
+    props = _with_addresses(props)
     wanted = inputs.window_inputs(props)
     kept = _kept(props)
     experiment_lock.take(wanted.server, wanted.session)
@@ -74,6 +76,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Start it again in its window when it must be; else only take note of what changed."""
     _refuse_other_host(olds)
+    news = _with_addresses(news)
     wanted = inputs.window_inputs(news)
     kept = _kept(news)
     experiment_lock.take(wanted.server, wanted.session)
@@ -203,6 +206,15 @@ def _kept(props: Props) -> dict[str, Any]:
     return {name: props[name] for name in WINDOW_INPUTS if props.get(name) is not None} | {
         "server": props.get("server") or paths.DEFAULT_SERVER
     }
+
+
+def _with_addresses(props: Props) -> Props:
+    """Return the inputs with the addresses that the session has: another may have leased a port."""
+    services: Mapping[str, str] = props.get("services") or {}
+    if not services:
+        return props
+    known = addresses.read(props.get("server") or paths.DEFAULT_SERVER, props["session"])
+    return {**props, "services": {name: known.get(name, value) for name, value in services.items()}}
 
 
 def _numbers(props: Props) -> dict[str, Any]:

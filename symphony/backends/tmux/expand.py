@@ -10,11 +10,11 @@ import pulumi
 from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.tmux import local_files, render, validation
 from symphony.backends.tmux.settings import server_of
-from symphony.backends.tmux.target import measured
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan
+from symphony.plan.services import wanted_ports
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux.resource import changes
+from symphony_tmux.resource import changes, experiment_files
 from symphony_tmux.resource.resources import Session, Window
 
 
@@ -35,17 +35,17 @@ def image_registry(context: Context) -> str:
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     server = server_of(context)
-    session = render.session(plan, context.owner, server, context.settings.grace)
+    fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
+    grace = context.settings.grace
+    session = render.session(plan, context.owner, server, grace, fixed, spec.port_range)
+    for kind in experiment_files.KINDS:
+        session[kind] = [str(validation.resolved(file, context.folder)) for file in session[kind]]
     folders = local_files.folders(server, plan.launched_as)
     key = local_files.digest_key() if any(each.secret_env for each in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
         windows[process.path] = render.window(plan, process, session, str(start), *map(str, folders), key=key)
-    if not context.dry_run:
-        measured(spec, context, record=True)
-        local_files.copy(plan.secrets, folders[0])
-        local_files.copy(plan.configs, folders[1])
     return Prepared(plan, session, windows)
 
 

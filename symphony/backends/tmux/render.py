@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import file_variables, used_variables
 
 
-def session(plan: Plan, owner: str, server: str, grace: float) -> dict[str, Any]:
-    """The inputs of the experiment's session."""
+def session(
+    plan: Plan,
+    owner: str,
+    server: str,
+    grace: float,
+    fixed_ports: Sequence[str] = (),
+    port_range: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    """Return the inputs of the experiment's session."""
     return {
         "name": plan.launched_as,
         "owner": owner,
         "server": server,
         "processes": sorted(process.path for process in plan.processes),
         "services": dict(plan.service_env),
+        "ports": {each.declared or each.name: each.port for each in plan.services},
+        "fixed_ports": list(fixed_ports),
+        "port_range": list(port_range) if port_range else None,
+        "secrets": list(plan.secrets),
+        "configs": list(plan.configs),
         "grace": grace,
     }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from symphony.backends.expand import Context
 from symphony.backends.tmux import local_files, validation
 from symphony.backends.tmux.backend import BACKEND
@@ -19,15 +17,9 @@ HOST = "127.0.0.1"
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
-    """What tmux on this machine can do for the experiment, with the ports it would get."""
-    problems = validation.check(spec, context.owner, context.launched_as, server_of(context))
-    changed = local_files.changed(spec, server_of(context), context.launched_as)
-    return replace(measured(spec, context, record=False), problems=problems, changed_files=changed)
-
-
-def measured(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
-    """What this machine has for the experiment; with record its ports are handed out for good."""
-    leased = leases.lease(context.owner, wanted_ports(spec), record, spec.port_range)
+    """Return what tmux on this machine can do for the experiment, with the ports it would get."""
+    # Only looked up: the session leases them.
+    leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
         backend="tmux",
         launched_as=context.launched_as,
@@ -42,4 +34,6 @@ def measured(spec: ExperimentSpec, context: Context, *, record: bool) -> Target:
         unstartable=validation.unstartable(spec, context.folder, search_path(launch_file.caller())),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
+        problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
+        changed_files=local_files.changed(spec, server_of(context), context.launched_as),
     )

@@ -1,0 +1,60 @@
+"""The session leases the ports of services; a process gets the one that was really leased."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symphony.errors import UserError
+from symphony_tmux.ports import leases
+from symphony_tmux.processes.snapshot import Snapshot
+from symphony_tmux.resource import sessions, windows
+
+PORT = 23456
+SERVICES = {
+    "SYMPH_REPLAY_HOST": "127.0.0.1",
+    "SYMPH_REPLAY_PORT": str(PORT),
+    "SYMPH_REPLAY_ADDR": f"127.0.0.1:{PORT}",
+}
+OTHER = "proj/other#abcd1234"
+
+
+def _declared(rig: Any, **more: Any) -> dict[str, Any]:
+    return rig.session_inputs("a", services=SERVICES, ports={"replay": float(PORT)}, **more)
+
+
+@pytest.fixture
+def taken(rig: Any) -> None:
+    """Another experiment leased the port after the program looked."""
+    del rig
+    leases.lease(OTHER, {"x": PORT}, record=True)
+
+
+def test_a_port_is_leased_when_the_session_is_made_and_kept(rig: Any) -> None:
+    leases.lease(rig.owner, {"replay": PORT}, record=True)
+    outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
+    assert outputs["ports"] == {"replay": PORT}
+    assert leases.of(rig.owner) == {"replay": PORT}
+    assert not sessions.diff(outputs, _declared(rig), Snapshot()).changed
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_process_gets_the_port_that_was_leased_in_the_place_of_a_taken_one(rig: Any) -> None:
+    outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
+    port = outputs["ports"]["replay"]
+    assert port != PORT
+    window = rig.script("a", "echo $SYMPH_REPLAY_PORT $SYMPH_REPLAY_ADDR; sleep 60", services=SERVICES)
+    rig.until(lambda: f"{port} 127.0.0.1:{port}".encode() in rig.printed(window))
+    assert window["services"]["SYMPH_REPLAY_PORT"] == str(port)
+    now = {name: value.replace(str(PORT), str(port)) for name, value in SERVICES.items()}
+    again = rig.inputs("a", script=["echo $SYMPH_REPLAY_PORT $SYMPH_REPLAY_ADDR; sleep 60"], services=now)
+    assert not windows.diff(window, again, Snapshot()).changed, "the next program finds the leased port"
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_fixed_port_that_is_taken_is_refused_with_who_has_it(rig: Any) -> None:
+    with pytest.raises(UserError) as caught:
+        rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
+    assert "other" in caught.value.what
+    assert leases.of(rig.owner) == {}
