@@ -149,7 +149,7 @@ class DataFetcher(threading.Thread):
                 self._serve_one()
                 self._replace_dead_workers()
             self._dismiss_workers()
-        except ClosedError:
+        except (ClosedError, SystemExit):  # SystemExit: the interpreter exits
             pass
         except BaseException as error:
             self._error = error

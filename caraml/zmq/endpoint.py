@@ -181,13 +181,12 @@ class Loop:
     The thread is a daemon: it never keeps the interpreter from exiting. Join it to go on serving.
     """
 
-    __slots__ = ("__weakref__", "_step", "_stopped", "_thread", "failure")
+    __slots__ = ("__weakref__", "_step", "_stopped", "_thread")
 
     def __init__(self, step: Callable[[float], object]) -> None:
         self._step = step
         self._stopped = False
         self._thread: threading.Thread | None = None
-        self.failure: BaseException | None = None
 
     @property
     def running(self) -> bool:
