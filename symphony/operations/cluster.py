@@ -1,4 +1,4 @@
-"""Clusters: what a stack that is one would change, how it is resumed, and who still uses it."""
+"""Stacks that make a GKE cluster: the plan, resuming an interrupted run, the experiments on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
     "same": "keep",
     "read": "keep",
 }
-# How Google calls what it has, by which the engine finds what an interrupted run began.
+# The names of resources at Google, by which the engine finds those that an interrupted run began.
 _IDS = {
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
     _POOL: "projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
@@ -56,7 +56,11 @@ class WrittenCluster:
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """What an `up` does to one resource of a cluster: create, update, replace, delete or keep, and why."""
+    """The change of one resource of a cluster, and the reason.
+
+    Attributes:
+        kind: "create", "update", "replace", "delete" or "keep".
+    """
 
     name: str
     type: str
@@ -70,7 +74,7 @@ class ResourceChange:
 
 @dataclass(frozen=True)
 class ClusterPlanned:
-    """A cluster as its stack declares it, and what that changes."""
+    """A declared cluster and the changes of its resources."""
 
     stack: str
     project: str
@@ -87,9 +91,9 @@ class ClusterPlanned:
         return all(change.kind == "keep" for change in self.changes)
 
     def of_pool(self, name: str) -> ResourceChange | None:
-        """What happens to a pool."""
+        """Return the change of a pool."""
         full = f"{self.cluster.name}-{name}"
-        return next((each for each in self.changes if each.is_pool and each.name == full), None)
+        return next((change for change in self.changes if change.is_pool and change.name == full), None)
 
     def to_json(self) -> dict[str, Any]:
         cluster = asdict(self.cluster)
@@ -101,7 +105,7 @@ class ClusterPlanned:
 
 @dataclass(frozen=True)
 class ClusterEnded:
-    """A cluster is there, after so many seconds."""
+    """The end of an `up` of a cluster."""
 
     stack: str
     cluster: WrittenCluster
@@ -110,12 +114,12 @@ class ClusterEnded:
 
 @dataclass
 class Changes:
-    """Gathers what the engine would do, or does, to each resource of a cluster."""
+    """Collects the changes of the resources of a cluster from the events of the engine."""
 
     steps: dict[str, Step] = field(default_factory=dict[str, Step])
 
     def take(self, event: Event) -> None:
-        """Note what an event tells of a resource."""
+        """Record the change that an event reports."""
         if isinstance(event, (Started, Finished)) and event.step.op in _KINDS and name_of(event.step):
             self.steps[event.step.urn] = event.step
 
@@ -130,38 +134,44 @@ class Changes:
 
 def _why(step: Step) -> str:
     if step.op == "replace" and not step.changed:
-        return "what it is part of is replaced"
+        return "the cluster is replaced"
     return ", ".join(step.changed) if step.op in ("update", "replace") else ""
 
 
 def name_of(step: Step) -> str:
-    """What a resource of a cluster is called; empty for any other."""
+    """Return the name of a resource of a cluster; empty for other resources."""
     return step.name if f"{stacks.CLUSTER}::" in step.parent and step.type.startswith("gcp:") else ""
 
 
 def resume(target: StackTarget) -> None:
-    """Take what an interrupted run began to make into the state, where it came to be.
+    """Import the resources into the state that an interrupted run began to make, if Google has them.
 
-    The engine forgets it, and Google would refuse to make it again. SymphonyError: Google does not answer.
+    The engine forgets them, and Google would refuse to make them again.
+
+    Raises:
+        SymphonyError: Google does not answer.
     """
     name = target.name
     state = stacks.read(name).state
-    if state is None or not any(each.type in _IDS for each in state.begun):
+    if state is None or not any(resource.type in _IDS for resource in state.begun):
         return
     locks.recover(name.project, name.stack)
     exported = json.loads(_pulumi(target, ["stack", "export"]))
     deployment = exported["deployment"]
-    begun = [each for each in deployment["pending_operations"] if each["resource"]["type"] in _IDS]
+    begun = [
+        operation["resource"]
+        for operation in deployment["pending_operations"]
+        if operation["resource"]["type"] in _IDS
+    ]
     deployment["pending_operations"] = []
-    for each in begun:
-        resource = each["resource"]
+    for resource in begun:
         resource["id"] = _IDS[resource["type"]].format_map(resource["inputs"])
         deployment["resources"].append({**resource, "outputs": resource["inputs"]})
     with tempfile.NamedTemporaryFile("w", dir=paths.private_folder(paths.home()), suffix=".json") as file:
         json.dump(exported, file)
         file.flush()
         _pulumi(target, ["stack", "import", f"--file={file.name}"])
-    # What did not come to be goes out of the state again, of the rest it is told what Google says.
+    # A refresh removes what Google does not have, and reads the rest.
     with Run("refresh", target.workspace, name.stack, fetch_plugins=True) as run:
         for _ in run:
             pass
@@ -176,8 +186,8 @@ def _pulumi(target: StackTarget, words: list[str]) -> str:
 
 
 def refuse_used(stack: stacks.Stack) -> None:
-    """UserError: experiments run on the cluster, in whichever project; the message names them."""
-    users = [each.name for each in _users(stack.name)]
+    """Raise UserError where experiments of any project run on the cluster."""
+    users = [user.name for user in _users(stack.name)]
     if users:
         named = ", ".join(stacks.labels(users).values())
         runs, first = ("run", "Delete them first: `symphony ls`")
@@ -187,29 +197,30 @@ def refuse_used(stack: stacks.Stack) -> None:
 
 
 def _users(name: file_store.StackName) -> Iterator[stacks.Stack]:
-    """The stacks that refer to this one and have objects there: what a failed `up` leaves may have none."""
-    for each in stacks.every():
-        there = (*each.state.resources, *each.state.begun) if each.state else ()
-        if str(name) in stacks.clusters_of(each) and any(
-            resource.type.startswith("kubernetes:") for resource in there
+    """Yield the stacks that refer to the cluster and have objects there; a failed `up` may have left none."""
+    for stack in stacks.every():
+        resources = (*stack.state.resources, *stack.state.begun) if stack.state else ()
+        if str(name) in stacks.clusters_of(stack) and any(
+            resource.type.startswith("kubernetes:") for resource in resources
         ):
-            yield each
+            yield stack
 
 
 def with_kubeconfig(config: Mapping[str, Any], place: workspace.Workspace) -> Mapping[str, Any]:
-    """Settings of an experiment, with the kubeconfig of the cluster that they name.
+    """Return the settings of an experiment with the kubeconfig of the cluster that they name.
 
-    UserError: there is no such stack, or it has no cluster yet.
+    Raises:
+        UserError: There is no such stack, or it has no cluster yet.
     """
-    given = config.get("symphony:cluster")
-    if not isinstance(given, str) or config.get("kubernetes:kubeconfig"):
+    cluster = config.get("symphony:cluster")
+    if not isinstance(cluster, str) or config.get("kubernetes:kubeconfig"):
         return config
-    name = workspace.stack_name(given, place)
+    name = workspace.stack_name(cluster, place)
     words = ["stack", "output", "kubeconfig", "--show-secrets", f"--stack={name}"]
     done = workspace.pulumi(place, words)
     if done.returncode:
         raise UserError(
-            f"the cluster {given} is not there",
+            f"the cluster {cluster} is not up",
             where="symphony:cluster",
             remedy=f"Bring it up first: `symphony up {name.stack}`",
         )

@@ -1,4 +1,4 @@
-"""Starts processes of an experiment again: a run of the engine that replaces their resources and no other."""
+"""Restarting processes: a run of the engine that replaces only their resources."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ _MADE_OF = ("Image", "Secret", "ConfigMap")
 
 @dataclass(frozen=True)
 class Restart:
-    """What starts again: the processes that were named, those that share a pod with them, their resources.
+    """The processes to restart.
 
-    targets: what else of the state the run may change: what processes are made of, and their components.
+    Attributes:
+        named: The processes that the user named.
+        sharing: Other processes in the same pods.
+        urns: The resources to replace.
+        targets: Further resources that the run may change: images, secrets and components of the processes.
     """
 
     target: StackTarget
@@ -39,16 +43,21 @@ class Restart:
 
 
 def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
-    """What a restart of some processes comes to; given: names, groups, patterns, none means all.
+    """Return the restart of some processes.
 
-    UserError: there is no such process, or its program is not to be found on this machine.
+    Args:
+        stack: The experiment.
+        given: Names, groups or patterns; none stands for all processes.
+
+    Raises:
+        UserError: There is no such process, or its program is not on this machine.
     """
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None or stack.state is None:
-        raise UserError(f"{stack.shown} is not up", remedy=f"Start it with `symphony up {stack.shown}`")
+        raise stack.not_up()
     paths = list(stack.recorded.processes)
     named = match_processes(given, paths)
-    # By the process that a resource hangs under, or the group whose processes share it.
+    # The process of a resource, or the group whose processes share it.
     owners = {each.urn: owner for each in stack.state.resources if (owner := path_of(each))}
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
@@ -64,7 +73,7 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
 
 
 def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
-    """Run the program, and replace just these processes; yields what `up` does."""
+    """Run the program, replace just these processes, and yield the events of `up`."""
     options = [f"--target={urn}" for urn in what.targets]
     options += [f"--target-replace={urn}" for urn in what.urns]
     try:
@@ -78,7 +87,7 @@ def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEv
 
 
 def _target(stack: stacks.Stack) -> StackTarget:
-    """The stack with its program, which is where it was started from."""
+    """Return the stack with the program from which it was started."""
     folder = stacks.folder(stack)
     place = workspace.find_usable(Path(folder)) if folder else None
     if place is None and stack.name.project == workspace.DEFAULT_PROJECT:

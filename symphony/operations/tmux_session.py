@@ -1,4 +1,4 @@
-"""The libtmux objects of an experiment in tmux, for scripts that work in its windows."""
+"""The libtmux objects of an experiment, for scripts that work in its windows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ class Session(libtmux.Session):
     """
 
     def window(self, process: str) -> libtmux.Window:
-        """The window of a process: session.window("agents/agent-0"). UserError: there is none.
+        """Return the window of a process: session.window("agents/agent-0").
 
-        process: its name, after that of its group and a / where it is in one.
+        Args:
+            process: Its name, or group/name.
+
+        Raises:
+            UserError: There is no such window.
         """
         name = process.replace("/", ":")
         for window in self.windows:
@@ -33,15 +37,19 @@ class Session(libtmux.Session):
 
 
 def session(stack: stacks.Stack) -> Session:
-    """The session of an experiment. UserError: it does not run in tmux, on this machine, or at all."""
+    """Return the session of an experiment.
+
+    Raises:
+        UserError: It does not run in tmux on this machine.
+    """
     facts = next(iter(stack.recorded.processes.values()), None) if stack.recorded else None
     if stack.backend != "tmux" or facts is None:
         raise UserError(f"{stack.shown} has no process in tmux", remedy="Run `symphony ls`")
     if not stacks.is_here(stack):
         raise UserError(f"{stack.shown} runs on another machine", remedy="Run the script there")
     server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
-    for each in server.sessions:
-        if each.session_name == facts["session"] and each.session_id:
-            result = Session.from_session_id(server=server, session_id=each.session_id)
-            return cast("Session", result)
+    for candidate in server.sessions:
+        if candidate.session_name == facts["session"] and candidate.session_id:
+            session = Session.from_session_id(server=server, session_id=candidate.session_id)
+            return cast("Session", session)
     raise UserError(f"the tmux session of {stack.shown} is gone", remedy=f"Run `symphony up {stack.shown}`")

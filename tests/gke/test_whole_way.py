@@ -127,7 +127,7 @@ def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
     (sandbox.folder / "stacks" / "gke.py").write_text(program.replace("us-central1-a", "us-central1-b"))
     plan = sandbox.symphony("plan", "gke").out
     assert re.search(rf"Cluster {google.name} +replace .* location", plan), plan
-    assert plan.count("what it is part of is replaced") == 2
+    assert plan.count("the cluster is replaced") == 2
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.nodes() == []
 
