@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from symphony import paths
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
 from toolchain import golang
@@ -17,10 +18,7 @@ from toolchain.kubernetes.calls import ToolchainError, run
 
 MODULES = Path(__file__).parent / "modules"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
-# Without its version the Automation API refuses the command line.
-_STAMP = f"-ldflags=-s -w -X {_SDK}/go/common/version.Version=v{binary.VERSION}"
-_FLAGS = ("-trimpath", "-tags=osusergo,grpcnotrace", _STAMP)
-_CLI = Module(MODULES / "pulumi", ("pulumi",), _FLAGS)
+_FLAGS = ("-trimpath", "-tags=osusergo,grpcnotrace")
 _HOST = Module(
     MODULES / "pulumi-language-python", ("pulumi-language-python-host",), _FLAGS, "pulumi-language-python"
 )
@@ -35,22 +33,35 @@ def main() -> None:
             engine = setup.engine(_say)
         except SymphonyError as error:
             _say(f"{error.what}; building it from its Go modules, which takes some minutes")
-            build(binary.cache_folder())
+            build(binary.VERSION)
             engine = binary.require()
     _say(f"pulumi: {engine.pulumi}")
 
 
-def build(target: Path) -> None:
-    """Build the command line and the Python host into a folder, which appears whole or not at all."""
+def oldest() -> Path:
+    """Return the folder of the oldest engine that symphony supports, built if it is missing."""
+    version = ".".join(map(str, binary.OLDEST))
+    folder = paths.cache() / f"pulumi-{version}"
+    if not folder.is_dir():
+        build(version, "pulumi-oldest")
+    return folder / "bin"
+
+
+def build(version: str, module: str = "pulumi") -> None:
+    """Build a command line and the Python host into the cache, whole or not at all."""
+    target = paths.cache() / f"pulumi-{version}"
+    # Without its version the Automation API refuses the command line.
+    stamp = f"-ldflags=-s -w -X {_SDK}/go/common/version.Version=v{version}"
+    command_line = Module(MODULES / module, ("pulumi",), (*_FLAGS, stamp))
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".building-pulumi-", dir=target.parent))
     try:
         bin_ = scratch / "bin"
         bin_.mkdir()
-        golang.compile_into(bin_, _CLI, _say)
+        golang.compile_into(bin_, command_line, _say)
         golang.compile_into(bin_, _HOST, _say)
         shutil.copyfile(_HOST.folder / "pulumi-language-python.sh", bin_ / "pulumi-language-python")
-        listed = run([golang.compiler(), "-C", _CLI.folder, "list", "-m", "-json", _SDK], timeout=300)
+        listed = run([golang.compiler(), "-C", command_line.folder, "list", "-m", "-json", _SDK], timeout=300)
         for script in _SCRIPTS:
             shutil.copyfile(Path(json.loads(listed)["Dir"]) / "python" / script, bin_ / Path(script).name)
         for file in bin_.iterdir():

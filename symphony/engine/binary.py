@@ -14,8 +14,8 @@ from typing import Any, cast
 from symphony import files, paths
 from symphony.errors import SymphonyError
 
-VERSION = "3.259.0"
-OLDEST = (3, 200, 0)
+VERSION = "3.274.1"
+OLDEST = (3, 259, 0)
 PARTS = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "pulumi-resource-pulumi-python")
 DEADLINE = 20.0
 
