@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ _DONE_TO_CLUSTER = {
 }
 _IMAGE = re.compile(r"\w*Image\w*: ")
 _BUILT = "pulumi-python:dynamic/symphony_docker:Image"
+_CANCELLED = re.compile("cancell?ed")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
@@ -154,6 +155,7 @@ def up(
     cluster.resume(target)
     planned: Planned | None = None
     done: set[str] = set()
+    cancelled: set[str] = set()
     program = Program()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
     with stack_target.ensure_stack(target, changes=True), tempfile.TemporaryDirectory() as images:
@@ -170,7 +172,9 @@ def up(
                 if planned is None and program.is_declared:
                     planned = before.planned(target.workspace, program)
                     yield planned
-                if (event_line := _event_line(event)) is not None and not _goes_on(event, planned):
+                if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
+                    cancelled.add(event.urn)
+                if (event_line := _event_line(event, cancelled)) is not None and not _goes_on(event, planned):
                     if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
                         done.add(event_line.path)
                     yield event_line
@@ -250,7 +254,8 @@ def cluster_progress(event: object) -> Progress | None:
             return None
 
 
-def _event_line(event: object) -> Progress | Remark | None:
+def _event_line(event: object, cancelled: Collection[str] = ()) -> Progress | Remark | None:
+    """Return what an event tells; cancelled: the URNs of which an interrupted run does not know the end."""
     if (of_cluster := cluster_progress(event)) is not None:
         return of_cluster
     match event:
@@ -264,6 +269,8 @@ def _event_line(event: object) -> Progress | Remark | None:
         case Finished(step=step, seconds=seconds, preview=False) if path := path_of(step):
             state = _DONE.get(step.op)
             return Progress(path, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
+        case Failed(step=step) if (path := path_of(step)) and step.urn in cancelled:
+            return Remark(f"{path}: interrupted while it changed; the next `up` goes on with it")
         case Failed(step=step, seconds=seconds) if path := path_of(step):
             return Progress(path, "failed", seconds)
         case Note(text=text):

@@ -12,12 +12,12 @@ import pytest
 from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
-from symphony.engine.run.events import Diagnostic, Step
+from symphony.engine.run.events import Diagnostic, Failed, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.plan import Planned
-from symphony.operations.up import Ended, Remark, _event_line, _watched, path_of
+from symphony.operations.up import Ended, Progress, Remark, _event_line, _watched, path_of
 from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
@@ -156,3 +156,12 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
 def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
     result = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
     assert str(Ended("rl", result, 1.0)) == f"{words} 1.0 s."
+
+
+def test_a_process_that_an_interruption_caught_is_not_told_as_failed() -> None:
+    parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
+    event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
+    told = _event_line(event, {POD})
+    assert isinstance(told, Remark)
+    assert "a: interrupted" in told.text
+    assert _event_line(event) == Progress("a", "failed")

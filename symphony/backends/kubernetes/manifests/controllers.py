@@ -97,7 +97,12 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
     again = text(pod, "spec", "restartPolicy") == "OnFailure"
     failed = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
     driven_off = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    selector = {name: metadata["labels"][name] for name in (labels.EXPERIMENT, labels.POD)}
     return {
+        # Else the API server adds labels with "-" in their names to the template. After `pulumi refresh` the
+        # plugin records them as ours, cannot ignore them because of that sign, and replaces every Job.
+        "manualSelector": True,
+        "selector": {"matchLabels": selector},
         "backoffLimit": RETRIES if again else 0,
         "podFailurePolicy": {"rules": [driven_off] if again else [driven_off, failed]},
         "template": {

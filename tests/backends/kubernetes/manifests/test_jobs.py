@@ -37,7 +37,7 @@ def runs_answers_and_goes_as_pods_do(sandbox: Sandbox, stack: str, live: Live, *
     edited = PAIR.replace(
         'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
     )
-    assert "2 restart" in up(sandbox, stack, edited, code=0)
+    assert "2 to restart" in up(sandbox, stack, edited, code=0)
     after = pods(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["pool"]
 
@@ -82,6 +82,15 @@ def test_what_was_evicted_comes_back_by_itself_and_its_log_is_read(
     (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
     # The log of the first went with its pod.
     wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
+
+
+def test_a_refresh_restarts_nothing(sandbox: Sandbox, jobs: str, live: Live) -> None:
+    up(sandbox, jobs, PAIR, code=0)
+    before = pods(live, jobs)
+    sandbox.pulumi("refresh", "--stack", jobs, "--yes", "--skip-preview")
+    for _ in range(2):
+        assert "Nothing changes" in up(sandbox, jobs, PAIR, code=0)
+        assert pods(live, jobs) == before
 
 
 def test_a_failure_ends_it_and_the_next_up_starts_it_again(sandbox: Sandbox, jobs: str, live: Live) -> None:
