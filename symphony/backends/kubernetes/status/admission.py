@@ -12,7 +12,7 @@ _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit
 
 
 def rules(client: Client, namespace: str) -> list[str]:
-    """Return what may refuse a pod: quotas that are used up, else all of them, and limit ranges."""
+    """Return what refuses a pod: the quotas that are used up, else all quotas and limit ranges."""
     quotas = [
         (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
         for quota in _items(client, namespace, "resourcequotas")
@@ -20,10 +20,10 @@ def rules(client: Client, namespace: str) -> list[str]:
         if (used := mapping(quota, "status", "used").get(kind)) is not None
     ]
     used_up = [f"{words} used" for words, is_full in quotas if is_full]
-    ranges = [
-        rule for limit_range in _items(client, namespace, "limitranges") for rule in _bounds(limit_range)
-    ]
-    return [*(used_up or [words for words, _ in quotas]), *ranges]
+    if used_up:
+        return used_up
+    ranges = _items(client, namespace, "limitranges")
+    return [*(words for words, _ in quotas), *(bound for each in ranges for bound in _bounds(each))]
 
 
 def _bounds(limit_range: Values) -> Iterator[str]:

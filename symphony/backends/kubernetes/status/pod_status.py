@@ -21,6 +21,8 @@ _LINES = 3
 _MISSING = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)')
 # The scheduler's own words, without what it says of evicting other pods.
 _SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
+# Where a container is, which is known.
+_WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)')
 _NOTHING: Mapping[str, Any] = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
@@ -278,7 +280,7 @@ def _lines(ended: Mapping[str, Any]) -> list[str]:
 
 def in_words(ended: Mapping[str, Any]) -> str:
     """Return the message of a container that ended or could not start."""
-    message = str(ended.get("message") or "")
+    message = _WHERE.sub("", str(ended.get("message") or ""))
     missing = _MISSING.search(message)
     return f'the image has no program "{missing[1]}"' if missing else message
 

@@ -9,7 +9,7 @@ import pytest
 
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.diagnosis import chain, collect
-from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.kubernetes.status import admission, pod_status
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
 from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits
@@ -54,7 +54,12 @@ def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
             "Create that claim",
         ),
         (
-            pod(waits("CreateContainerConfigError", "runAsNonRoot and image will run as root")),
+            pod(
+                waits(
+                    "CreateContainerConfigError",
+                    'runAsNonRoot and image will run as root (pod: "a_b(c)", container: a)',
+                )
+            ),
             "runAsUser",
         ),
         (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "variables name"),
@@ -72,6 +77,15 @@ def test_a_process_whose_child_was_killed_for_memory_says_so() -> None:
     assert "resource_limit" in result.remedy
 
 
+def test_a_limit_range_is_named_where_no_quota_is_used_up() -> None:
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": [RANGE] if "limitranges" in asked.path else []}
+
+    with serving(answer) as api:
+        (rule,) = admission.rules(api.client(), "rl")
+        assert rule == "limit range small: at most 1 cpu a Container"
+
+
 QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
 RANGE = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}}
 
@@ -83,7 +97,7 @@ def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
 
     with serving(answer) as api:
         link = collect.read_chain(api.client(), Recorded("o", "rl", {}, unmade=("b",)), "b", "rl")[-1]
-        assert link.more == ("quota few: pods 1 of 1 used", "limit range small: at most 1 cpu a Container")
+        assert link.more == ("quota few: pods 1 of 1 used",)
         connection = {"kubeconfig": api.kubeconfig()}
         (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, unmade=("b",))])
         assert not isinstance(statuses, Exception)
