@@ -1,4 +1,4 @@
-"""AddressBook: the variables of services as the original wrote them."""
+"""AddressBook: the variables of services, as in the original."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from symphony.plan.services import variables
 
 
 class Entry(TypedDict):
-    """Where a service is."""
+    """The address of a service."""
 
     host: str
     port: int
 
 
 class AddressBook:
-    """Where services are, and the variables that tell a process so.
+    """The addresses of services, and the variables that tell a process about them.
 
     book = AddressBook()
     book.add_entry("replay-server", "10.0.0.7", 7001)

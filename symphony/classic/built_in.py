@@ -1,4 +1,4 @@
-"""The commands that the original had, by its names: their arguments, and how `symphony` is told the same."""
+"""The commands of the original with their arguments, and the same commands of `symphony`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Row(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What `symphony --help` says of it."""
+        """The help of `symphony --help`."""
         from symphony.cli import commands
 
         result = commands.find(self.command)
         return result.help if result else ""
 
     def is_overridden(self, kind: type[Any]) -> bool:
-        """Whether a subclass of SymphonyParser has its own action for it."""
+        """Return whether a subclass of SymphonyParser has an action of its own for it."""
         return any(self.action in vars(each) for each in kind.__mro__[:-2])
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ class Row(NamedTuple):
             parser.add_argument(*(option or (name,)), **settings)
 
     def words(self, args: argparse.Namespace) -> list[str]:
-        """What is typed after `symphony` to do the same."""
+        """Return the words after `symphony` that do the same."""
         given = vars(args)
         words = [self.command]
         for name in _WORDS:
@@ -77,5 +77,5 @@ ROWS = (
 
 
 def find(word: str) -> Row | None:
-    """The row of a command's name or alias."""
+    """Return the row of a command's name or alias."""
     return next((row for row in ROWS if word == row.name or word in row.aliases), None)

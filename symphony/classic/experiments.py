@@ -1,4 +1,4 @@
-"""What a script asks of the experiments there are: their processes, logs and services; commands and files."""
+"""Existing experiments of a script: their processes, logs and services; commands and files."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Experiments:
         access.copy(self._stack(exp), wanted)
 
     def external_url(self, exp: str | None, service: str) -> str:
-        """Where a service is reached from outside, as host:port: cluster.external_url("rl", "tensorboard").
+        """Return the address host:port of a service from outside: cluster.external_url("rl", "tensorboard").
 
         exp: the experiment, or a part of its name; None for the current one. service: its name, or a part.
         UserError: no such service, or it can only be reached through a forwarded port.

@@ -57,7 +57,7 @@ class GKEDispatcher:
         return sorted(self._pools)
 
     def get_node_pool(self, name: str) -> Mapping[str, Any]:
-        """What the file says of a node pool: dispatcher.get_node_pool("v100-pool").
+        """Return the content of the file for a node pool: dispatcher.get_node_pool("v100-pool").
 
         KeyError, which is a UserError: there is none of that name.
         """
@@ -209,7 +209,7 @@ class GKEDispatcher:
 
 
 def _tainted(pool: Pool) -> tuple[Taint, ...]:
-    """Its taints, with that of spot machines in a GkeCluster, of which a `.tf.json` says nothing."""
+    """Return its taints, with the one that a GkeCluster gives spot machines, which is in no `.tf.json`."""
     spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 

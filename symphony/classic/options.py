@@ -1,4 +1,4 @@
-"""The options of a Cluster by backend, as types, and how what its calls are given is checked."""
+"""The options of a Cluster by backend, as types, and the checks of what its calls take."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _OLD_KEYWORDS = {
 
 
 def take_old_keywords(kind: type[_T]) -> type[_T]:
-    """A class whose methods take what the original called their parameters, too."""
+    """Return a class whose methods also take the parameter names of the original."""
     for name, method in vars(kind).items():
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _taking_old_keywords(method))
@@ -92,7 +92,7 @@ def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kube_settings(given: Mapping[str, Any]) -> dict[str, str | None]:
-    """The settings of a stack that the options of a KubeCluster are; what they may say is judged there."""
+    """Return the options of a KubeCluster as settings of a stack, which checks their values."""
     read = {"kubeconfig": kubeconfig_path, "source_ranges": _joined, "patience": _number}
     return {
         KUBE_SETTINGS[key]: read[key](value) if key in read else word(key, value)
@@ -111,25 +111,25 @@ def _number(given: Any) -> str | None:
 
 
 def mistake(what: str, remedy: str) -> UserError:
-    """The error for the line of the script that is running now."""
+    """Return the error for the line of the script that is running now."""
     return UserError(what, where=str(caller()), remedy=remedy)
 
 
 def require_name(kind: str, given: object) -> None:
-    """UserError: it is not the name of anything."""
+    """Raise UserError where it cannot be a name."""
     if not isinstance(given, str):
         raise mistake(f"{given!r:.60} is not the name of {kind}", "Give its name")
 
 
 def word(option: str, given: Any) -> str | None:
-    """A text that says something, or None."""
+    """Return a text that is not empty, or None."""
     if given is None or (isinstance(given, str) and given.strip()):
         return given
     raise mistake(f"{option}={given!r}: must be a non-empty string", "Give a name, or leave it out")
 
 
 def kubeconfig_path(given: object) -> str | None:
-    """The path as every folder understands it. A kubeconfig itself would be read by all in the settings."""
+    """Return the absolute path. The content of a kubeconfig is refused: the settings would show it."""
     path = word("kubeconfig", str(given) if isinstance(given, Path) else given)
     if path is None:
         return None
@@ -139,7 +139,7 @@ def kubeconfig_path(given: object) -> str | None:
 
 
 def duration(given: object) -> str | None:
-    """How the logs are told since when; kubectl and the original say 0 for all of them."""
+    """Return the age of the oldest log line; 0 stands for all lines, as for kubectl and the original."""
     if given is None or (isinstance(given, (int, float)) and not isinstance(given, bool)):
         return f"{given:.3f}" if given else None
     if isinstance(given, str):
@@ -148,7 +148,7 @@ def duration(given: object) -> str | None:
 
 
 def count(given: object) -> int | None:
-    """How many of the last lines; None for all."""
+    """Return the number of the last lines; None for all."""
     if given == -1:
         return None
     if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):

@@ -55,11 +55,11 @@ class SymphonyParser:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """What create_cluster() made, the first time it is asked for."""
+        """The cluster of create_cluster(), made when it is first used."""
         return self.create_cluster()
 
     def create_cluster(self) -> Cluster:
-        """The cluster of this command line; each subclass says which."""
+        """Return the cluster of this command line; a subclass defines it."""
         raise UserError(
             f"{type(self).__name__} has no cluster", remedy="Define create_cluster(self) in it and return one"
         )
@@ -224,7 +224,7 @@ class SymphonyParser:
         raise UserError(f"{name} could be {candidates}", remedy=f"Write the whole {kind} name")
 
     def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
-        """What describe_experiment() says, as a table."""
+        """Return the result of describe_experiment() as a table."""
         rows = [list(map(str, each.values())) for group in data.values() for each in group.values()]
         heads = [list(each) for group in data.values() for each in group.values()][:1]
         return "\n".join(screen.plain_lines([*heads, *rows]) if heads else [])

@@ -1,4 +1,4 @@
-"""What Process and ProcessGroup share: a frozen spec that a call replaces, and the line of every setting."""
+"""Builder: holds a frozen spec that calls replace, and the line of every setting."""
 
 from __future__ import annotations
 

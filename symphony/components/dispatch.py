@@ -64,9 +64,7 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:
-    """The traceback of the user's own lines: what called the program, and where in symphony it ended, helps
-    nobody.
-    """
+    """Return the traceback of the user's own lines, without symphony's and its callers'."""
     report = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = report
     while part is not None:

@@ -1,4 +1,4 @@
-"""A mistake found while the program declares: it ends a Pulumi program with one line; components raise it."""
+"""UsageError: a mistake of the user's program that ends it with one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiment: what is launched, listed and deleted as one; the root of every user's program."""
+"""Experiment: the processes that are launched, listed and deleted as one."""
 
 from __future__ import annotations
 
@@ -237,12 +237,12 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         self.register_outputs({})
 
     def components(self) -> Components:
-        """What a backend hangs its resources under."""
+        """Return the components under which a backend makes its resources."""
         free = {self._path(each): each for each in self._processes}
         grouped = {self._path(group, each): each for group in self._groups for each in group.list_processes()}
         return Components(self, {self._path(each): each for each in self._groups}, {**free, **grouped})
 
     def _path(self, *things: Process | ProcessGroup) -> str:
-        """What something is called in the backend."""
+        """Return the path of something in the backend."""
         declared = "/".join(each.name for each in things)
         return self._plan.renamed.get(declared, declared) if self._plan else declared

@@ -15,7 +15,7 @@ from symphony.spec.shared import Texts
 
 
 class Members:
-    """What an experiment and a process group share: both have processes."""
+    """The processes of an experiment or a process group."""
 
     # Its name in messages.
     _kind = ""

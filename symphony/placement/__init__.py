@@ -1,1 +1,1 @@
-"""Where processes run: pools of machines, what fits on them and what they cost; pure values."""
+"""Placement: pools of machines, the pods that fit on them and their prices; pure values."""

@@ -1,4 +1,4 @@
-"""What one machine of a GKE pool offers: its size less what GKE reserves and its system pods claim."""
+"""The resources that a machine of a GKE pool offers: its size less GKE's reserve and its system pods."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from symphony.placement.machines import GIB, MIB
 from symphony.placement.pool import Amounts, Pool
 
-# cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes: of the first so many, this part.
+# (amount, part of it that is reserved), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 * MIB
 # Beside the formula, of e2-micro, e2-small and e2-medium: 940m are left of what shows as 2 vCPUs.
 _OF_SHARED_CORES = 1060
-# What the kernel itself keeps of the machine's memory: 64 bytes of each page, and its image.
+# The kernel keeps 64 bytes for each page of memory, and its image.
 _KERNEL = (1 / 64, 128 * MIB)
 _PODS_OF_A_NODE = 110
 
 
 @dataclass(frozen=True)
 class SystemPod:
-    """A pod that GKE runs on each machine; what it requests. gpus_only: of machines that have GPUs."""
+    """A pod that GKE runs on every machine, with its requests; gpus_only: on machines with GPUs."""
 
     name: str
     amounts: Amounts
@@ -38,13 +38,12 @@ SYSTEM_PODS = (
     SystemPod("gmp-collector", Amounts(9, 68 * MIB, pods=1)),
     SystemPod("nvidia-gpu-device-plugin", Amounts(50, 50 * MIB, pods=1), gpus_only=True),
 )
-# What a machine without taints may get of those that run once in a cluster: kube-dns, metrics-server and
-# their like.
+# Pods that run once in a cluster, such as kube-dns and metrics-server, may be on a machine without taints.
 _CLUSTER_PODS = SystemPod("kube-dns", Amounts(340, 330 * MIB, pods=6))
 
 
 def allocatable(pool: Pool) -> Amounts:
-    """What a node reports as allocatable: the machine less what GKE and the kernel keep of it."""
+    """Return what a node reports as allocatable: the machine less the reserve of GKE and the kernel."""
     if pool.allocatable is not None:
         return pool.allocatable
     part, fixed = _KERNEL
@@ -57,7 +56,7 @@ def allocatable(pool: Pool) -> Amounts:
 
 
 def available(pool: Pool) -> Amounts:
-    """What is left of it for the processes of experiments; of live nodes the system pods are off already."""
+    """Return what is left for experiments; the pools of live nodes are already without the system pods."""
     if pool.allocatable is not None:
         return pool.allocatable
     left = allocatable(pool)
@@ -67,7 +66,7 @@ def available(pool: Pool) -> Amounts:
 
 
 def system_pods(pool: Pool) -> tuple[SystemPod, ...]:
-    """Those that run, or may run, on each machine of the pool."""
+    """Return the pods that run, or may run, on every machine of the pool."""
     keeps_off = pool.gpus or any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
     own = tuple(each for each in SYSTEM_PODS if pool.gpus or not each.gpus_only)
     return own if keeps_off else (*own, _CLUSTER_PODS)

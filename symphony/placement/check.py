@@ -1,4 +1,4 @@
-"""What is wrong with pools before anything is made of them: sizes, GPUs, names, zones."""
+"""Checks of pools before a cluster is made: sizes, GPUs, names, zones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.placement.pool import Pool
 
 
 def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str, str]]:
-    """The pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
+    """Yield the pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
     for name, times in Counter(pool.name for pool in pools).items():
         if times > 1:
             yield name, f"is declared {times} times", "give each pool a name of its own"

@@ -115,7 +115,7 @@ GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100, "nvidia-h100-mega-80gb", 
 
 
 def find(machine_type: str) -> Machine | None:
-    """The machine type of that name; None: there is none that is known here."""
+    """Return the machine type of that name, None for an unknown one."""
     if single := _SINGLE.get(machine_type):
         cpu, gib, gpu_type, gpus = single
         return Machine(machine_type, cpu, int(gib * GIB), gpu_type, gpus, cpu)
@@ -133,7 +133,7 @@ def find(machine_type: str) -> Machine | None:
 
 
 def known() -> list[str]:
-    """Every machine type that has a name of its own."""
+    """Return every machine type that has a name of its own."""
     ruled = [
         f"{family}-{kind}-{size}"
         for family, kinds in _SIZES.items()
@@ -144,7 +144,7 @@ def known() -> list[str]:
 
 
 def gpu_type_of(name: str) -> str:
-    """GKE's name of a GPU type, of which a user may say the last part: `v100`; what is unknown as it is.
+    """Return GKE's name of a GPU type, which a user may shorten to `v100`; an unknown name stays.
 
     >>> gpu_type_of("V100"), gpu_type_of("h100"), gpu_type_of("x9")
     ('nvidia-tesla-v100', 'nvidia-h100-80gb', 'x9')
@@ -156,11 +156,11 @@ def gpu_type_of(name: str) -> str:
 
 
 def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:
-    """Why a machine type cannot have so many of these GPUs; empty where it can."""
+    """Return why a machine type cannot have so many of these GPUs, or nothing."""
     if machine.gpus:
         if (gpu_type, gpus) == (machine.gpu_type, machine.gpus):
             return ""
-        return f"each machine has {machine.gpus} {machine.gpu_type} and takes no others"
+        return f"a {machine.type} has {machine.gpus} {machine.gpu_type} and takes no others"
     counts = GPUS_OF_N1.get(gpu_type)
     if counts is None:
         if gpu_type not in GPU_TYPES:

@@ -29,7 +29,7 @@ class Packing:
 
     @property
     def is_tight(self) -> bool:
-        """Whether the scheduler may pack unlike pods otherwise, and leave some Pending."""
+        """True at the maximum with unlike pods, some of which the scheduler may leave Pending."""
         return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
 
     def add(self, pod: Amounts) -> bool:

@@ -25,7 +25,7 @@ _OF_GPUS, _OF_SPOT = Taint(GPU_TAINT, "present"), Taint(SPOT_LABEL, "true")
 
 @dataclass(frozen=True)
 class Claim:
-    """What a container, or a whole pod, claims: cpu in thousandths, memory in bytes.
+    """The claim of a container or of a whole pod: cpu in thousandths, memory in bytes.
 
     parts: what is None is this part of a machine: 4 is a quarter; with 0 it is nothing.
     """
@@ -65,7 +65,7 @@ class Choice:
     per_machine: int
 
     def tolerations(self, given: Sequence[Toleration]) -> tuple[Toleration, ...]:
-        """Of all that keeps pods off the pool, beside those that the pod is given."""
+        """Return the tolerations that the pool needs beside the given ones."""
         taints = [each for each in self.pool.taints if each.effect != "PreferNoSchedule"]
         if self.pool.gpus and not any(each.key == GPU_TAINT for each in taints):
             # GKE taints machines with GPUs by itself.
@@ -120,7 +120,7 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
 
 
 def _rank(pool: Pool, prices: Prices) -> float:
-    """The price of a machine; where it is not known, about what such a machine costs."""
+    """Return the price of a machine; an unknown one is estimated from its size."""
     hourly = prices.hourly(pool)
     return pool.cpu * 0.03 + pool.memory / GIB * 0.004 + pool.gpus if hourly is None else hourly
 
@@ -128,7 +128,7 @@ def _rank(pool: Pool, prices: Prices) -> float:
 def _fitting(
     pod: Pod, pools: Sequence[Pool], rooms: Mapping[str, Amounts]
 ) -> tuple[list[Choice], dict[str, str]]:
-    """The pools that would take the pod, and of the others what they lack."""
+    """Return the pools that would take the pod, and for the other pools what they lack."""
     fitting: list[Choice] = []
     lacks: dict[str, str] = {}
     for pool in pools:
@@ -149,7 +149,7 @@ def _fitting(
 
 
 def claims_of(pod: Pod, room: Amounts) -> tuple[Amounts, ...]:
-    """What each container claims on a machine with this room."""
+    """Return the claims of the containers on a machine with this room."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
         given = [_of_machine(claim, kind, room) for claim in pod.claims]
@@ -177,13 +177,13 @@ def total_of(claims: Sequence[Amounts]) -> Amounts:
 
 
 def _times(room: Amounts, total: Amounts) -> int:
-    """How many of these a machine holds."""
+    """Return the number of such pods that a machine holds."""
     pairs = zip(vars(room).values(), vars(total).values(), strict=True)
     return min(have // claimed for have, claimed in pairs if claimed)
 
 
 def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
-    """What has nothing to do with room."""
+    """Return why the pod may not run in the pool at all: GPUs, spot machines, labels, taints."""
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
@@ -208,7 +208,7 @@ def _is_foreign(key: str) -> bool:
 
 
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Whether one of them is about this taint."""
+    """Return whether one of the tolerations matches this taint."""
     return any(
         each.effect in (None, "", taint.effect)
         and each.key in (None, "", taint.key)
@@ -218,7 +218,7 @@ def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
 
 
 def _uneven(pod: Pod, room: Amounts) -> list[str]:
-    """GPUs are not shared."""
+    """Return the shares that would split a GPU."""
     parts = [
         claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
     ]
@@ -246,7 +246,7 @@ def _too_small(room: Amounts, total: Amounts) -> list[str]:
 
 
 def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
-    """Whether what is said by hand makes more or fewer fit than was asked for."""
+    """Return the number of pods on a machine, in words, where claims by hand change it."""
     wholes = [(pod.whole, total)] if pod.whole else []
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
         if claim.parts and (fits := _times(room, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts:
@@ -255,7 +255,7 @@ def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amo
 
 
 def _cores(cpu: int, *, up: bool = False) -> str:
-    """Rounded so that what does not fit does not look as if it did."""
+    """Return cores as text; claims are rounded up and room down, so that a misfit shows."""
     return f"{(cpu + (9 if up else 0)) // 10 / 100:g}"
 
 

@@ -1,4 +1,4 @@
-"""A pool of like machines, as a frozen value: what a cluster's stack puts out and the live nodes tell."""
+"""A pool of like machines, as a frozen value: from the outputs of a cluster's stack or from its nodes."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ class Pool:
         return labels
 
     def to_json(self) -> dict[str, Any]:
-        """As the `pools` output of a cluster's stack holds it."""
+        """Return the pool as the `pools` output of a cluster's stack holds it."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Pool:
-        """What to_json made; numbers may have come back as floats. KeyError, TypeError, ValueError: else."""
+        """Return the pool of to_json(). KeyError, TypeError, ValueError: it is another value."""
         allocatable = given.get("allocatable")
         read: dict[str, Any] = {name: int(given[name]) for name in ("memory", "gpus", "min")}
         read["max"] = None if given["max"] is None else int(given["max"])

@@ -1,4 +1,4 @@
-"""What a machine costs an hour: a dated table of list prices by family, vCPU, GiB and GPU."""
+"""Prices of machines by the hour: a dated table by family, vCPU, GiB and GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Prices:
         return f"{self.date}, {self.region}"
 
     def hourly(self, pool: Pool) -> float | None:
-        """Dollars an hour of one machine of a pool; None: a price is not known."""
+        """Return the dollars an hour of one machine of a pool; None for an unknown price."""
         rates = self.spot if pool.spot else self.on_demand
         machine = find(pool.machine_type)
         family = machine.family if machine and not machine.is_custom else ""

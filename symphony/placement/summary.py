@@ -1,4 +1,4 @@
-"""What a placement comes to: the machines of each pool, what each takes, and what that costs an hour."""
+"""The summary of a placement: the machines of every pool, their pods, and the price of an hour."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Summary:
 
     @cached_property
     def pool_of(self) -> Mapping[str, PoolUse]:
-        """pod -> its pool."""
+        """The pool of every pod."""
         return {taken.pod: pool for pool in self.pools for taken in pool.takes}
 
 
 def summed(
     placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
 ) -> Summary | None:
-    """names: of the pods as they are called where they run. None: nothing is placed."""
+    """Return the summary, None where nothing is placed; names: the pods' names in the backend."""
     if not placement.chosen:
         return None
     taken: dict[str, list[Taken]] = {}

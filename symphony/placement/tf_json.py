@@ -70,7 +70,7 @@ class _Autoscaling(msgspec.Struct):
 
 
 class _Located(msgspec.Struct):
-    """What a cluster and a node pool have in common."""
+    """The fields that a cluster and a node pool have in common."""
 
     name: str = ""
     zone: str = ""

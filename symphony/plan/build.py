@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from symphony.placement.summary import summed
 from symphony.plan import code
-from symphony.plan.merged import merged, superseded
-from symphony.plan.placed import Placed, placed
+from symphony.plan.merge import ineffective, merge
+from symphony.plan.place import Places, place
 from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
@@ -26,11 +26,11 @@ def problems(
     spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()
 ) -> tuple[Problem, ...]:
     """Return every reason why the experiment cannot run there, once, in the order of the program."""
-    return _problems(spec, target, placed(spec, target), image_problems)
+    return _problems(spec, target, place(spec, target), image_problems)
 
 
 def _problems(
-    spec: ExperimentSpec, target: Target, where: Placed, image_problems: Sequence[Problem]
+    spec: ExperimentSpec, target: Target, where: Places, image_problems: Sequence[Problem]
 ) -> tuple[Problem, ...]:
     every = dict.fromkeys((*image_problems, *check(spec, target), *where.problems))
     return tuple(sorted(every, key=lambda problem: problem.where[:1]))
@@ -42,7 +42,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     Raises:
         PlanError: The experiment cannot run; the error has every reason.
     """
-    where = placed(spec, target)
+    where = place(spec, target)
     if found := _problems(spec, target, where, image_problems):
         raise PlanError(target.launched_as, found)
     services = resolve(spec, target)
@@ -74,9 +74,9 @@ def _planned(
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
     target: Target,
-    where: Placed,
+    where: Places,
 ) -> PlannedProcess:
-    settings = merged(spec, group, process, target)
+    settings = merge(spec, group, process, target)
     if claims := where.resources.get(path_of(group, process)):
         settings["resource_request"], settings["resource_limit"] = claims
     if group is None and process.name in where.pods:
@@ -84,7 +84,7 @@ def _planned(
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
     return PlannedProcess(
-        **{name: value for name, value in settings.items() if name not in superseded(settings, target)},
+        **{name: value for name, value in settings.items() if name not in ineffective(settings, target)},
         path=target.path_of(group, process),
         name=target.named(process.name),
         group=target.named(group.name) if group else None,
@@ -112,7 +112,7 @@ def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
 
 
-def _planned_group(group: ProcessGroupSpec, target: Target, where: Placed) -> PlannedGroup:
+def _planned_group(group: ProcessGroupSpec, target: Target, where: Places) -> PlannedGroup:
     paths = tuple(target.path_of(group, process) for process in group.processes)
     return PlannedGroup(target.named(group.name), paths, where.pods.get(group.name, group.pod))
 

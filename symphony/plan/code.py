@@ -1,4 +1,4 @@
-"""The code of a process: one digest of all its files, and which files a digest stands for. Pure."""
+"""The code of a process: one digest of all its files, and the files of every digest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILE_LENGTH = 8
 
 
 def files_of(spec: ExperimentSpec, code: Iterable[str]) -> dict[str, str]:
-    """file -> digest of all that some texts of `code=` stand for."""
+    """Return the digest of every file that some texts of `code=` name."""
     every = (spec.code_files[text].files for text in code if text in spec.code_files)
     return {name: digest for files in every for name, digest in files.items()}
 
@@ -32,7 +32,7 @@ def digest_of(files: Mapping[str, str]) -> str:
 
 
 def packed(code: CodeSets) -> str:
-    """The files of some digests as one text for the state, short enough for ten thousand files."""
+    """Return the files of some digests as one compressed text for the state."""
     short = {digest: brief(files) for digest, files in code.items()}
     return base64.b64encode(zlib.compress(json.dumps(short, sort_keys=True).encode())).decode()
 
@@ -43,7 +43,7 @@ def brief(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def unpacked(text: str) -> dict[str, dict[str, str]]:
-    """The same again; nothing where the text is not of ours."""
+    """Return the files in a text of packed(), or nothing for another text."""
     with suppress(ValueError, zlib.error):
         value: Any = json.loads(zlib.decompress(base64.b64decode(text)))
         if isinstance(value, dict):
@@ -52,14 +52,14 @@ def unpacked(text: str) -> dict[str, dict[str, str]]:
 
 
 def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
-    """The files in which two digests differ; None where it is not known what one of them stands for."""
+    """Return the files in which two digests differ; None where the files of one are not known."""
     if before not in known or after not in known:
         return None
     return digests.changed_names(*(brief(known[key]) for key in (before, after)))
 
 
 def why(before: str | None, after: str | None, known: CodeSets) -> str:
-    """`code: agents/net.py, train.py`: the files in which two digests differ."""
+    """Return the files in which two digests differ, in words: `code: agents/net.py, train.py`."""
     if not before or not after:
         return "code: now declared" if after else "code: no longer declared"
     names = changed_names(before, after, known)

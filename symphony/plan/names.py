@@ -13,32 +13,32 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_name(name: str) -> bool:
-    """Letters, digits, `_` and inner dashes, at most 63: the names of processes, groups, services."""
+    """Return whether a process may have the name: at most 63 letters, digits, `_` and inner dashes."""
     return _NAME.fullmatch(name) is not None
 
 
 def is_label(name: str) -> bool:
-    """Lower-case letters, digits and inner dashes, at most 63: a DNS label, as on Kubernetes."""
+    """Return whether a name is a DNS label: lower-case letters, digits and inner dashes, at most 63."""
     return _LABEL.fullmatch(name) is not None
 
 
 def is_experiment(name: str) -> bool:
-    """What Pulumi accepts for a stack: letters, digits, dashes, underscores and dots, at most 63."""
+    """Return whether Pulumi accepts the name for a stack: at most 63 letters, digits, `-`, `_` and `.`."""
     return _EXPERIMENT.fullmatch(name) is not None
 
 
 def is_variable(name: str) -> bool:
-    """A name that every shell accepts for an environment variable."""
+    """Return whether every shell accepts the name for an environment variable."""
     return _VARIABLE.fullmatch(name) is not None
 
 
 def why_not_name(name: str) -> str:
-    """What is wrong with a name, as the remedy to show."""
+    """Return how to correct a name."""
     return _why_not(name, as_name(name), 'use letters, digits, "-" and "_"')
 
 
 def why_not_label(name: str) -> str:
-    """What is wrong with a DNS label, as the remedy to show."""
+    """Return how to correct a DNS label."""
     return _why_not(name, as_label(name), 'use lower-case letters, digits and "-"')
 
 
@@ -51,7 +51,7 @@ def _why_not(name: str, suggestion: str, remedy: str) -> str:
 
 
 def as_name(name: str) -> str:
-    """The name itself where it is legal, else the nearest that is, or nothing.
+    """Return the name where it is legal, else the nearest legal one, or nothing.
 
     >>> as_name("agent_0"), as_name("My.Exp"), as_name("modèle 1")
     ('agent_0', 'My-Exp', 'modele-1')
@@ -60,7 +60,7 @@ def as_name(name: str) -> str:
 
 
 def as_label(name: str) -> str:
-    """The name itself where it is a DNS label, else the nearest that is, or nothing.
+    """Return the name where it is a DNS label, else the nearest label, or nothing.
 
     >>> as_label("agent_0"), as_label("Joy"), as_label("My.Exp"), as_label("__")
     ('agent-0', 'joy', 'my-exp', '')
@@ -69,12 +69,12 @@ def as_label(name: str) -> str:
 
 
 def as_stack(name: str) -> str:
-    """The name itself where a stack may have it, else the nearest."""
+    """Return the name where a stack may have it, else the nearest legal one."""
     return name if is_experiment(name) else as_name(name) or name
 
 
 def is_same(each: str, other: str) -> bool:
-    """Whether two paths are one where names are mapped: `agents/agent_0` is `agents/agent-0`."""
+    """Return whether two paths are the same where names are mapped: `agents/agent_0` is `agents/agent-0`."""
     return _folded(each) == _folded(other)
 
 
@@ -93,40 +93,40 @@ def _unaccented(name: str) -> str:
     import unicodedata
 
     plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
-    # Of a letter that is none then nobody knows what it should be.
+    # A letter without an ASCII form has no obvious replacement.
     return "" if any(each.isalnum() and not each.isascii() for each in plain) else plain
 
 
 def launched_name(stack: str, *, label: bool) -> str:
-    """What a stack's experiment is called in its backend; label: that one wants a DNS label."""
+    """Return the name of a stack's experiment in its backend; label: that backend needs a DNS label."""
     name = stack.rpartition("/")[2].replace(".", "-")
     return (as_label(name) if label else as_name(name)) or name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a mistyped one most likely meant."""
+    """Return the known name that a mistyped one most likely meant."""
     return next(iter(near(name, known, 1)), None)
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known names that a mistyped one may have meant, the most likely first."""
+    """Return the known names that a mistyped one may have meant, the most likely first."""
     import difflib
 
     return difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
 
 
 def shown(name: object, limit: int = 60) -> str:
-    """A name as it may stand in a message: quoted, escaped, not longer than limit."""
+    """Return a name for a message: quoted, escaped, not longer than limit."""
     return f'"{printable(name if isinstance(name, str) else repr(name), limit)}"'
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """The first of some names for a message, and whether there are more: `a, b, …`."""
+    """Return the first of some names for a message, with a sign of more: `a, b, …`."""
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def printable(text: str, limit: int = 0) -> str:
-    """A text on one line, without a character that a terminal would act on, not longer than a limit."""
+    """Return a text on one line, without control characters, not longer than a limit."""
     escaped = text if text.isprintable() else "".join(map(_escaped, text[: limit or None]))
     return escaped if not limit or len(escaped) <= limit else escaped[: limit - 1] + "…"
 

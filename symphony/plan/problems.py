@@ -1,4 +1,4 @@
-"""What is wrong with a declaration, as values."""
+"""Problems of a declaration, as values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.errors import UserError
 from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
 
-# What six pools lack goes into it.
+# The shortages of six pools fit in.
 LONGEST = 600
 
 
@@ -21,7 +21,7 @@ _SHOWN_ALIKE = 3
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: what (begins with who made it), on which lines, and what to do."""
+    """A mistake: what is wrong (beginning with its owner), the lines of the program, and the remedy."""
 
     what: str
     remedy: str
@@ -33,7 +33,7 @@ class Problem:
         object.__setattr__(self, "remedy", printable(self.remedy, LONGEST))
 
     def lines(self, file: str) -> str:
-        """Its places, as `line 14` for those in `file` and file:line for the others."""
+        """Return its places: `line 14` for those in `file`, and file:line for the others."""
         known = [place for place in self.where if place != NOWHERE]
         here = dict.fromkeys(_line(place) for place in known if place.short_file == file)
         if not here:
@@ -59,18 +59,18 @@ class PlanError(UserError):
 
     @property
     def file(self) -> str:
-        """The file most of the problems are in, or nothing."""
+        """The file with most of the problems, or nothing."""
         files = [place.short_file for problem in self.problems for place in problem.where if place.file]
         return max(files, key=files.count) if files else ""
 
     @property
     def line(self) -> str:
-        """Without its reasons, which come under it."""
+        """The first line, without the reasons, which come under it."""
         return f"{self.what} in {self.file}" if self.file else self.what
 
     @property
     def details(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """One line a problem in columns, and what was not done; the same of many processes is one line."""
+        """A line for each problem, in columns; a problem of many processes is one line."""
         rows = [(what, p.lines(self.file), p.remedy) for what, p in folded(self.problems)]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
@@ -78,13 +78,13 @@ class PlanError(UserError):
 
 
 def _line(place: Location) -> str:
-    """`14`, and of a line in a helper who called that: `4 (called from 14)`."""
+    """Return `14`, or for a line in a helper function `4 (called from 14)`."""
     called = (str(each.line) if each.file == place.file else str(each) for each in place.called_from)
     return "".join([str(place.line), *(f" (called from {each})" for each in called)])
 
 
 def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
-    """Problems that one line of a loop made of many processes, as `agent-0 and 7 more: connects to ...`."""
+    """Return problems, those of a loop over many processes as `agent-0 and 7 more: connects to ...`."""
     same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
         same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
@@ -99,5 +99,5 @@ def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun: `1 problem`, `2 problems`, `3 processes`."""
+    """Return a number with its noun: `1 problem`, `2 problems`, `3 processes`."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"

@@ -1,4 +1,4 @@
-"""Where every service is, and the variables that tell processes so."""
+"""The addresses of services, and the variables that tell processes about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 
 def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
-    """service -> the fixed port it asks for, None where one is to be chosen; what is illegal is left out."""
+    """Return the fixed port of every service, None for one to be chosen; illegal services are left out."""
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
@@ -25,7 +25,7 @@ def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
-    """Every service with its address in the target's backend, in the order of declaration."""
+    """Return every service with its address in the target's backend, in the order of declaration."""
     fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     chosen: dict[str, PlannedService] = {}
@@ -43,7 +43,7 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
 
 
 def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
-    """The SYMPH_* variables that every process gets."""
+    """Return the SYMPH_* variables that every process gets."""
     result: dict[str, str] = {}
     for service in services:
         result.update(service_env.service_variables(service.name, service.host, service.port))
@@ -51,14 +51,14 @@ def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
 
 
 def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
-    """Those of the services that a process binds, connects to or exposes: a change of them concerns it."""
+    """Return the variables of the services that a process uses; a change of them restarts it."""
     uses = set(process.uses)
     used = variables(tuple(each for each in plan.services if each.name in uses))
     return {**used, **process.service_env}
 
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
-    """Where a process finds the experiment's secret and config files, of which there may be none."""
+    """Return the variables with the folders of the experiment's secret and config files, if it has any."""
     every = (
         (plan.secrets, environment.SECRETS_VARIABLE, secrets),
         (plan.configs, environment.CONFIGS_VARIABLE, configs),
@@ -67,5 +67,5 @@ def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
-    """What a binding process gets beside: which host it binds in its backend."""
+    """Return the variables with the host that a binding process binds in its backend."""
     return {service_env.bind_variable(service): target.bind_host for service in binds}

@@ -69,7 +69,7 @@ def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch += "except UserError as error: print(str(error))"
     output = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
     assert "2 problems" in output
-    assert "nobody binds" in output
+    assert "no process binds" in output
 
 
 @pytest.mark.thorough

@@ -45,7 +45,7 @@ def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> No
     rows = [row for row in text.splitlines() if row.startswith("  ")]
     # One line a problem, each with the lines of the program it is about: the declaration, the call.
     for what, lines in (
-        ("nobody binds", "line 5"),
+        ("no process binds", "line 5"),
         ("both bind", "lines 6, 7"),
         ("No Name", "line 8"),
         ("no-such-command-anywhere", "line 8"),
@@ -174,7 +174,7 @@ def test_names_that_are_none(sandbox: Sandbox, name: str) -> None:
 @pytest.mark.thorough
 def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: Sandbox) -> None:
     sandbox.write(PROBLEMS)
-    assert "nobody binds" in sandbox.symphony("up", "rl", code=2).err
+    assert "no process binds" in sandbox.symphony("up", "rl", code=2).err
     sandbox.write(TWO)
     ran = sandbox.symphony("up", "rl", code=2)
     assert "2 to start" in ran.out

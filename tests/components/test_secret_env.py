@@ -94,7 +94,7 @@ def test_what_is_not_known_before_the_run_has_a_digest_of_its_own() -> None:
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
-    assert messages(experiment) == [f"a gets no B: its value is empty {[_line(experiment)]}"]
+    assert messages(experiment) == [f"cannot set B for a: its value is empty {[_line(experiment)]}"]
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown})
     (process,) = planned(experiment).processes
@@ -123,7 +123,7 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     experiment.new_process("a", ["x"])
     result = problems(*spec_and_target(experiment))
     assert {each.where[0].file for each in result} == {__file__}
-    by_name = {each.what.split(" gets no ")[-1].split()[0].rstrip(":"): each.what for each in result}
+    by_name = {each.what.removeprefix("cannot set ").split()[0]: each.what for each in result}
     assert "no such file" in by_name["MISSING"]
     assert str(tmp_path)[:40] in by_name["MISSING"]
     assert "no such file" in by_name["PASTED"]
@@ -132,7 +132,7 @@ def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: 
     assert "NUL" in by_name["NUL"]
     assert "200000 bytes" in by_name["LONG"]
     assert "UTF-8" in by_name["LATIN"]
-    assert "directory" in by_name["FOLDER"]
+    assert "regular file" in by_name["FOLDER"]
     assert "not text" in by_name["OUTPUT"]
     assert 'the experiment sets the variable "A B"' in [each.what for each in result]
     assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]

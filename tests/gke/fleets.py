@@ -16,7 +16,7 @@ from symphony.placement.allocatable import available
 from symphony.placement.planner import total_of
 from symphony.placement.pool import POOL_LABEL, Amounts, Pool
 from symphony.plan.build import build_plan
-from symphony.plan.placed import Placed, placed
+from symphony.plan.place import Places, place
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from tests.placement.fleet import holds
@@ -45,7 +45,7 @@ class Fleet:
     pools: tuple[Pool, ...]
     experiment: Experiment
     target: Target
-    placed: Placed
+    placed: Places
 
     @property
     def spec(self) -> ExperimentSpec:
@@ -63,7 +63,7 @@ def fleet(seed: int) -> Fleet:
         experiment = _experiment(name, calls, kept)
         spec = experiment.spec
         where = target.target(spec, Settings(image="none:1"), name, pools=pools)
-        result = placed(spec, where)
+        result = place(spec, where)
         names = {problem.what.partition(" ")[0] for problem in result.problems}
         left = {each for each in names if each.startswith("p-")}
         if not left:
@@ -160,7 +160,7 @@ def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
         more = Experiment.from_dict(fleet.experiment.to_dict())
         add(more, "more", {"pool": pool.name, "per_machine": shares[-1]})
         spec = more.spec
-        fits = not placed(spec, fleet.target).problems
+        fits = not place(spec, fleet.target).problems
         roomy = tuple(replace(each, max=99) if each.name == pool.name else each for each in fleet.pools)
         larger = Fleet(fleet.name, roomy, more, replace(fleet.target, pools=roomy), fleet.placed)
         yield pool.name, fits, pods(larger)["more"]

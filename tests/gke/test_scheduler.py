@@ -11,7 +11,7 @@ from kubernetes import config
 from kubernetes.client import CoreV1Api
 
 from symphony.placement.pool import POOL_LABEL
-from symphony.plan.placed import placed
+from symphony.plan.place import place
 from tests.gke import fleets
 from tests.gke.fleets import Scheduler
 from toolchain.kubernetes.fixtures import Access
@@ -111,4 +111,4 @@ def test_the_generated_fleets_hold_all_kinds() -> None:
     assert min(kinds.values()) > 50
     full = [fits for each in every for _, fits, _ in fleets.with_one_more(each)]
     assert full.count(False) > 50
-    assert not any(placed(each.spec, each.target).problems for each in every)
+    assert not any(place(each.spec, each.target).problems for each in every)

@@ -152,7 +152,7 @@ def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
         'learner binds "replay" at port 70000',
         'process "agent" is declared twice',
         "agent has no command, which tmux needs",
-        'agent connects to "replya", which nobody binds',
+        'agent connects to "replya", which no process binds',
         'agent sets the variable "A B"',
         'process "Bad Name" has an invalid name',
         "Bad Name has no command, which tmux needs",

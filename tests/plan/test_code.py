@@ -63,7 +63,7 @@ def test_the_variable_is_ours(refused: Callable[..., None]) -> None:
         exp = Experiment("rl")
         exp.new_process("a", cmds="a", env={{"{code.VARIABLE}": "1"}})  # <-
         """,
-        "a sets SYMPHONY_CODE, but it says which code the process runs",
+        "a sets SYMPHONY_CODE, but it is the digest of the code",
         "use another variable",
     )
 

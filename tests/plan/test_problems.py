@@ -55,8 +55,10 @@ def test_as_json():
 
 def test_the_same_mistake_of_a_loop_is_one_line_that_counts_them():
     place = Location("stacks/rl.py", 14)
-    many = [Problem(f'agent-{n} connects to "x", which nobody binds', "bind it", (place,)) for n in range(8)]
+    many = [
+        Problem(f'agent-{n} connects to "x", which no process binds', "bind it", (place,)) for n in range(8)
+    ]
     details = PlanError("rl", [*many, Problem("ps has no command", "say one", (place,))]).details
     assert len(details) == 3
-    assert details[0].startswith('  agent-0 and 7 more: connects to "x", which nobody binds   ')
+    assert details[0].startswith('  agent-0 and 7 more: connects to "x", which no process binds   ')
     assert details[1].startswith("  ps has no command   ")

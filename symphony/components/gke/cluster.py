@@ -188,7 +188,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
 
     def _add(self, kind: Any, suffix: str, *, options: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
-        """A resource of the cluster, in its project."""
+        """Make a resource of the cluster, in its project."""
         opts = pulumi.ResourceOptions(parent=self, **(options or {}))
         return kind(f"{self.name}{suffix}", project=self.project, opts=opts, **inputs)
 
@@ -203,7 +203,7 @@ class GkeCluster(pulumi.ComponentResource):
         )
 
     def _account(self, gcp: Any, registry: Any) -> tuple[pulumi_gcp.serviceaccount.Account, list[Any]]:
-        """The account as which the machines run, and the roles that it has."""
+        """Make the account as which the machines run, with its roles."""
         account = self._add(
             gcp.serviceaccount.Account,
             "-nodes",
@@ -281,7 +281,7 @@ class GkeCluster(pulumi.ComponentResource):
         )
 
     def _kubeconfig(self, endpoint: str, authority: str) -> str:
-        """Who has it gets in with `gcloud` credentials only: it holds none."""
+        """Return a kubeconfig without credentials: `gcloud` provides them."""
         context = f"gke_{self.project}_{self.location}_{self.name}"
         server = {"server": f"https://{endpoint}", "certificate-authority-data": authority}
         login = {
@@ -333,7 +333,7 @@ def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
 
 
 def _has_credentials() -> bool:
-    """Whether there is anything with which Google is asked; it says itself what is wrong with that."""
+    """Return whether any credentials for Google are set; Google tells whether they are valid."""
     config = pulumi.Config("gcp")
     if any(config.get(key) for key in ("credentials", "accessToken")):
         return True

@@ -1,4 +1,4 @@
-"""Finds the files that each text of `code=` stands for, once, at launch, with their digests."""
+"""Finds the files that the texts of `code=` name, once, at launch, with their digests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _GLOB = frozenset("*?[")
 
 
 def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
-    """The spec with the files of its code; folder: that of the project, from which they are named."""
+    """Return the spec with the files of its code; folder: the project, from which they are named."""
     declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
     return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec
 
 
 def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
-    """text of `code=` -> its files; what stack runs them decides only where their digests are kept."""
+    """Return the files of every text of `code=`."""
     # Most experiments declare no code.
     from symphony.content.digests import DigestCache
 
@@ -52,7 +52,7 @@ def _files_of(text: str, folder: str, cache: DigestCache) -> CodeFiles:
 
 
 def _paths(place: str, folder: str) -> Iterator[str]:
-    """The absolute paths of the files that a path, or a glob, stands for."""
+    """Yield the absolute paths of the files that a path or a glob names."""
     from pathspec import GitIgnoreSpec
 
     from symphony.content import ignore_files
@@ -76,7 +76,7 @@ def _paths(place: str, folder: str) -> Iterator[str]:
 
 
 def _named(path: str, text: str, folder: str) -> str:
-    """From the folder of the project, where that is how it was declared, so that it is the same elsewhere."""
+    """Return the path from the folder of the project, so that it is the same on another machine."""
     if path.startswith(f"{folder}/"):
         return path[len(folder) + 1 :]
     return path if text.startswith(("/", "~")) else os.path.relpath(path, folder)

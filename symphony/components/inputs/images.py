@@ -1,4 +1,4 @@
-"""Reads what the images of an experiment are made of, once, at launch, for its plan and its resources."""
+"""Reads the content of the images of an experiment, once, at launch, for its plan and its resources."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Images:
         self._resources: dict[str, ImageResource] = {}
 
     def read(self, spec: ImageSpec) -> _Read:
-        """The image as it would be built, what is wrong with it, and the digests of its files."""
+        """Return the image as it would be built, its problems, and the digests of its files."""
         if spec not in self._read:
             self._read[spec] = _planned(spec, self._context)
         return self._read[spec]
 
     def resource(self, image: PlannedImage) -> ImageResource:
-        """The resource that builds and pushes it, made once; an `up` looks whether the registry has it."""
+        """Return the resource that builds and pushes it, made once; an `up` first asks the registry."""
         from symphony_docker.resource import ImageResource
 
         if image.name not in self._resources:
@@ -74,12 +74,12 @@ class Images:
 
     @property
     def files(self) -> CodeSets:
-        """The files that the digests in the parts of the images stand for."""
+        """The files of the digests in the images."""
         return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
 
 
 def replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
-    """The experiment with texts for images."""
+    """Return the experiment with names in place of images."""
 
     def of(owner: Any) -> Any:
         image = owner.image
@@ -92,7 +92,7 @@ def replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> Experiment
 
 
 def unused(spec: ExperimentSpec) -> ExperimentSpec:
-    """The same for a backend that uses no image: none is read."""
+    """Return the experiment with names of images for a backend that uses none, without reading them."""
     return replaced(spec, {each: each.repository or each.name for each in _images(spec)})
 
 
@@ -155,7 +155,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
 
 
 def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """What is wrong with what the program says of an image, and the remedy."""
+    """Yield what is wrong with the declaration of an image, and the remedy."""
     if not _NAME.fullmatch(spec.name):
         yield "has an invalid name", "use small letters, digits and inner hyphens, 63 at most"
     if not repository:

@@ -1,4 +1,4 @@
-"""The rules of a declaration, one function each; a new rule is one function and one row in RULES."""
+"""The rules of a declaration; a new rule is a function and a row in RULES."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    """Every problem that any rule finds, rule by rule."""
+    """Yield every problem, rule by rule."""
     for rule in RULES:
         yield from rule(spec, target)

@@ -1,4 +1,4 @@
-"""The rule of what only one backend knows: it has looked, and hands its problems over as values."""
+"""The rule for problems that only the backend can see."""
 
 from __future__ import annotations
 

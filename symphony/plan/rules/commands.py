@@ -16,7 +16,7 @@ from symphony.spec.setting import Setting, given
 MAX_TEXT = 131_071
 # And all of them together (ARG_MAX, a quarter of the usual stack of 8 MiB), less what else stands there.
 MAX_TEXTS = 2_000_000
-# What stands for a value that is not known yet, between Pulumi and its providers: they would drop it.
+# Pulumi's own markers, for a value that is not known yet and others, which providers would drop.
 PULUMIS_OWN = frozenset(
     [
         "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
@@ -75,7 +75,7 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
-    """(who, setting, text, line) of all that a program is given."""
+    """Yield (owner, setting, text, line) for everything that a program is given."""
     for who, owner in spec.owners():
         for setting, value in given(owner):
             for part, text in _parts(setting, value):
@@ -100,7 +100,7 @@ def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 
 def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
-    """(what, remedy)"""
+    """Yield what is wrong with a text, and the remedy."""
     # The name of a variable has a rule of its own.
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:

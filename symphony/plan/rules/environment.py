@@ -17,15 +17,15 @@ SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
 # Set by symphony itself in every process.
 OWN_VARIABLES = {
-    "SYMPHONY_ID": "it is the mark of the process",
+    "SYMPHONY_ID": "it identifies the process",
     SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
     CONFIGS_VARIABLE: "it is the folder of the experiment's config files",
-    code.VARIABLE: "it says which code the process runs",
+    code.VARIABLE: "it is the digest of the code",
 }
 
 
 def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
-    """(who, variable, line) of every variable that is set."""
+    """Yield (owner, variable, line) for every variable that is set."""
     for who, owner in spec.owners():
         for setting in ("env", "secret_env"):
             for name in getattr(owner, setting):
@@ -74,8 +74,8 @@ def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
             if secret.trouble:
                 source = f" from {shown(secret.source)}" if secret.source else ""
                 yield Problem(
-                    f"{who} gets no {name}{source}: {secret.trouble}",
-                    "give secret_env the path of a file with the value in it, or config.require_secret(...)",
+                    f"cannot set {name} for {who}{source}: {secret.trouble}",
+                    "give secret_env the path of a file with the value, or config.require_secret(...)",
                     where,
                 )
             if name in owner.env:

@@ -1,4 +1,4 @@
-"""What is allowed and most likely not meant: the plan tells it, each with its line and what to do instead."""
+"""Remarks on declarations that are legal and most likely a mistake, with their lines and remedies."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from symphony.plan.names import shown
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 
-# A name that ends so, or goes on with an underscore: no TOKENIZERS_PARALLELISM, no MAX_TOKENS.
+# The word ends the name or is followed by an underscore: neither TOKENIZERS_PARALLELISM nor MAX_TOKENS.
 _SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?)(_.*)?")
-# What says where a secret is, or how long one is, is none.
+# A path of a secret, or its length, is not a secret.
 _NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
 _SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
 _SHELL_WORD = re.compile(r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*")
 _EXPANDED_BY_SHELLS = re.compile(r"^~(/|$)|:~/|\$(\{[A-Z_]\w*\}|[A-Z_]\w*)")
-# As a line of its own each of these does nothing of use.
+# As a line of its own none of these does anything useful.
 _NEEDS_MORE = re.compile(r"(.*/)?(python[\d.]*|sleep|echo|cat|torchrun|((ba|da|z)?sh))")
 _NO_COMMAND = re.compile(r"-.*|[\d.]+|\w+\.\w+")
 
 
 def remarks(spec: ExperimentSpec) -> tuple[Problem, ...]:
-    """All of them, kind by kind."""
+    """Return all remarks, kind by kind."""
     return tuple(remark for kind in _KINDS for remark in kind(spec))
 
 

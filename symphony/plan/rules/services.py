@@ -15,7 +15,7 @@ _Named = Iterator[tuple[str, str, ServiceUse]]
 
 
 def _uses(spec: ExperimentSpec, *verbs: str) -> _Named:
-    """(path, verb, use) of every service that is said, in the order of the program."""
+    """Yield (path, verb, use) for every service, in the order of the program."""
     for group, process in spec.members():
         for verb in verbs or ("binds", "connects", "exposes"):
             for use in getattr(process, verb):
@@ -23,7 +23,7 @@ def _uses(spec: ExperimentSpec, *verbs: str) -> _Named:
 
 
 def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
-    """service -> who binds or exposes it; more than one path is a mistake that bound_once reports."""
+    """Return who binds or exposes every service; bound_once reports more than one path."""
     servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
     for path, _, use in _uses(spec, "binds", "exposes"):
         servers[use.name].append((path, use))
@@ -72,7 +72,8 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
             near = nearest(use.name, known)
             listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
             remedy = f"did you mean {shown(near)}?" if near else listed
-            yield Problem(f"{path} connects to {shown(use.name)}, which nobody binds", remedy, (use.where,))
+            what = f"{path} connects to {shown(use.name)}, which no process binds"
+            yield Problem(what, remedy, (use.where,))
 
 
 def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -121,7 +122,7 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
                 "free some, or name more of them with port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
-        # What two services want is told of these, by another rule.
+        # ports_are_declared_once reports a port that two services ask for.
         elif name in target.taken and ports[use.port] == 1:
             yield Problem(
                 f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",

@@ -1,4 +1,4 @@
-"""Rules of the settings that are Kubernetes' own words; they hold everywhere, so a program can move."""
+"""Rules of Kubernetes settings; they hold on every backend, so that a program can move."""
 
 from __future__ import annotations
 

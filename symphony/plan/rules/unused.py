@@ -1,4 +1,4 @@
-"""The settings that mean nothing in a backend, with who made them."""
+"""The settings that a backend does not use, with the processes and groups that made them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from symphony.plan.merged import merged, superseded
+from symphony.plan.merge import ineffective, merge
 from symphony.plan.plan import Unused
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -18,13 +18,13 @@ _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
-    """Each setting that the target does not support, once, with every process or group that made it."""
+    """Return every setting that the target does not support, with the processes and groups that made it."""
     made_by: dict[str, dict[str, None]] = defaultdict(dict)
     for setting, who in _made(spec):
         if setting not in target.supports:
             made_by[setting][who] = None
     for group, process in spec.members():
-        for setting in superseded(merged(spec, group, process, target), target):
+        for setting in ineffective(merge(spec, group, process, target), target):
             if setting in target.supports:
                 made_by[setting][path_of(group, process)] = None
     return tuple(Unused(setting, tuple(who)) for setting, who in sorted(made_by.items()))

@@ -1,1 +1,1 @@
-"""What a process is made of beside its settings: code, secret values, an image that is built."""
+"""Inputs of a process that are read at launch: code, secret values, an image that is built."""

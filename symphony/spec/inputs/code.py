@@ -1,4 +1,4 @@
-"""The files that a text of `code=` stands for: components find them, the plan makes a digest of them."""
+"""The files that a text of `code=` names: components find them, the plan makes a digest of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class CodeFiles:
-    """files: path from the folder of the project -> digest; trouble: why there are none, or nothing."""
+    """files: digests by path from the folder of the project; trouble: why there are none, or nothing."""
 
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     trouble: str = ""

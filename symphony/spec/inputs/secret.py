@@ -1,4 +1,4 @@
-"""A value that only its process sees: components make it, backends reveal it, all else shows its source."""
+"""A value that only its process sees; everything else shows its source."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Secret:
         self.is_known = is_known
 
     def reveal(self) -> str:
-        """The value, for the backend alone; empty where it is not known yet."""
+        """Return the value, for the backend alone; empty where it is not known yet."""
         return self._value
 
     def digest(self, key: bytes) -> str:
-        """What tells this value from another one, to nobody who does not have the key."""
+        """Return a digest that tells this value from another one to those who have the key."""
         if not self.is_known:
             return "unknown"
         return hmac.new(key, self._value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]

@@ -64,7 +64,7 @@ def test_a_variable_that_symphony_sets_itself(refused):
         exp = Experiment("rl", env={"SYMPHONY_ID": "1"})  # <-
         exp.new_process("a", ["x"])
         """,
-        "the experiment sets SYMPHONY_ID, but it is the mark of the process",
+        "the experiment sets SYMPHONY_ID, but it identifies the process",
         "use another variable",
     )
 

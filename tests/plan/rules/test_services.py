@@ -13,7 +13,7 @@ def test_unknown_connects_names_the_near_service(refused):
         agent = exp.new_process("agent", ["x"])
         agent.connects("replay-sever")  # <-
         """,
-        'agent connects to "replay-sever", which nobody binds',
+        'agent connects to "replay-sever", which no process binds',
         'did you mean "replay-server"?',
     )
 
@@ -25,7 +25,7 @@ def test_unknown_connects_far_from_every_name_lists_the_services(refused):
         exp.new_process("learner", ["x"]).binds("replay", "parameters")
         exp.new_process("agent", ["x"]).connects("zzz")  # <-
         """,
-        'agent connects to "zzz", which nobody binds',
+        'agent connects to "zzz", which no process binds',
         "the services are: parameters, replay",
     )
 
@@ -36,7 +36,7 @@ def test_connects_where_nothing_is_bound_says_so(refused):
         exp = Experiment("rl")
         exp.new_process("agent", ["x"]).connects("replay")  # <-
         """,
-        'agent connects to "replay", which nobody binds',
+        'agent connects to "replay", which no process binds',
         "nothing binds any service",
     )
 

@@ -13,10 +13,10 @@ from symphony.spec.process import ProcessSettings, ProcessSpec
 from symphony.spec.setting import settings_of
 
 
-def merged(
+def merge(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
-    """setting -> value: lists and mappings of all, the process's own last; of all else the nearest."""
+    """Return the value of every setting: lists and mappings joined, else the nearest."""
     result: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
@@ -26,7 +26,7 @@ def merged(
 
 
 def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
-    """The plain variables and the secret ones: each is what the nearest to the process says."""
+    """Return the plain and the secret variables; the owner nearest to the process decides."""
     plain: dict[str, str] = {}
     hidden: dict[str, Secret] = {}
     for owner in filter(None, owners):
@@ -37,20 +37,20 @@ def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) 
     return plain, hidden
 
 
-def superseded(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
-    """The settings of a process that give way: to others of it, or to its image.
+def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
+    """Return the settings of a process that have no effect beside others of it, or beside its image.
 
     In a container cmds run where there is neither a command nor args; elsewhere cmds win. A relative
-    start_dir is of the folder of the program: a container starts in that of its image.
+    start_dir begins at the folder of the program, which a container does not have.
     """
     if target.starts == "image":
         direct = settings.get("command") or settings.get("args")
-        giving_way = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
+        without_effect = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
         if not str(settings.get("start_dir", "/")).startswith("/"):
-            giving_way += ("start_dir",)
+            without_effect += ("start_dir",)
     else:
-        giving_way = ("command", "args") if settings.get("cmds") else ()
-    return tuple(name for name in giving_way if settings.get(name))
+        without_effect = ("command", "args") if settings.get("cmds") else ()
+    return tuple(name for name in without_effect if settings.get(name))
 
 
 def _joined(values: list[Any]) -> Any:

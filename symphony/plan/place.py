@@ -1,4 +1,4 @@
-"""Places the pods of an experiment in the pools of its cluster: a spec in, settings or Problems out."""
+"""Places the pods of an experiment in the pools of its cluster."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from symphony.spec.process import ProcessSpec, Resources
 _GPU = "nvidia.com/gpu"
 _UNASKED = Place()
 _NOTHING = Resources()
-# What a pod_yml can say of its own about machines.
+# Fields of a pod_yml that choose machines.
 _BY_HAND = ("nodeName", "affinity", "schedulerName")
 
 
 @dataclass(frozen=True)
-class Placed:
-    """What the planner chose, and what that makes of the settings.
+class Places:
+    """The pools that the planner chose, and the settings that follow.
 
-    problems:  what does not go; remarks: what may not.
-    resources: a process's path in the program -> what it requests and what it may use at most.
-    pods:      the name of a free process or a group in the program -> the settings of its pod.
+    problems:  pods that fit nowhere; remarks: pools where some pods may stay Pending.
+    resources: the requests and limits of every placed process, by its path in the program.
+    pods:      the settings of pods, by the names of free processes and groups in the program.
     """
 
     placement: Placement = field(default_factory=Placement)
@@ -46,15 +46,15 @@ class Placed:
     pods: Mapping[str, PodSettings] = field(default_factory=dict[str, PodSettings])
 
 
-def placed(spec: ExperimentSpec, target: Target) -> Placed:
-    """Every pod of the experiment in its pool. Where the target knows no pools, only amounts are read."""
+def place(spec: ExperimentSpec, target: Target) -> Places:
+    """Place every pod of the experiment in a pool; without known pools, only check the amounts."""
     if "place" not in target.supports:
-        return Placed()
+        return Places()
     reader = _Reader(target)
     pods = [pod for each in _pods(spec) if (pod := reader.pod(each)) is not None]
     placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
     problems = [*reader.problems, *_misfits(spec, pods, placement), *_untolerated(spec, placement)]
-    return Placed(
+    return Places(
         placement,
         tuple(problems),
         tuple(_tight(placement)),
@@ -76,12 +76,12 @@ class _PodOf:
 
     @property
     def whole(self) -> Place:
-        """What is said of the pod, not of one container."""
+        """The place() of the pod, not of one container."""
         return _UNASKED if isinstance(self.owner, ProcessSpec) else self.owner.place
 
     @cached_property
     def places(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
-        """Whoever is placed, with its name."""
+        """The group and processes with a place(), with their names."""
         members = [(self.path(each), each) for each in self.processes]
         group = [] if isinstance(self.owner, ProcessSpec) else [(self.owner.name, self.owner)]
         return tuple((who, each) for who, each in (*group, *members) if each.place != _UNASKED)
@@ -99,14 +99,14 @@ def _pods(spec: ExperimentSpec) -> Iterator[_PodOf]:
 
 
 class _Reader:
-    """Makes what the planner takes of pods, and gathers what is wrong in them."""
+    """Makes the planner's pods, and gathers what is wrong in them."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.problems: list[Problem] = []
 
     def pod(self, of: _PodOf) -> Pod | None:
-        """None: it has chosen its machine by hand, or cannot be placed."""
+        """Return the pod; None where pod_yml names its machine, or where it cannot be placed."""
         before = len(self.problems)
         raw = _mapping(of.owner.pod.pod_yml.get("spec"))
         selector = {**of.owner.pod.node_selector, **_mapping(raw.get("nodeSelector"))}
@@ -166,7 +166,7 @@ class _Reader:
             self._at(owner, "pool", what, remedy)
 
     def _claim(self, who: str, process: ProcessSpec) -> Claim:
-        """What is said by hand goes before a share; another amount than that of place() is a mistake."""
+        """Return the claim of a process; requests and limits go before a share."""
         own = _claim(process.place)
         by_hand = _by_hand(process)
         for kind, given in by_hand.items():
@@ -178,7 +178,7 @@ class _Reader:
         return dataclasses.replace(own, **by_hand)
 
     def _common(self, of: _PodOf, name: str) -> Any:
-        """What those who are placed in one pod say of it in common."""
+        """Return the value that the place() calls of one pod have in common."""
         given = {
             getattr(each.place, name): who for who, each in of.places if getattr(each.place, name) is not None
         }
@@ -196,7 +196,7 @@ class _Reader:
 
 
 def _of_pod_yml(of: _PodOf, raw: Mapping[str, Any]) -> Iterator[Claim]:
-    """What the containers claim that pod_yml adds."""
+    """Yield the claims of containers that pod_yml adds."""
     names = [each.name for each in of.processes]
     for container in map(_mapping, _list(raw.get("containers"))):
         if container.get("name") not in names:
@@ -219,7 +219,7 @@ def _claim(place: Place) -> Claim:
 
 
 def _by_hand(process: ProcessSpec) -> dict[str, int]:
-    """What requests say, else limits, as Kubernetes reads them; container_yml has the last word."""
+    """Return the requests, else the limits, as Kubernetes reads them; container_yml goes before both."""
     result: dict[str, int] = {}
     if not process.container_yml and process.resource_limit == process.resource_request == _NOTHING:
         return result
@@ -256,7 +256,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) -> Iterator[Problem]:
-    """What fits nowhere, with what each pool lacks."""
+    """Yield the pods that fit nowhere, with what every pool lacks."""
     owners = {each.name: each for each in _pods(spec)}
     for pod in pods:
         if (lacking := placement.lacking.get(pod.name)) is None:
@@ -275,7 +275,7 @@ def _misfits(spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement) ->
 
 
 def _untolerated(spec: ExperimentSpec, placement: Placement) -> Iterator[Problem]:
-    """Tolerations in pod_yml stand in place of all others."""
+    """Yield taints that tolerations in pod_yml, which replace all others, do not match."""
     for of in _pods(spec):
         given = _mapping(of.owner.pod.pod_yml.get("spec")).get("tolerations")
         if given is None or (choice := placement.chosen.get(of.name)) is None:
@@ -302,7 +302,7 @@ def _tight(placement: Placement) -> Iterator[Problem]:
 def _resources(
     spec: ExperimentSpec, pods: Iterable[Pod], placement: Placement
 ) -> dict[str, tuple[Resources, Resources]]:
-    """Those of the processes that are placed, beside what they say by hand."""
+    """Return the requests and limits of the placed processes."""
     owners = {each.name: each for each in _pods(spec)}
     result: dict[str, tuple[Resources, Resources]] = {}
     for pod in pods:
@@ -316,7 +316,7 @@ def _resources(
 
 
 def _written(process: ProcessSpec, claimed: Amounts) -> tuple[Resources, Resources]:
-    """A share in Kubernetes' words; memory and GPUs are limits, too, so that neighbours keep theirs."""
+    """Return a share as requests and limits; memory and GPUs are limited, so that neighbours keep theirs."""
     by_hand, request, limit = _by_hand(process), process.resource_request, process.resource_limit
     if "cpu" not in by_hand and claimed.cpu:
         request = dataclasses.replace(request, cpu=process.place.cpu or f"{claimed.cpu}m")
@@ -329,7 +329,7 @@ def _written(process: ProcessSpec, claimed: Amounts) -> tuple[Resources, Resourc
 
 
 def _settings(spec: ExperimentSpec, placement: Placement) -> Iterator[tuple[str, PodSettings]]:
-    """Those of the pods with the labels and the taints of their pools."""
+    """Yield the settings of pods with the labels and tolerations of their pools."""
     for of in _pods(spec):
         if (choice := placement.chosen.get(of.name)) is None:
             continue
