@@ -108,7 +108,9 @@ Inputs = TypeVar("Inputs", SessionInputs, WindowInputs)
 
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     """Return the inputs of a Session. UserError: the first that is wrong."""
-    return _converted(props, SessionInputs)
+    # Pulumi turns whole numbers into floats.
+    port_range = [int(port) for port in props.get("port_range") or ()] or None
+    return _converted({**props, "ports": ports_of(props), "port_range": port_range}, SessionInputs)
 
 
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
@@ -131,7 +133,7 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
 
 def ports_of(props: Mapping[str, Any]) -> dict[str, int]:
     """Return the port of each service; Pulumi turns whole numbers into floats."""
-    return msgspec.convert(props.get("ports") or {}, dict[str, int])
+    return msgspec.convert(props.get("ports") or {}, dict[str, int], strict=False)
 
 
 def _converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
