@@ -29,6 +29,8 @@ def raw(kind: str) -> tuple[Any, Any]:
 
     socket = zmq.Context.instance().socket(getattr(zmq, kind))
     socket.linger = 0
+    if kind in ("PUB", "SUB"):
+        socket.set_hwm(0)  # else it drops, and the consumer waits for ever
     if kind in ("PULL", "REP", "PUB"):
         socket.bind(f"{END}:{PORT}")
     else:
