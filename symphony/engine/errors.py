@@ -25,6 +25,11 @@ _REMEDIES = (
 )
 # Pulumi's Kubernetes plugin says so for each resource, and advises to have them deleted from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
+# What it writes before the API server's own words.
+_PLUGIN_WORDS = re.compile(
+    r'(?:creation of |update of )?resource "urn:[^"]+" [^:]*: '
+    r'|the Kubernetes API server reported that "[^"]+" failed to fully initialize or become live: '
+)
 # The first line of several errors in one; each follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
 # Lines that only repeat that something failed.
@@ -276,7 +281,7 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and _SEVERAL.search(lines[0]):
         lines = [line.removeprefix("* ") for line in lines[1:]]
-    return lines[0].rstrip(".") if lines else "no reason given"
+    return _PLUGIN_WORDS.sub("", lines[0], count=1).rstrip(".") if lines else "no reason given"
 
 
 def _relative(place: str, folder: Path) -> str:

@@ -106,6 +106,22 @@ def test_an_error_that_holds_several_is_told_by_the_first() -> None:
     assert error.where == "a"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        'resource "urn:pulumi:rl::p::x:y:Z::a" was not successfully created by the Kubernetes API server: ',
+        'update of resource "urn:pulumi:rl::p::x:y:Z::a" failed because the Kubernetes API server refused: ',
+        'the Kubernetes API server reported that "rl/a" failed to fully initialize or become live: ',
+    ],
+    ids=["create", "update", "live"],
+)
+def test_the_api_servers_own_words_are_told_without_the_urn(words: str) -> None:
+    text = f'{words}services "a" is forbidden: exceeded quota: few'
+    error = errors.error_of(outcome((text, "urn:pulumi:rl::p::kubernetes:core/v1:Service::a")))
+    assert error.what == 'services "a" is forbidden: exceeded quota: few'
+    assert "quota" in error.remedy
+
+
 def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin() -> None:
     text = (
         "failed to read resource state due to unreachable cluster. If the cluster was deleted, remove "
