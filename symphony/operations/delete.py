@@ -20,7 +20,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
 from symphony.engine.run.outcome import Outcome
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store, locks, prune, run_registry
+from symphony.engine.state import file_store, locks, prune
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, image_changes, stack_target, stacks
 from symphony.operations.up import Progress, cluster_progress, path_of
@@ -129,7 +129,7 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
     """Interrupt every `up` and `restart` of a stack on this machine, as Ctrl-C would; return if any ran."""
     interrupted = False
     for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
-        command = run_registry.command_of(name, lock.pid) if lock.is_here and lock.pid else None
+        command = locks.command_of(lock)
         with suppress(psutil.Error, PermissionError):
             # Another deletion is waited for.
             if command is not None and "destroy" not in psutil.Process(lock.pid).cmdline():

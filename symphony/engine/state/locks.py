@@ -134,6 +134,19 @@ def is_dead(lock: Lock) -> bool:
         return False  # Another user's.
 
 
+def command_of(lock: Lock) -> int | None:
+    """Return the process of the command or script whose engine owns a lock, while both are alive."""
+    import psutil
+
+    if not lock.is_here or is_dead(lock):
+        return None
+    try:
+        owner = psutil.Process(lock.pid)
+        return owner.ppid() if owner.environ().get(COMMAND, "") == str(owner.ppid()) else None
+    except psutil.Error:
+        return None
+
+
 def _is_ending(lock: Lock) -> bool:
     """Return whether the command that started the owner is gone, which its engine outlives by seconds."""
     import psutil
