@@ -160,7 +160,7 @@ class Endpoint:
                 except PeerLostError:
                     raise
                 except ZmqTimeoutError:
-                    raise self._late(waiting_for, asked) from None
+                    raise self._late(waiting_for, asked)  # noqa: B904 - its cause is the refused peer
                 if deadline:
                     left = deadline - time.monotonic()
                     if left < -_PAST_DEADLINE:

@@ -172,7 +172,7 @@ class ZmqSub(LoopingEndpoint):
                 try:
                     data = self._next(self._take, left, "a message", self._receive)
                 except ZmqTimeoutError:
-                    raise self._late("a message", asked) from None
+                    raise self._late("a message", asked)  # noqa: B904 - its cause is the refused peer
                 if data is not _NOTHING:
                     return data
 
