@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from symphony.errors import SymphonyError
 
@@ -118,7 +118,10 @@ class Owned:
 
 
 class Observer(Protocol):
-    """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi."""
+    """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi.
+
+    A module may offer LocalObserver or RemoteObserver as well.
+    """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
         """What the state records in this backend; None when it records nothing here."""
@@ -164,13 +167,6 @@ class Observer(Protocol):
         """
         ...
 
-    def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """How the settings of a stack say to reach the backend, for where the state records nothing.
-
-        folder: that of the project, to which the paths of the settings are relative.
-        """
-        ...
-
     def ensure_same_location(
         self, recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
     ) -> Recorded:
@@ -178,6 +174,42 @@ class Observer(Protocol):
 
         UserError: the processes are in another place than the one that would answer now.
         name: of the experiment, for the message; connection: where its next `up` would go.
+        """
+        ...
+
+    def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+        """Take down what an interrupted run left that no state knows; how many processes that were.
+
+        recorded: what the state said before it was emptied, for how to reach the backend.
+        """
+        ...
+
+
+@runtime_checkable
+class LocalObserver(Protocol):
+    """What a backend offers as well whose processes are on this machine."""
+
+    def list_owned(self) -> Sequence[Owned]:
+        """Return every experiment that lives on this machine, by its marker."""
+        ...
+
+    def stop_removed(self, owner: str, declared: Collection[str]) -> int:
+        """After an `up`, stop what a killed run started and the state never learned of; return how many."""
+        ...
+
+    def order_windows(self, owner: str, paths: Sequence[str]) -> None:
+        """After an `up`, put the windows in the order of their declaration."""
+        ...
+
+
+@runtime_checkable
+class RemoteObserver(Protocol):
+    """What a backend offers as well that is reached over a network, where there may be several."""
+
+    def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+        """How the settings of a stack say to reach the backend, for where the state records nothing.
+
+        folder: that of the project, to which the paths of the settings are relative.
         """
         ...
 
@@ -194,23 +226,4 @@ class Observer(Protocol):
 
     def deletion_blockers(self, recorded: Recorded) -> str:
         """What a deletion that failed waits for, in the backend's words; nothing when it does not say."""
-        ...
-
-    def list_owned(self) -> Sequence[Owned]:
-        """Every experiment that lives on this machine, by its mark; a cluster is not asked unless named."""
-        ...
-
-    def end_undeclared(self, owner: str, declared: Collection[str]) -> int:
-        """After an `up`: end what a killed run before it started and the state never learned of; how many."""
-        ...
-
-    def arrange(self, owner: str, paths: Sequence[str]) -> None:
-        """After an `up`: whoever looks at the processes sees them in the order of their declaration."""
-        ...
-
-    def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-        """Take down what an interrupted run left that no state knows; how many processes that were.
-
-        recorded: what the state said before it was emptied, for how to reach the backend.
-        """
         ...

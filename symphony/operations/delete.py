@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from symphony.backends import registry, settings_reader
-from symphony.backends.observe import Recorded
+from symphony.backends.observe import LocalObserver, Recorded, RemoteObserver
 from symphony.content import digests
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Finished, Started
@@ -87,8 +87,9 @@ def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Pr
         ended = _delete_orphans(stack, place)
         yield Deleted(stack.shown, ended, 0, time.monotonic() - began)
         return
-    if stack.recorded is not None:
-        stack.observer().ensure_reachable(stack.recorded)
+    observer = stack.observer() if stack.recorded is not None else None
+    if stack.recorded is not None and isinstance(observer, RemoteObserver):
+        observer.ensure_reachable(stack.recorded)
     if stack.cluster is not None:
         yield from _delete_cluster(stack, stack.cluster.name, place, stopped)
         return
@@ -106,8 +107,8 @@ def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Pr
             if isinstance(event, Started) and not event.preview and not has_begun:
                 # Only now has the engine the lock of the stack.
                 has_begun = True
-                if stack.recorded is not None:
-                    stack.observer().terminate_early(stack.recorded)
+                if stack.recorded is not None and isinstance(observer, RemoteObserver):
+                    observer.terminate_early(stack.recorded)
                 stopping = _watch_processes(stack, paths)
             # The engine reports the end of a process when it closes its session, before the process ends.
             reported = Failed if stopping is not None else (Started, Finished, Failed)
@@ -223,8 +224,10 @@ def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> Non
     try:
         errors.check(outcome)
     except SymphonyError as error:
-        if stack.recorded is not None and (blockers := stack.observer().deletion_blockers(stack.recorded)):
-            error.what = f"{error.what}; {blockers}"
+        observer = stack.observer() if stack.recorded is not None else None
+        if stack.recorded is not None and isinstance(observer, RemoteObserver):
+            blockers = observer.deletion_blockers(stack.recorded)
+            error.what = "; ".join(filter(None, (error.what, blockers)))
         raise
 
 
@@ -249,9 +252,10 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
 
 def _live_processes(stack: stacks.Stack) -> list[str]:
     """Return the processes with its marker, also those that an interrupted deletion took out of the state."""
-    if stack.recorded is None:
+    observer = stack.observer() if stack.recorded is not None else None
+    if not isinstance(observer, LocalObserver):
         return []
-    owned = [owned for owned in stack.observer().list_owned() if owned.owner == stack.owner]
+    owned = [owned for owned in observer.list_owned() if owned.owner == stack.owner]
     return [path for group in owned for path in group.paths]
 
 
@@ -279,6 +283,8 @@ def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
     name = settings.namespace or launched_name(stack.name.stack, label=backend.labels)
     if not is_name(name):
         return 0
-    connection = backend.observer.connection_settings(config, place.folder)
+    observer = backend.observer
+    is_remote = isinstance(observer, RemoteObserver)
+    connection = observer.connection_settings(config, place.folder) if is_remote else {}
     unrecorded = Recorded(stack.owner, name, {}, connection=connection)
-    return backend.observer.delete_orphans(stack.owner, name, unrecorded)
+    return observer.delete_orphans(stack.owner, name, unrecorded)

@@ -13,6 +13,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.backends import registry, settings_reader
+from symphony.backends.observe import LocalObserver
 from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace
 from symphony.engine.state import file_store, store
@@ -180,10 +181,11 @@ def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
 def _refuse_namesake(target: StackTarget) -> None:
     """Raise UserError where two experiments of one name would share a tmux session."""
     backend, settings = target.backend, target.settings
-    if not backend.local or "symphony:server" in settings.config:
+    observer = backend.observer if backend.local else None
+    if not isinstance(observer, LocalObserver) or "symphony:server" in settings.config:
         return
     session = settings.namespace or launched_name(target.name.stack, label=backend.labels)
-    owners = {owned.owner for owned in backend.observer.list_owned() if owned.launched_as == session}
+    owners = {owned.owner for owned in observer.list_owned() if owned.launched_as == session}
     for name in file_store.names() if owners else ():
         if name == target.name or paths.owner_of(name.project, name.stack) not in owners:
             continue

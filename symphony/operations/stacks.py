@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from symphony import files, paths
 from symphony.backends import registry
-from symphony.backends.observe import Observer, Owned, Recorded
+from symphony.backends.observe import LocalObserver, Observer, Owned, Recorded, RemoteObserver
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
@@ -199,8 +199,8 @@ def orphans(recorded: Iterable[StackName]) -> dict[StackName, Orphan]:
     """
     known = {(name.project, name.stack) for name in recorded}
     found: dict[StackName, Orphan] = {}
-    for backend in filter(lambda backend: backend.local, registry.every()):
-        for owned in backend.observer.list_owned():
+    for backend in registry.every():
+        for owned in backend.observer.list_owned() if isinstance(backend.observer, LocalObserver) else ():
             full, _, mark = owned.owner.partition("#")
             project, _, stack = full.partition("/")
             if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
@@ -265,7 +265,9 @@ def ensure_same_location(
     if stack.recorded is None:
         return stack
     observer = stack.observer()
-    connection = observer.connection_settings(config or {}, place.folder) if place is not None else None
+    connection = None
+    if place is not None and isinstance(observer, RemoteObserver):
+        connection = observer.connection_settings(config or {}, place.folder)
     return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, connection))
 
 

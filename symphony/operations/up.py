@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from symphony.backends import registry
-from symphony.backends.observe import ProcessStatus
+from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
 from symphony.engine.run.outcome import Outcome
@@ -185,12 +185,13 @@ def up(
             return
         if planned is None:
             raise no_experiment(target.name.stack)
-    if before.stack.state is not None and before.stack.state.pending:
-        # A run that was killed while the engine kept checkpoints: what was under way then is in no state.
-        declared = {change.path for change in planned.changes if change.kind != "stop"}
-        registry.get(planned.backend).observer.end_undeclared(before.stack.owner, declared)
     observer = registry.get(planned.backend).observer
-    observer.arrange(before.stack.owner, [str(process["path"]) for process in planned.plan["processes"]])
+    if isinstance(observer, LocalObserver):
+        paths = [str(process["path"]) for process in planned.plan["processes"]]
+        if before.stack.state is not None and before.stack.state.pending:
+            # A run that was killed while the engine kept checkpoints: what was under way is in no state.
+            observer.stop_removed(before.stack.owner, paths)
+        observer.order_windows(before.stack.owner, paths)
     yield from _coming_up(target, run.outcome.seconds)
 
 

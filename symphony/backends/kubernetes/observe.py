@@ -22,7 +22,6 @@ from symphony.backends.observe import (
     PATIENCE,
     Link,
     LogLine,
-    Owned,
     ProcessStatus,
     Recorded,
     Resource,
@@ -184,20 +183,6 @@ def deletion_blockers(recorded: Recorded) -> str:
     with contextlib.suppress(SymphonyError):
         return inventory.deletion_blockers(client_for(recorded), recorded.launched_as)
     return ""
-
-
-def list_owned() -> Sequence[Owned]:
-    """Return nothing: no pod is on this machine."""
-    return ()
-
-
-def end_undeclared(owner: str, declared: Collection[str]) -> int:
-    """Do nothing: the run itself ends them."""
-    return 0
-
-
-def arrange(owner: str, paths: Sequence[str]) -> None:
-    """Do nothing: pods have no order."""
 
 
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from symphony.backends.observe import (
@@ -117,11 +116,6 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     return list(chain(facts, _listing(str(facts["server"]), {}), name))
 
 
-def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """There is one tmux of ours a user."""
-    return {}
-
-
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
@@ -131,19 +125,6 @@ def ensure_same_location(
             f"{name} was started on {recorded.host}, this is {host()}", remedy=f"Run this on {recorded.host}"
         )
     return recorded
-
-
-def terminate_early(recorded: Recorded) -> None:
-    """A session ends with all its windows at once."""
-
-
-def ensure_reachable(recorded: Recorded) -> None:
-    """This machine answers."""
-
-
-def deletion_blockers(recorded: Recorded) -> str:
-    """The provider says it all."""
-    return ""
 
 
 def list_owned() -> Sequence[Owned]:
@@ -161,7 +142,7 @@ def list_owned() -> Sequence[Owned]:
     return result
 
 
-def end_undeclared(owner: str, declared: Collection[str]) -> int:
+def stop_removed(owner: str, declared: Collection[str]) -> int:
     """End what a killed run started and the state never learned of; how many that were.
 
     The provider leaves to the engine what was declared before: it cannot know that the state lost it.
@@ -180,7 +161,7 @@ def end_undeclared(owner: str, declared: Collection[str]) -> int:
     return ended
 
 
-def arrange(owner: str, paths: Sequence[str]) -> None:
+def order_windows(owner: str, paths: Sequence[str]) -> None:
     """The windows of an experiment in this order, where they are not."""
     from symphony_tmux.resource import owners
     from symphony_tmux.tmux import server
