@@ -10,7 +10,7 @@ from pathlib import Path
 
 from symphony import files, paths
 from symphony_tmux.processes import process_table
-from symphony_tmux.processes.process_id import Identity
+from symphony_tmux.processes.process_table import Identity
 
 
 def write(server: str, pid: int) -> None:
