@@ -1,7 +1,7 @@
 """Facts of this machine and its processes, from psutil.
 
 A process is known by its pid and its start. On Linux the start is read here, in ticks since the boot: psutil
-makes a time of day of it, which is another one after the clock was set, and what is written down outlives that.
+makes a time of day of it, which changes when the clock is set, and what is written down outlives that.
 """
 
 from __future__ import annotations
