@@ -18,6 +18,8 @@ EXPORTED = "SYMPHONY_ENV"
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
 # The folder of a plugin that a plain `pulumi` prefers to its own when it is on PATH.
 BIN = Path(__file__).with_name("bin")
+# The variables in which gRPC looks for a proxy.
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 # In percent of what lives. With Go's own 100 an engine spends a fifth of its work on clearing up; one of 900
 # resources takes 274 MB so instead of 242.
 _COLLECT_AT = "200"
@@ -43,6 +45,10 @@ def for_engine(
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     env.setdefault("GOGC", _COLLECT_AT)
+    if any(env.get(name) for name in _PROXIES):
+        # gRPC in Python would dial the engine, which is on this machine, through a proxy.
+        direct = env.get("no_grpc_proxy") or env.get("no_proxy") or env.get("NO_PROXY")
+        env["no_grpc_proxy"] = ",".join(filter(None, [direct, "127.0.0.1"]))
     env.setdefault(UMASK_VARIABLE, f"{paths.umask():04o}")
     env.update(extra or {})
     return env

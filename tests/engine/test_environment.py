@@ -50,6 +50,16 @@ def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyP
     assert environment.for_engine(ENGINE)["GOGC"] == "50"
 
 
+@pytest.mark.parametrize("given", ["", "example.com"])
+def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no_grpc_proxy" not in environment.for_engine(ENGINE)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", given)
+    env = environment.for_engine(ENGINE)
+    assert env["no_grpc_proxy"].split(",") == [*filter(None, [given]), "127.0.0.1"]
+    assert env["no_proxy"] == given, "programs of an experiment keep theirs"
+
+
 def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     env = environment.for_engine(ENGINE)
