@@ -186,13 +186,19 @@ def _process_folder(pid: int) -> Path:
         digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:8]
         base = paths.TEMPORARY / f"symphony-{os.getuid()}-{digest}"
     own_folder(base)
-    for folder in base.iterdir():
-        _remove_if_unused(folder)
+    for folder in matching(base, "*"):
+        _remove_if_unused(base / folder)
     folder = base / f"{pid}-{os.urandom(4).hex()}"
     # The lock is held until the process ends, however it ends.
     acquire(folder / _IN_USE, seconds=10, what="a new folder")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(_remove_process_folder, folder)
     return folder
+
+
+def _remove_process_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()  # Unless another process has one.
 
 
 def _remove_if_unused(folder: Path) -> None:
