@@ -69,7 +69,7 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 def test_every_folder_of_the_table_is_there() -> None:
-    table = text("docs/layout.md").partition("| folder | holds |")[2].partition("\n\n")[0]
+    table = text("docs/architecture.md").partition("| folder | holds |")[2].partition("\n\n")[0]
     folders = re.findall(r"`([\w/]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
     assert len(folders) > 10
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
