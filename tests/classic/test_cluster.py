@@ -156,14 +156,18 @@ MISTAKES = [
     ("cluster.delete(None)", "None is not the name of an experiment"),
     (
         "Cluster.new('kube').describe_experiment('ada-rand')",
-        "ada-rand runs on tmux, and this is for kubernetes",
+        "ada-rand runs on tmux",
     ),
     ("cluster.describe_process('rand', None)", "None is not the name of a process"),
     ("cluster.get_log(exp='rand', process='alice', since=[1])", "since=[1] is not a duration"),
     ("cluster.get_log('rand', 'alice', since='soon')", "is not a duration"),
     ("cluster.get_log('rand', 'alice', since='²')", "is not a duration"),
     ("cluster.get_log('rand', 'alice', tail=-2)", "tail=-2 is not a number of lines"),
-    ("exp.new_process('模', cmds=['true']); cluster.launch(exp, force=True)", "1 problem"),
+    *(
+        (f"exp.new_process({name!r}, cmds=['true'])", "is not a name of a process")
+        for name in ("模", "", "a:b", None)
+    ),
+    *((f"cluster.new_experiment({name!r})", "is not a name of an experiment") for name in ("", "a:b", None)),
 ]
 # Each after a script of its own, as if it were alone.
 EACH = """

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
+import pulumi
 import pytest
 
+import symphony
 from symphony.backends import registry
 from symphony.classic import options
 from symphony.components.experiment import Experiment
@@ -127,6 +129,8 @@ except UserError as error:
     print(error.what, error.where, error.remedy)
 '''
 
+DECLARATIONS = ("Experiment", "NodePool", "Place", "Process", "ProcessGroup", "Resources", "Toleration")
+
 
 def basedpyright(file: Path) -> set[int]:
     settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "include": [file.name]}
@@ -196,3 +200,32 @@ def test_what_is_not_launched_yet_says_so(what: str) -> None:
             getattr(thing, attribute)
         assert raised.value.what == f'{type(thing).__name__} "{name}" is not launched yet'
         assert "test_typed_api.py:" in raised.value.where
+
+
+def test_the_examples_of_declarations_run() -> None:
+    ran = 0
+    for owner, thing in docstrings.public():
+        code = docstrings.example(thing)
+        name = (owner or thing).__name__
+        if code is None or "Cluster" in code or "with " in code or name not in DECLARATIONS:
+            continue
+        experiment = Experiment("rl", secrets=[])
+        for known in ("learner", "a", "b"):
+            if "get_process(" in code:
+                experiment.new_process(known)
+        if "get_process_group(" in code:
+            experiment.new_process_group("agents")
+        given = {name: getattr(symphony, name) for name in vars(symphony)["__all__"]}
+        exec(code, {**given, "experiment": experiment, "process": experiment.new_process("p")})
+        ran += 1
+    assert ran >= 25
+
+
+def test_resource_options_reach_the_components() -> None:
+    first = symphony.Process("first")
+    options = pulumi.ResourceOptions(protect=True, depends_on=[first])
+    process = symphony.Process("second", opts=options)
+    merged = process._options_under(first)
+    assert (merged.protect, merged.parent) == (True, first)
+    assert merged.depends_on == [first]
+    assert options.parent is None
