@@ -32,6 +32,7 @@ _PLUGIN_WORDS = re.compile(
 )
 # The first line of several errors in one; each follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
+_NO_ANSWER = "error reading from server: EOF"
 # Lines that only repeat that something failed.
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
@@ -75,6 +76,8 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
         again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"
         return Interrupted(f"{_run_name(outcome)} was interrupted", remedy=again)
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
+    if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
+        return ProgramError(f"the program of {outcome.stack} was killed")
     spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
     of_resources = [d for d in spoken if d.urn]
     if of_resources:
@@ -84,6 +87,12 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     if errors:
         return _of_exit(errors[-1].message, outcome)
     return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
+
+
+def _is_program_gone(texts: list[str]) -> bool:
+    """Return whether the engine says no more than that the program does not answer any more."""
+    said = [text.strip() for text in texts if text.strip()]
+    return all(_NO_ANSWER in text and text.count("\n") == 0 for text in said)
 
 
 def _command(outcome: Outcome) -> str:

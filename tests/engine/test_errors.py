@@ -158,7 +158,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
             1,
         ),
         ("error: something new\nand more", "something new (rl).", 1),
-        ("", "the engine failed and gave no reason (rl).", 1),
+        ("", "the program of rl was killed.", 2),
         (
             f"error: The Pulumi CLI encountered a fatal error. {BUG}Panic:  nil map",
             "CLI crashed: nil map (rl)",

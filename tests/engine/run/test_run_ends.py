@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from symphony.engine import workspace
+from symphony.engine import errors, workspace
 from symphony.engine.run.events import Note
 from symphony.engine.state import file_store, locks
 from symphony.engine.workspace import Workspace
@@ -141,6 +141,13 @@ def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: s
     out, _ = begun.communicate(timeout=20)
     assert out.strip() == "failed"
     assert processes_with(f"MARK={mark}") == []
+
+
+def test_a_killed_program_ends_the_run(run: Runner) -> None:
+    began = time.monotonic()
+    outcome = run("up", program="import os; os.kill(os.getpid(), 9)").outcome
+    assert errors.error_of(outcome).line == "the program of dev was killed."
+    assert time.monotonic() - began < 30, "Pulumi's own host takes 41 s"
 
 
 @pytest.mark.thorough
