@@ -64,7 +64,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
         code={code.digest_of(each): each for each in files.values()},
-        remarks=(*_name_remarks(spec, target), *remarks(spec), *where.remarks),
+        remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *where.remarks),
         placement=summed(where.placement, target.pools, target.prices, names),
     )
 

@@ -31,6 +31,7 @@ class Target:
     unstartable:  the path of a process -> why its command cannot be started.
     reserved:     a variable that no process can be given -> why.
     defaults:     the settings of a process that makes none, such as its image or start_dir.
+    remarks:      legal declarations that are most likely a mistake on this backend.
     problems:     what this backend alone would refuse.
     labels:       names there are DNS labels.
     changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
@@ -55,6 +56,7 @@ class Target:
     problems: tuple[Problem, ...] = ()
     labels: bool = False
     changed_files: tuple[str, ...] = ()
+    remarks: tuple[Problem, ...] = ()
     pools: tuple[Pool, ...] = ()
     pools_are_known: bool = True
     prices: Prices = LIST_PRICES

@@ -35,5 +35,6 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
         problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
+        remarks=validation.missing_files(spec, context.folder),
         changed_files=local_files.changed(spec, server_of(context), context.launched_as),
     )

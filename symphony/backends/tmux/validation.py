@@ -50,6 +50,26 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
     return result
 
 
+def missing_files(spec: ExperimentSpec, folder: Path) -> tuple[Problem, ...]:
+    """Return remarks on `python FILE` whose file is not there; a process with a preamble is believed."""
+    return tuple(_missing_files(spec, folder))
+
+
+def _missing_files(spec: ExperimentSpec, folder: Path) -> Iterator[Problem]:
+    for group, process in spec.members():
+        command, *args = (*(process.command or ("",)), *process.args)
+        file = next((each for each in args if not each.startswith("-")), "")
+        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
+        is_python = Path(command).name.startswith("python") and file.endswith(".py")
+        has_preamble = spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds)
+        if process.cmds or has_preamble or not is_python or "-m" in args or "-c" in args:
+            continue
+        if os.path.lexists(resolved(start_dir, folder) / file):
+            continue
+        what = f"{path_of(group, process)} runs {file}, which is not in its start folder"
+        yield Problem(what, "check its name, or set start_dir", (process.at("args"),))
+
+
 def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
     """Why this machine cannot run what is declared, in this session of this tmux server."""
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))

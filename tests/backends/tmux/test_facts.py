@@ -116,3 +116,15 @@ def test_what_other_rules_report_is_left_to_them(experiment, tmp_path, command):
 def test_shell_lines_are_the_shells(experiment, tmp_path):
     experiment.new_process("a", ["pyhton a.py"], command="pyhton")
     assert validation.unstartable(experiment.spec, tmp_path, "") == {}
+
+
+def test_a_python_file_that_is_missing_is_a_remark(tmp_path):
+    (tmp_path / "there.py").touch()
+    experiment = Experiment("rl")
+    experiment.new_process("a", command="python", args=["-u", "nosuch.py"])
+    experiment.new_process("b", command=["python3", "there.py"])
+    experiment.new_process("c", command="python -m nosuch.py")
+    experiment.new_process("d", command="python nosuch.py", preamble_cmds="cd x")
+    (remark,) = validation.missing_files(experiment.spec, tmp_path)
+    assert remark.what.startswith("a runs nosuch.py")
+    assert remark.where[0].file == __file__
