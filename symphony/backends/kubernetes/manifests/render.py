@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes.manifests import labels, pods, services
+from symphony.backends.kubernetes.manifests import labels, pod
 from symphony.backends.kubernetes.manifests.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.plan import Plan
+from symphony.plan.plan import Plan, PlannedService
 
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
@@ -58,7 +58,7 @@ def render(
     files: what is in each secret and config file, by the path that the program names.
     key:   that of the digests of secret_env.
     """
-    every = list(pods.pods_of(plan))
+    every = list(pod.pods_of(plan))
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
@@ -76,12 +76,12 @@ def render(
         | {"type": "Opaque", "data": _secret_env(plan, key)}
         if any(each.secret_env for each in plan.processes)
         else None,
-        services={each.name: services.service(plan, each, settings, owner) for each in plan.services},
+        services={each.name: _service(plan, each, settings, owner) for each in plan.services},
         pods={
             each.name: (
                 each.group,
                 controlled(
-                    pods.pod(plan, each, settings, owner, attempt(settings.named(each.name)), key),
+                    pod.pod(plan, each, settings, owner, attempt(settings.named(each.name)), key),
                     settings.controller,
                 ),
             )
@@ -102,6 +102,39 @@ def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
             "annotations": {labels.OWNER: owner},
         },
     }
+
+
+def _service(plan: Plan, planned: PlannedService, settings: Settings, owner: str) -> dict[str, Any]:
+    """Return the Service of a name.
+
+    The Service of a bound name is headless: the name is the address of the pod, so that all ports and
+    protocols work and nothing is between two processes. An exposed one has the type that the stack asks for.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": settings.named(planned.name),
+            "namespace": plan.launched_as,
+            "labels": labels.of_object(settings.shared_as or plan.launched_as),
+            "annotations": {**labels.EXISTS, labels.OWNER: owner},
+        },
+        "spec": {
+            "selector": {labels.POD: settings.named(planned.path.partition("/")[0])},
+            "ports": [
+                {"name": "service", "port": planned.port, "targetPort": planned.port, "protocol": "TCP"}
+            ],
+            # The name resolves as soon as the pod has an address: processes connect before they are ready.
+            "publishNotReadyAddresses": True,
+            **(_outside(settings) if planned.exposed else {"type": "ClusterIP", "clusterIP": "None"}),
+        },
+    }
+
+
+def _outside(settings: Settings) -> dict[str, Any]:
+    if settings.expose == "LoadBalancer":
+        return {"type": "LoadBalancer", "loadBalancerSourceRanges": list(settings.source_ranges)}
+    return {"type": settings.expose}
 
 
 def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) -> Manifest:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from symphony.backends.kubernetes.manifests import controllers, labels, volumes
+from symphony.backends.kubernetes.manifests import controllers, labels, pod
 from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import pod_yml
@@ -166,18 +166,18 @@ def _pod(
     """Yield what only shows when the processes of a pod are seen together."""
     by_name: dict[str, Mount] = {}
     for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
-        name = volumes.name_of(mount)
-        if name in volumes.OWN:
+        name = pod.volume_name(mount)
+        if name in pod.OWN_VOLUMES:
             remedy = "that name is symphony's own; use another"
             yield Problem(f"{who} has a volume called {shown(name)}", remedy, (mount.where,))
         other = by_name.setdefault(name, mount)
-        if volumes.source(other) != volumes.source(mount) or type(other) is not type(mount):
+        if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(
                 f"{who} has two different volumes called {shown(name)}",
                 "give one of them another name",
                 (other.where, mount.where),
             )
-        for setting, folder in (("secrets", volumes.SECRETS_FOLDER), ("configs", volumes.CONFIGS_FOLDER)):
+        for setting, folder in (("secrets", pod.SECRETS_FOLDER), ("configs", pod.CONFIGS_FOLDER)):
             if getattr(spec, setting) and mount.mount_path.rstrip("/") == folder:
                 yield Problem(
                     f"{who} mounts at {folder}, where the experiment's {setting} lie",

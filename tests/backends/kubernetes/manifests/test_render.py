@@ -12,7 +12,7 @@ import pytest
 from symphony import Experiment, ProcessGroup
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
-from symphony.backends.kubernetes.manifests.merge import merged
+from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
 from symphony.spec.experiment import ExperimentSpec
@@ -217,7 +217,7 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     assert first["tty"] is True
     assert second["name"] == "side"
     assert result["metadata"]["labels"].items() >= {"mine": "1", "symphony/pod": "a"}.items()
-    assert merged({"a": 1}, {"a": None}) == {}
+    assert merge({"a": 1}, {"a": None}) == {}
 
 
 def test_a_clone_never_has_the_name_of_a_process() -> None:

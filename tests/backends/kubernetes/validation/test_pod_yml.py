@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from symphony import Experiment
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import labels, process_inputs, render
-from symphony.backends.kubernetes.manifests.merge import merged
+from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import Problem
@@ -160,7 +160,7 @@ def test_what_clones_at_the_restricted_level_is_somebody() -> None:
 
 def test_mounts_are_told_apart_by_their_place() -> None:
     two = [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]
-    assert merged(two, [{"name": "w", "mountPath": "/b"}, {"name": "v", "mountPath": "/c"}]) == [
+    assert merge(two, [{"name": "w", "mountPath": "/b"}, {"name": "v", "mountPath": "/c"}]) == [
         {"name": "v", "mountPath": "/a"},
         {"name": "w", "mountPath": "/b"},
         {"name": "v", "mountPath": "/c"},

@@ -1,0 +1,454 @@
+"""The pods of a plan: one for each free process, one for each process group. Pure.
+
+`pod()` holds the manifest of a pod, `_container()` that of a process in it; their parts follow. What the user
+wrote into `pod_yml` and `container_yml` is merged last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from symphony.backends.kubernetes.api.fields import mapping
+from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.names import MAX_NAME
+from symphony.plan.plan import Plan, PlannedProcess
+from symphony.plan.services import file_variables, used_variables
+from symphony.spec.mounts import (
+    MOUNT_KINDS,
+    EmptyDirMount,
+    GitRepoMount,
+    HostPathMount,
+    Mount,
+    NfsMount,
+    SecretMount,
+    SharedMemoryMount,
+)
+from symphony.spec.pod import PodSettings, Toleration
+from symphony.spec.process import Resources
+
+SECRETS_VOLUME = "symphony-secrets"
+SECRETS_FOLDER = "/etc/secrets"
+CONFIGS_VOLUME = "symphony-configs"
+CONFIGS_FOLDER = "/etc/configs"
+# Names that a volume of the user may not have.
+OWN_VOLUMES = (SECRETS_VOLUME, CONFIGS_VOLUME)
+# The owner may read, and the group that the pod is override (SECRETS_GROUP), whatever user the image runs as.
+SECRETS_MODE = 0o440
+
+_KIND_OF = {kind: name.replace("_", "-") for name, kind in MOUNT_KINDS.items()}
+ROLE = "SYMPHONY_ROLE"
+GPU = "nvidia.com/gpu"
+_NOBODY = 65534
+
+_CLONE = """
+git init -q . || exit
+git fetch -q --depth=1 -- "$1" "$2" && git checkout -qf FETCH_HEAD && exit
+git fetch -q --tags -- "$1" '+refs/heads/*:refs/remotes/origin/*' && git checkout -qf "$2" --
+""".strip()
+# The folder belongs to root, and git refuses a folder of another user.
+_CLONE_ENV = {
+    "HOME": "/tmp",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+# Every process is in this group, which may read the secret files, whatever user the image runs as.
+SECRETS_GROUP = 2000
+_SECCOMP = {"type": "RuntimeDefault"}
+# One volume may be mounted at several places, so that its name does not tell two mounts apart.
+_KEYS = ("mountPath", "name")
+
+
+@dataclass(frozen=True)
+class PlannedPod:
+    """A pod that the plan asks for; `group` is None for a process that is in no group."""
+
+    name: str
+    group: str | None
+    processes: tuple[PlannedProcess, ...]
+    settings: PodSettings
+
+
+def pods_of(plan: Plan) -> Iterator[PlannedPod]:
+    """Yield the pods in the order of the plan, those of free processes first."""
+    for process in plan.processes:
+        if process.group is None:
+            yield PlannedPod(process.name, None, (process,), process.pod)
+    for group in plan.groups:
+        members = tuple(plan.process(path) for path in group.paths)
+        yield PlannedPod(group.name, group.name, members, group.pod)
+
+
+def pod(
+    plan: Plan, of: PlannedPod, settings: Settings, owner: str, attempt: str, key: bytes
+) -> dict[str, Any]:
+    """Return the manifest of a pod.
+
+    Args:
+        plan: The plan that it belongs to.
+        of: The pod.
+        settings: Those of the stack.
+        owner: The stack, as objects in the cluster name it.
+        attempt: Which start of the pod this is.
+        key: The key of the digests of secret_env.
+    """
+    mounts = [mount for process in of.processes for mount in process.mounts]
+    spec: dict[str, Any] = {
+        "restartPolicy": of.settings.restart_policy or "Never",
+        "nodeSelector": dict(of.settings.node_selector),
+        "tolerations": [_toleration(each) for each in of.settings.tolerations],
+        "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
+        "initContainers": _clones(of, settings),
+        "containers": [_container(plan, process, settings, key) for process in of.processes],
+        "volumes": [*_volumes(mounts), *_file_volumes(plan, settings)],
+        "securityContext": {
+            "seccompProfile": _SECCOMP,
+            **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
+        },
+    }
+    name = settings.named(of.name)
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": plan.launched_as,
+            "labels": {**of.settings.labels, **labels.of_pod(settings.shared_as or plan.launched_as, name)},
+            "annotations": {
+                **labels.EXISTS,
+                labels.OWNER: owner,
+                **({labels.GROUP: of.group} if of.group else {}),
+                **_pool(plan, of),
+            },
+        },
+        "spec": {
+            **_drop_unset(spec),
+            # Nothing an experiment runs talks to the API server, and links of Services would be variables
+            # that change with whatever else is in the namespace.
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": settings.grace_seconds,
+        },
+    }
+    whole = merge(manifest, of.settings.pod_yml)
+    return _annotate_start(
+        {**_note_processes(whole, of), "spec": _secure_pod(whole["spec"], settings)}, attempt
+    )
+
+
+def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
+    """Return annotations with the pool that the pod was planned on, for `why`."""
+    pool = plan.placement.pool_of.get(of.name) if plan.placement else None
+    if pool is None:
+        return {}
+    most = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
+    return {labels.POOL: pool.name, **most}
+
+
+def _note_processes(manifest: dict[str, Any], of: PlannedPod) -> dict[str, Any]:
+    """Note which containers are processes, where the user added others."""
+    names = [process.name for process in of.processes]
+    if len(manifest["spec"]["containers"]) == len(names):
+        return manifest
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.PROCESSES: ",".join(names)}
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+
+def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Confine the containers that the user added, and fill in what the user took away."""
+    lists = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
+    return {
+        **spec,
+        **{name: [_secure(each, settings) for each in every] for name, every in lists.items()},
+        "automountServiceAccountToken": spec.get("automountServiceAccountToken", False),
+        "securityContext": {"seccompProfile": _SECCOMP, **spec.get("securityContext", {})},
+    }
+
+
+def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
+    """Note a digest of the spec and which start of the pod this is."""
+    metadata = manifest["metadata"]
+    notes = {
+        **metadata["annotations"],
+        labels.DIGEST: labels.digest(manifest["spec"]),
+        labels.ATTEMPT: attempt,
+    }
+    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+
+def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
+    """Return an init container for each git repository that the pod mounts."""
+    mounts = [mount for process in of.processes for mount in process.mounts]
+    taken = [process.name for process in of.processes]
+    user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
+    result: list[dict[str, Any]] = []
+    for volume, repository in _repositories(mounts).items():
+        name = _unused_name(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
+        taken.append(name)
+        result.append(_clone(name, volume, repository, settings, user=user))
+    return result
+
+
+def _unused_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that no other container has: init containers and containers share their names."""
+    number, result = 1, name
+    while result in taken:
+        number += 1
+        result = f"{name[: MAX_NAME - 5]}-{number}"
+    return result
+
+
+def _toleration(toleration: Toleration) -> dict[str, str | int]:
+    fields = asdict(toleration)
+    fields["tolerationSeconds"] = fields.pop("toleration_seconds")
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: bytes) -> dict[str, Any]:
+    """Return the container of a process.
+
+    It holds the variables of the services that the process uses, so that the process restarts when one of
+    them moves. The variables of all services come from a ConfigMap: a service that the process does not use
+    can come and go without replacing its pod, and every process sees all services that exist when it starts.
+    """
+    mounts = [*_volume_mounts(process.mounts), *_file_mounts(plan)]
+    rendered: dict[str, Any] = {
+        "name": process.name,
+        "image": process.image,
+        "imagePullPolicy": process.image_pull_policy,
+        "command": [escape_variables(word) for word in _command(process)],
+        "args": [escape_variables(word) for word in process.args],
+        "workingDir": process.start_dir,
+        "env": [
+            *_env(
+                {
+                    ROLE: process.name,
+                    # A Python program that is killed has flushed its output.
+                    "PYTHONUNBUFFERED": "1",
+                    **process.env,
+                    **used_variables(plan, process),
+                    **file_variables(plan, SECRETS_FOLDER, CONFIGS_FOLDER),
+                }
+            ),
+            *(
+                _secret_variable(name, settings.named(labels.SECRET_ENV), each.digest(key))
+                for name, each in process.secret_env.items()
+            ),
+        ],
+        "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
+        "resources": _resources(process),
+        "volumeMounts": mounts,
+        "securityContext": _security(settings),
+        # The status of a process that fails has its last lines, so that its log need not be fetched.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    return merge(_drop_unset(rendered), process.container_yml)
+
+
+def _command(process: PlannedProcess) -> tuple[str, ...]:
+    """Return the command of the container: the image's own shell runs shell lines."""
+    lines = "\n".join((*process.preamble_cmds, *process.cmds))
+    return ("sh", "-c", lines) if process.cmds else process.command
+
+
+def _clone(
+    name: str, volume: str, repository: GitRepoMount, settings: Settings, *, user: bool
+) -> dict[str, Any]:
+    """Return the init container that clones a git repository into a volume.
+
+    Args:
+        name: The name of the container.
+        volume: The name of the volume.
+        repository: What it clones.
+        settings: Those of the stack.
+        user: pod_yml says which user the pod runs as.
+    """
+    context = _security(settings)
+    if context.get("runAsNonRoot") and not user:
+        # Images with git run as root, unless they are told not to.
+        context["runAsUser"] = _NOBODY
+    return {
+        "name": name,
+        "image": settings.git_image,
+        "command": [
+            "sh",
+            "-c",
+            _CLONE,
+            "clone",
+            escape_variables(repository.repository),
+            escape_variables(repository.revision),
+        ],
+        "workingDir": "/repository",
+        "env": _env(_CLONE_ENV),
+        "volumeMounts": [{"name": volume, "mountPath": "/repository"}],
+        "securityContext": context,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _security(settings: Settings) -> dict[str, Any]:
+    """Return the security context that the Pod Security level of the experiment asks for."""
+    if settings.pod_security == "restricted":
+        return {
+            "allowPrivilegeEscalation": False,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    return {"allowPrivilegeEscalation": False}
+
+
+def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the container with the security context of the experiment, except where the user set one."""
+    own: Mapping[str, Any] = container.get("securityContext") or {}
+    context = {**_security(settings), **{name: value for name, value in own.items() if value is not None}}
+    if own.get("privileged"):
+        # The API server refuses one with the other.
+        context.pop("allowPrivilegeEscalation")
+    return {**container, "securityContext": context}
+
+
+def escape_variables(text: str) -> str:
+    """Return a text that Kubernetes passes on unchanged: it replaces $(NAME) with the value of a variable.
+
+    >>> escape_variables("cost: $5"), escape_variables("$(HOME) $$")
+    ('cost: $5', '$$(HOME) $$$$')
+    """
+    return text.replace("$", "$$") if "$(" in text or "$$" in text else text
+
+
+def _drop_unset(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are set; a manifest leaves out the others."""
+    return {name: value for name, value in values.items() if value not in (None, [], {}, "")}
+
+
+def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": escape_variables(value)} for name, value in values.items()]
+
+
+def _secret_variable(name: str, secret: str, digest: str) -> dict[str, Any]:
+    """Return a variable with its value in a Secret under its digest: another value changes the pod."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": digest}}}
+
+
+def _resources(process: PlannedProcess) -> dict[str, Any]:
+    claims = {"requests": _amounts(process.resource_request), "limits": _amounts(process.resource_limit)}
+    return _drop_unset(claims)
+
+
+def _amounts(resources: Resources) -> dict[str, str]:
+    amounts = {"cpu": resources.cpu, "memory": resources.memory, GPU: resources.gpu}
+    return {name: str(amount) for name, amount in amounts.items() if amount is not None}
+
+
+def volume_name(mount: Mount) -> str:
+    """Return the name of the volume: the user's, else one made from its source.
+
+    Mounts of the same name and source are one volume, however many processes of the pod mount it.
+    """
+    if mount.name:
+        return mount.name
+    facts = json.dumps([type(mount).__name__, _source_facts(mount)], sort_keys=True)
+    return f"{_KIND_OF[type(mount)]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+def _volumes(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    """Return one volume for each name, in the order in which they are first mounted."""
+    first: dict[str, Mount] = {}
+    for mount in mounts:
+        first.setdefault(volume_name(mount), mount)
+    return [{"name": name, **volume_source(mount)} for name, mount in first.items()]
+
+
+def volume_source(mount: Mount) -> dict[str, Any]:
+    """Return the source of a volume, in the fields of Kubernetes."""
+    match mount:
+        case NfsMount(server=server, path=path):
+            return {"nfs": {"server": server, "path": path}}
+        case SecretMount(secret_name=secret, default_mode=mode):
+            return {"secret": {"secretName": secret} | ({} if mode is None else {"defaultMode": mode})}
+        case HostPathMount(path=path, hostpath_type=kind):
+            return {"hostPath": {"path": path} | ({"type": kind} if kind else {})}
+        case EmptyDirMount(use_memory=True) | SharedMemoryMount():
+            return {"emptyDir": {"medium": "Memory"}}
+        case _:
+            # A git repository is cloned into an empty folder by an init container.
+            return {"emptyDir": {}}
+
+
+def _volume_mounts(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
+    """Return the volumeMounts of a container."""
+    return [{"name": volume_name(mount), "mountPath": mount.mount_path} for mount in mounts]
+
+
+def _repositories(mounts: Iterable[Mount]) -> dict[str, GitRepoMount]:
+    """Return the git repository to clone into each volume, by the name of the volume."""
+    return {volume_name(mount): mount for mount in mounts if isinstance(mount, GitRepoMount)}
+
+
+def _file_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
+    """Return the volumes with the secret and config files of the experiment."""
+    secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
+    result: list[dict[str, Any]] = [{"name": SECRETS_VOLUME, "secret": secret}] if plan.secrets else []
+    configs = {"name": settings.named(labels.CONFIGS)}
+    return result + ([{"name": CONFIGS_VOLUME, "configMap": configs}] if plan.configs else [])
+
+
+def _file_mounts(plan: Plan) -> list[dict[str, Any]]:
+    """Return the volumeMounts with which every container finds the secret and config files."""
+    every = ((plan.secrets, SECRETS_VOLUME, SECRETS_FOLDER), (plan.configs, CONFIGS_VOLUME, CONFIGS_FOLDER))
+    return [{"name": name, "mountPath": folder, "readOnly": True} for files, name, folder in every if files]
+
+
+def _source_facts(mount: Mount) -> dict[str, Any]:
+    fields = dataclasses.fields(mount)
+    return {
+        each.name: getattr(mount, each.name) for each in fields if each.name not in ("mount_path", "where")
+    }
+
+
+def merge(rendered: Any, override: Any) -> Any:
+    """Return a manifest with what the user wrote merged over it.
+
+    Mappings merge by key and lists of objects by name; None removes a key; anything else replaces.
+
+    >>> merge({"a": [{"name": "x", "image": "i"}], "b": 1}, {"a": [{"name": "x", "tty": True}], "b": None})
+    {'a': [{'name': 'x', 'image': 'i', 'tty': True}]}
+    """
+    if isinstance(rendered, Mapping) and isinstance(override, Mapping):
+        return _merge_mappings(cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", override))
+    for key in _KEYS:
+        if _is_named(rendered, key) and _is_named(override, key):
+            return _merge_named(
+                cast("list[dict[str, Any]]", rendered), cast("list[dict[str, Any]]", override), key
+            )
+    return override
+
+
+def _merge_mappings(rendered: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key: merge(rendered[key], value) if key in rendered else value for key, value in override.items()}
+    return {key: value for key, value in {**rendered, **both}.items() if value is not None}
+
+
+def _merge_named(
+    rendered: list[dict[str, Any]], override: list[dict[str, Any]], key: str
+) -> list[dict[str, Any]]:
+    by_name = {each[key]: each for each in rendered}
+    for each in override:
+        name = each[key]
+        by_name[name] = merge(by_name[name], each) if name in by_name else each
+    return list(by_name.values())
+
+
+def _is_named(value: Any, key: str) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    every = cast("list[Any]", value)
+    return all(isinstance(each, Mapping) and isinstance(mapping(each).get(key), str) for each in every)
