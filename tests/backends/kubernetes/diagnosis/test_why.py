@@ -56,7 +56,7 @@ def test_each_trouble_is_told_in_its_own_words(sandbox: Sandbox, troubles: tuple
     # The hog may take longer than `up` waits.
     expected = {"large", "nowhere", "imageless", "commandless", "mountless", "bad", "loop", "killed"}
     assert message - {"hog"} == expected
-    assert "node(s) didn't match" in becomes(sandbox, stack, "nowhere", "waiting", "Unschedulable")["why"]
+    assert "didn't match" in becomes(sandbox, stack, "nowhere", "waiting", "Unschedulable")["why"]
     assert "localhost:5000/no/such:1" in becomes(sandbox, stack, "imageless", "waiting", "Pull")["why"]
     assert becomes(sandbox, stack, "bad", "failed")["why"] == "exit 3: the reason"
     assert becomes(sandbox, stack, "killed", "failed")["why"].startswith("exit 139 (SIGSEGV)")
@@ -126,7 +126,10 @@ def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
     kubectl("create", "--raw", f"/api/v1/namespaces/{stack}/pods/a/eviction", "-f", "-", stdin=eviction)
     becomes(sandbox, stack, "a", "lost")
     wait_for(
-        lambda: "gone" in steps(sandbox, stack, "a")["created"]["what"], 30, "the pod is gone", pause=0.5
+        lambda: "no longer exists" in steps(sandbox, stack, "a")["created"]["what"],
+        30,
+        "the pod is gone",
+        pause=0.5,
     )
     created = broken(sandbox, stack, "a", "created")
     assert any("Killing" in each for each in created["more"])
