@@ -129,7 +129,8 @@ class Channels:
     def _ask(self) -> None:
         """Ask over another connection: where the process takes no input the server answers no ping."""
         if not self._line.is_sending:
-            raise Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s") from None
+            error = Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s")
+            raise self._client.mark_away(error) from None
         with contextlib.suppress(Refused):
             self._client.get("/version")
         self._line.heard = time.monotonic()

@@ -99,6 +99,16 @@ class Client:
             return 0.0
         return seconds if abs(seconds) > _WHOLE_SECONDS else 0.0
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the server did not answer a moment ago."""
+        return self._away is not None and time.monotonic() - self._away[0] < _AGAIN
+
+    def mark_away(self, error: Unreachable) -> Unreachable:
+        """Remember that the server does not answer, and return the error."""
+        self._away = (time.monotonic(), error)
+        return error
+
     def renewed(self, refused: Access) -> bool:
         """Read the access again after the server refused it; False where that cannot help."""
         with self._renewing:
@@ -153,7 +163,7 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
     ) -> Body:
         """Return the answer as plain values; ask a server that is away for a moment again."""
-        if self._away is not None and time.monotonic() - self._away[0] < _AGAIN:
+        if self._away is not None and self.is_away:
             raise self._away[1]
         answer_within = _SHORT_ANSWER if _is_short.get() else ANSWER_DEADLINE
         deadline = time.monotonic() + (_SHORT_CONNECT if _is_short.get() else PATIENCE)
@@ -163,8 +173,7 @@ class Client:
                 response = self._sent(method, self.target(path, query), answer_within, body)
             except _http_error() as error:
                 if time.monotonic() + pause > deadline or _is_untrusted(error):
-                    self._away = (time.monotonic(), self.unreachable(error))
-                    raise self._away[1] from error
+                    raise self.mark_away(self.unreachable(error)) from error
             else:
                 self._date = (response.headers.get("Date") or "", time.time())
                 if response.status not in _AWAY or time.monotonic() + pause > deadline:

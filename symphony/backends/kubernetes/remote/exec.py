@@ -152,7 +152,7 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
 
 def end(place: Place, token: str) -> None:
     """End all processes of a command, where the container allows that."""
-    if not token:
+    if not token or place.client.is_away:
         return
     with (
         contextlib.suppress(SymphonyError),
