@@ -45,6 +45,8 @@ def for_engine(
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     env.setdefault("GOGC", _COLLECT_AT)
+    # The engine writes its user into locks, and fails where nothing names one (`docker run -u 1234`).
+    env.setdefault("USER", f"uid-{os.getuid()}")
     if any(env.get(name) for name in _PROXIES):
         # gRPC in Python would dial the engine, which is on this machine, through a proxy.
         direct = env.get("no_grpc_proxy") or env.get("no_proxy") or env.get("NO_PROXY")

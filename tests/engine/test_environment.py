@@ -60,6 +60,13 @@ def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pyt
     assert env["no_proxy"] == given, "programs of an experiment keep theirs"
 
 
+def test_a_user_without_a_name_has_one_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USER", "ada")
+    assert environment.for_engine(ENGINE)["USER"] == "ada"
+    monkeypatch.delenv("USER")
+    assert environment.for_engine(ENGINE)["USER"]
+
+
 def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     env = environment.for_engine(ENGINE)
