@@ -58,3 +58,11 @@ def test_a_fixed_port_that_is_taken_is_refused_with_who_has_it(rig: Any) -> None
         rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
     assert "other" in caught.value.what
     assert leases.of(rig.owner) == {}
+
+
+def test_a_restart_of_a_process_alone_does_not_move_its_port(rig: Any) -> None:
+    """The program proposes another port where a stranger listens; only a change of the session moves it."""
+    rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
+    proposed = {name: value.replace(str(PORT), "23999") for name, value in SERVICES.items()}
+    window = rig.start("a", "sleep", "60", services=proposed)
+    assert window["services"] == SERVICES
