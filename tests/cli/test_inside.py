@@ -63,7 +63,7 @@ def test_it_sees_what_the_process_sees(sandbox: Sandbox) -> None:
     assert (result["HELLO"], result["EMPTY"], result["WANDB_KEY"]) == ("wor ld", "", "k")
     assert result["SYMPH_REPLAY_ADDR"] == f"127.0.0.1:{result['SYMPH_REPLAY_PORT']}"
     assert result["SYMPHONY_ID"].endswith("/learner/1")
-    assert not {"OTHER", "PULUMI_ACCESS_TOKEN", "SYMPHONY_HOME"} & set(result)
+    assert not {"OTHER", "PULUMI_ACCESS_TOKEN"} & set(result)
     folder = sandbox.symphony("exec", "learner", "--", "pwd").out.strip()
     assert folder == str(sandbox.folder / "place")
 
@@ -219,7 +219,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
         (("Pulumi.yaml", "learner:no/"), "no such folder"),
         ((".", "learner:x/y"), "no such folder"),
         (("", "learner:x"), "empty"),
-        (("one",), "where to"),
+        (("one",), "a source and a target"),
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
     ],
 )
@@ -259,7 +259,7 @@ def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "rl"), (("rl", "a", "b"), "one service")],
+    [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "tensorboard"), (("rl", "a", "b"), "one service")],
 )
 def test_mistakes_of_visit(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("visit", *words, "-u", code=2)

@@ -79,7 +79,7 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox:
     for pid in sandbox.servers():
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not sandbox.servers(), 10, "the server is gone")
-    assert steps(sandbox, "rl", "done")["lost"]["what"].startswith("the tmux server is gone")
+    assert steps(sandbox, "rl", "pool/w")["lost"]["what"].startswith("the tmux server is gone")
 
 
 def test_what_runs_on_another_host_is_refused(sandbox: Sandbox) -> None:
