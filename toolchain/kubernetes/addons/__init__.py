@@ -1,1 +1,1 @@
-"""What runs on the cluster beside its own programs: names, simulated nodes, JobSets."""
+"""What runs on the cluster beside its own programs: names and simulated nodes."""
