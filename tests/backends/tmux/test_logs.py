@@ -252,7 +252,7 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
-    result = endings.ended(status, pane, {"log": str(log)})
+    result = endings.ended(status, pane, {"log": str(log), "attempt": 1})
     assert (result.state, result.why) == expected
 
 
