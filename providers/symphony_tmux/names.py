@@ -17,12 +17,12 @@ LAUNCH_FILE = "launch.sh"
 
 
 def is_name(text: str) -> bool:
-    """One segment: a session, a group, a process, a server."""
+    """Return whether this is a name of a session, group, process or server."""
     return NAME.fullmatch(text) is not None
 
 
 def is_path(text: str) -> bool:
-    """`process` or `group/process`."""
+    """Return whether this is `process` or `group/process`."""
     parts = text.split("/")
     return len(parts) <= 2 and all(map(is_name, parts))
 
@@ -40,27 +40,27 @@ def window_name(path: str) -> str:
 
 
 def folder_name(path: str) -> str:
-    """No two paths share it: the dot is not in the alphabet of names."""
+    """Return the folder name of a path; names have no dot, so no two paths share it."""
     return path.replace("/", ".")
 
 
 def process_folder(server: str, session: str, path: str) -> Path:
-    """Below a folder of their own: a process may be called `secrets`, `owner` or whatever else is beside."""
+    """Return the folder of a process, below one of their own: a process may be called `secrets`."""
     return paths.experiment_folder(server, session) / PROCESSES / folder_name(path)
 
 
 def marker(owner: str, path: str, attempt: int) -> str:
-    """The value of SYMPHONY_ID in the environment of every process of one tree."""
+    """Return the value of SYMPHONY_ID in the environment of every process of one tree."""
     return f"{owner}/{path}/{attempt}"
 
 
 def role(marker: str) -> str:
-    """The value of SYMPHONY_ROLE in a process with this marker: its name."""
+    """Return the value of SYMPHONY_ROLE in a process with this marker: its name."""
     return marker.rpartition("/")[0].rpartition("/")[2]
 
 
 def marked_path(owner: str, value: str) -> str | None:
-    """The process path in a marker of this owner, None for a marker of anyone else."""
+    """Return the process path in a marker of this owner, None for another owner's."""
     if not value.startswith(owner + "/"):
         return None
     path, _, attempt = value[len(owner) + 1 :].rpartition("/")
@@ -68,7 +68,7 @@ def marked_path(owner: str, value: str) -> str | None:
 
 
 def owner_of(value: str) -> tuple[str, str]:
-    """Owner and process path in a marker, both empty for what is none."""
+    """Return owner and process path in a marker; both are empty where it is none."""
     head, _, rest = value.partition("#")
     owner = f"{head}#{rest.partition('/')[0]}"
     path = marked_path(owner, value)
@@ -76,5 +76,5 @@ def owner_of(value: str) -> tuple[str, str]:
 
 
 def stack(owner: str) -> str:
-    """Project and stack of the owner, without the state store."""
+    """Return project and stack of the owner, without the state store."""
     return owner.partition("#")[0]

@@ -23,7 +23,7 @@ _run = Snapshot()
 
 
 class _Crud(Protocol):
-    """The module that does it, over plain dicts."""
+    """The operations of one resource over plain dicts: a module."""
 
     @property
     def IDENTITY(self) -> tuple[str, ...]: ...
@@ -74,19 +74,19 @@ class _Provider(DynamicProvider):
 
 
 class SessionProvider(_Provider):
-    """CRUD of a Session resource."""
+    """The dynamic provider of Session."""
 
     _crud = sessions
 
 
 class WindowProvider(_Provider):
-    """CRUD of a Window resource."""
+    """The dynamic provider of Window."""
 
     _crud = windows
 
 
 def _is_unknown(value: object) -> bool:
-    """Some value in it is only known when the resources before it are made."""
+    """Return whether a value in it is only known once other resources exist."""
     if isinstance(value, dict):
         return any(map(_is_unknown, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     if isinstance(value, list):

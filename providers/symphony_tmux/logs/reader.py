@@ -30,7 +30,7 @@ PIECE = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One line of an index: from this offset on the log was written at this time or later.
+    """A line of an index: from this offset on the log was written at this time or later.
 
     number: the attempt; of an end its exit code or signal. restarts: by the supervisor, in this attempt.
     """
@@ -60,7 +60,7 @@ class Position:
 
 
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Every attempt the index still knows: number, when it began, the mark of its end if it has ended.
+    """Return every attempt in the index: number, time of its begin, the mark of its end if it has ended.
 
     Of an attempt whose begin went with a rotation nobody knows when that was: 0.
     """
@@ -76,12 +76,12 @@ def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
 
 
 def restarts(log: Path | str) -> int:
-    """How often the supervisor has started the process again in this attempt."""
+    """Return how often the supervisor has started the process again in this attempt."""
     return next((mark.restarts for mark in reversed(events(log)) if mark.event not in ENDS), 0)
 
 
 def events(log: Path | str) -> tuple[Mark, ...]:
-    """The marks that tell of a begin or an end; read once however much is asked in one look."""
+    """Return the marks of begins and ends; read once for several questions in a row."""
     index = _index(Path(log))
     return _events_of(Path(log), end(_moved(index)), end(index))
 
@@ -92,7 +92,7 @@ def _events_of(log: Path, _older: Position, _newer: Position) -> tuple[Mark, ...
 
 
 def new_events(log: Path | str) -> Iterator[list[Mark]]:
-    """The events there are, then with each step those that came since the step before, over rotations."""
+    """Yield the events so far, then with each step the new ones, over rotations."""
     index, rest = _index(Path(log)), b""
     at = Position(end(_moved(index)).inode)
     while True:
@@ -111,7 +111,7 @@ def new_events(log: Path | str) -> Iterator[list[Mark]]:
 def read(
     log: Path | str, *, since: float = 0, tail: int | None = None, until: Position | None = None
 ) -> Iterator[Part]:
-    """All parts, oldest first, of both files; of those since then, and of the last lines only.
+    """Yield the parts of both files, oldest first: since a time, of the last lines only, or all.
 
     until: where a reader stands that will follow from there, so that nothing is read twice.
     """
@@ -122,7 +122,7 @@ def read(
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
-    """The last lines of the last attempt, not more bytes than the limit; reads only the end of the files."""
+    """Return the last lines of the last attempt, up to a limit of bytes; reads only the end of the files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
     # What began in the file before has all of this one, and more.
@@ -131,7 +131,7 @@ def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
 
 
 def end(log: Path | str) -> Position:
-    """Where a reader that has read everything stands."""
+    """Return the position of a reader that has read everything."""
     try:
         facts = os.lstat(log)
     except OSError:
@@ -140,7 +140,7 @@ def end(log: Path | str) -> Position:
 
 
 def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
-    """What is appended from there on, over rotations; None when there is nothing new, then a short pause."""
+    """Yield what is appended after a position, over rotations; None and a pause where nothing is new."""
     at = position or Position()
     while True:
         data, at = _read_on(Path(log), at)
@@ -167,7 +167,7 @@ def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
 
 
 def _read(file: Path, at: Position, length: int = PIECE) -> tuple[bytes, Position]:
-    """What follows in a file; nothing where another file has got its name meanwhile."""
+    """Return what follows in a file; nothing where another file has its name now."""
     try:
         with files.open_regular(file) as opened:
             if os.fstat(opened.fileno()).st_ino != at.inode:
@@ -189,7 +189,7 @@ def _index(log: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """From one offset to another in one file, which is found again where a rotation moved it."""
+    """A piece of one file, which is found again where a rotation moved it."""
 
     file: Path
     inode: int
@@ -201,7 +201,7 @@ class _Stretch:
         return _read(self.file, at, len(self))[0] or _read(_moved(self.file), at, len(self))[0]
 
     def piece(self, start: int) -> bytes:
-        """What there is from this offset on, not too much of it at once."""
+        """Return the bytes from this offset on, up to PIECE of them."""
         return replace(self, start=start, end=min(start + PIECE, self.end)).data()
 
     def __len__(self) -> int:
@@ -214,7 +214,7 @@ def _whole(file: Path) -> _Stretch:
 
 
 def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:
-    """Both files as they are now, the older first, up to where a reader stands."""
+    """Return both files as they are now, the older first, up to where a reader stands."""
     result: list[_Stretch] = []
     for stretch in (_whole(_moved(Path(log))), _whole(Path(log))):
         if until is not None and stretch.inode == until.inode:
@@ -224,7 +224,7 @@ def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]
 
 
 def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> list[_Stretch]:
-    """The ends of them that hold so many lines, found from behind; a line may begin in the older file.
+    """Return their ends with so many lines, found from behind; a line may begin in the older file.
 
     limit: after about so many bytes the search ends.
     """
@@ -247,7 +247,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
 
 
 def _nth_from_behind(data: bytes, number: int) -> int:
-    """The offset behind the line break with this number, counted from the end; 0 is the end."""
+    """Return the offset behind the line break with this number, counted from the end; 0 is the end."""
     at = len(data) + 1
     for _ in range(number):
         at = data.rindex(b"\n", 0, at - 1) + 1
@@ -255,7 +255,7 @@ def _nth_from_behind(data: bytes, number: int) -> int:
 
 
 def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
-    """What of a stretch came since then, cut where the index has a mark, and into pieces."""
+    """Yield what of a stretch came since a time, cut where the index has a mark, and into pieces."""
     at, block = 0, b""
     for moment, attempt, begin, stop in _cuts(stretch, index, since):
         while begin < stop:
@@ -270,7 +270,7 @@ def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
 
 
 def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[float, int, int, int]]:
-    """When the bytes of a stretch came and in which attempt, from where to where."""
+    """Yield time, attempt, begin and end of the pieces of a stretch."""
     attempt = 0
     marks = chain([Mark(0, 0)], _marks(index, stretch.start, since), [Mark(0, stretch.end)])
     for mark, following in pairwise(marks):
@@ -281,7 +281,7 @@ def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[fl
 
 
 def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
-    """The marks of an index; of what lies before that offset or time the events and the last will do."""
+    """Yield the marks of an index; before that offset or time only events and the last mark."""
     for lines in _lines(index):
         last = LINE.fullmatch(lines, lines.rfind(b"\n") + 1)
         if last and (int(last[2]) <= start or float(last[1]) + RESOLUTION <= since):
@@ -292,7 +292,7 @@ def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
 
 
 def _lines(index: _Stretch) -> Iterator[bytes]:
-    """The whole lines of an index, many at a time; the last one may still be written."""
+    """Yield the whole lines of an index, many at a time; the last one may still be written."""
     rest = b""
     for start in range(index.start, index.end, PIECE):
         lines, _, rest = (rest + index.piece(start)).rpartition(b"\n")

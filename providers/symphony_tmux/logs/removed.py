@@ -11,7 +11,7 @@ _NOTE = b"[symphony: the log was removed here"
 
 
 def log_trouble(log: str) -> str:
-    """What became of a log that is not there, or not from the beginning; empty where it is."""
+    """Return what happened to a log that is missing or was started over; nothing where it is complete."""
     try:
         with files.open_regular(log) as file:
             return "its log was removed, and started over" if file.read(len(_NOTE)) == _NOTE else ""

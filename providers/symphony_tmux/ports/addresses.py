@@ -20,17 +20,17 @@ def place(server: str, session: str) -> Path:
 
 
 def write(server: str, session: str, variables: Mapping[str, str]) -> None:
-    """These from now on; a process has those of its start, or of when it was last started again by itself."""
+    """Write these variables; a process reads them whenever it starts."""
     exports.write(place(server, session), variables)
 
 
 def read(server: str, session: str) -> dict[str, str]:
-    """What a process that starts now is told; nothing where somebody removed the file."""
+    """Return the variables that a process reads at its start; none where the file was removed."""
     return exports.read(place(server, session))
 
 
 def are(server: str, session: str, variables: Mapping[str, str]) -> bool:
-    """Whether the file is there and tells just these."""
+    """Return whether the file has exactly these variables."""
     try:
         return files.read(place(server, session), limit=exports.LIMIT) == exports.content(variables)
     except OSError:
@@ -48,6 +48,6 @@ def moved(variables: Mapping[str, str], old: Mapping[str, int], new: Mapping[str
 
 
 def bound(variables: Mapping[str, str]) -> set[int]:
-    """The ports on which a process with these variables is to listen."""
+    """Return the ports on which a process with these variables is to listen."""
     names = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
     return {int(port) for name in names if (port := variables.get(f"{name}_PORT", "")).isdecimal()}

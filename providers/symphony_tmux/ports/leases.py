@@ -42,7 +42,7 @@ class Leases:
 def lease(
     owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
 ) -> Leases:
-    """Ports for these services (None: choose one); with record, the owner has exactly these from now on.
+    """Return ports for these services (None: choose one); with record, lease exactly these to the owner.
 
     within: the first and the last of the ports to choose from.
     """
@@ -58,7 +58,7 @@ def lease(
 
 
 def release(owner: str) -> None:
-    """The owner's ports are free for others."""
+    """Give the owner's ports back."""
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
         if table.pop(owner, None) is not None:
@@ -66,7 +66,7 @@ def release(owner: str) -> None:
 
 
 def leased() -> dict[str, dict[str, int]]:
-    """Every lease of the user: owner to service to port."""
+    """Return owner -> service -> port for every lease of the user."""
     return {owner: held["ports"] for owner, held in _read().items()}
 
 
@@ -127,7 +127,7 @@ class _Choice:
         return f"port {port} is in use by {stranger}" if stranger else ""
 
     def _take_over(self, abandoned: str) -> None:
-        """None of the ports of this owner is held any more."""
+        """Remove the leases of an abandoned owner."""
         del self.table[abandoned]
         self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
 
@@ -141,7 +141,7 @@ class _Choice:
 
 
 def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
-    """All the choices, from a start that is the same for this service every time."""
+    """Yield all ports to choose from, beginning with the same one each time for a service."""
     start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
     order = [choices[(start + step) % len(choices)] for step in range(len(choices))]
     kernel = listeners.ephemeral()

@@ -29,7 +29,7 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Running, or ended as it should."""
+        """Return whether it runs, or has ended as it should."""
         return self.state in ("running", "completed")
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Condition:
 
 
 def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
-    """The condition now of the process that these outputs of a Window describe."""
+    """Return the current condition of the process that these outputs of a Window describe."""
     if outputs["host"] != process_table.host():
         return Condition("elsewhere", f"it was started on host {outputs['host']}")
     if outputs["boot_id"] != process_table.boot_id():
@@ -72,7 +72,7 @@ def program(outputs: Mapping[str, Any]) -> int:
 
 
 def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
-    """Why the session of these inputs or outputs must be made again; empty when it is there."""
+    """Return why the session of these inputs or outputs must be made again; nothing when it exists."""
     session = listing.session(outputs["name"])
     if session is not None and session.owner == outputs["owner"]:
         return ""

@@ -28,14 +28,14 @@ class Snapshot:
             return self._listings[server]
 
     def forget(self, server: str) -> None:
-        """What was listed is known to be wrong."""
+        """Forget a listing that is out of date."""
         with self.lock:
             self._listings.pop(server, None)
             for key in [key for key in self._indexes if key[0] == server]:
                 del self._indexes[key]
 
     def placed(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
-        """From now on this pane, or none, is that of the process."""
+        """Note that a process has this pane now, or none."""
         with self.lock:
             known = self._listings.get(server)
             if known is not None:
@@ -43,16 +43,16 @@ class Snapshot:
                 self._listings[server] = replace(known, panes=(*others, pane) if pane else tuple(others))
 
     def panes(self, server: str, owner: str, path: str) -> list[Pane]:
-        """The panes marked as this process; more than one only after something went wrong."""
+        """Return the panes marked as this process; after a fault there may be several."""
         return [pane for pane in self.listing(server).panes if (pane.owner, pane.path) == (owner, path)]
 
     def paths(self, server: str, owner: str) -> set[str]:
-        """Every process of the owner that has a window, or a living tree without one."""
+        """Return the processes of the owner that have a window or still run without one."""
         windows = {pane.path for pane in self.listing(server).panes if pane.owner == owner}
         return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
 
     def trees(self, owner: str) -> dict[str, list[Process]]:
-        """The living processes with a marker of the owner, by process path, when the run began."""
+        """Return path -> the living processes with that marker of the owner, when the run began."""
         with self.lock:
             if self._marked is None:
                 self._marked = {}
@@ -66,7 +66,7 @@ class Snapshot:
             return result
 
     def next_index(self, server: str, session_id: str) -> int:
-        """A window index nobody has: tmux targets the new window by it within the same call."""
+        """Return a free window index, by which the same call of tmux addresses the new window."""
         with self.lock:
             key = (server, session_id)
             if key not in self._indexes:

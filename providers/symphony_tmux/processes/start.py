@@ -62,7 +62,7 @@ def start(
 
 
 def place(inputs: WindowInputs) -> dict[str, Any]:
-    """The outputs that follow from where the process runs."""
+    """Return the outputs that tell where the process runs."""
     return {
         "boot_id": process_table.boot_id(),
         "host": process_table.host(),
@@ -126,7 +126,7 @@ def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, f
 
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
-    """Relative to the home of symphony, which is the folder every tmux client of ours runs in."""
+    """Return the command of the pane; its paths are relative to the home of symphony, its folder."""
     interpreter = perl()
     if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
@@ -145,7 +145,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
 
 
 def _recorder(folder: Path) -> str:
-    """Run by a shell and expanded by tmux before: made of nothing but allow-listed names.
+    """Return the shell command that receives what the pane shows; tmux expands it, so it has only safe names.
 
     It holds the pipe open for reading, too, until it has said its pid: otherwise it would wait in opening it,
     without an end where the supervisor was killed a moment ago.
@@ -157,14 +157,14 @@ def _recorder(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def perl() -> str:
-    """What runs the supervisor; without one a process runs, is logged, and nothing starts it again."""
+    """Return the perl that runs the supervisor; without one processes are not started again."""
     program = shutil.which("perl") or ""
     return program if PLAIN.fullmatch(program) else ""
 
 
 @lru_cache(maxsize=8)
 def _installed_supervisor(home: Path) -> str:
-    """A copy under a name that is safe in every command; a newer version of symphony has another name."""
+    """Return the place of a copy whose name needs no quoting; other versions have other names."""
     content = SUPERVISOR.read_bytes()
     name = f"supervise-{process_table.short_hash(content)}.pl"
     target = home / "tmux" / name

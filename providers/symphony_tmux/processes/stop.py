@@ -38,7 +38,7 @@ def take_down(
 
 
 def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Identity, Process]:
-    """Until all are gone or the grace is over; keeps what they start meanwhile in sight."""
+    """Wait until all are gone or the grace is over; return them with what they started meanwhile."""
     deadline = time.monotonic() + grace
     pause, looked = 0.01, time.monotonic()
     while time.monotonic() < deadline and process_table.alive(known):
@@ -104,7 +104,7 @@ def _send(processes: Iterable[Process], number: signal.Signals) -> None:
 
 
 def _send_one(identity: Identity, number: signal.Signals) -> None:
-    """The descriptor is taken before the look at the start time, so the signal cannot reach a successor."""
+    """Signal a process by a descriptor taken before its start is compared: no later process gets it."""
     if (descriptor := _descriptor(identity.pid)) is None:
         if process_table.start_of(identity.pid) == identity.start:
             os.kill(identity.pid, number)
@@ -117,7 +117,7 @@ def _send_one(identity: Identity, number: signal.Signals) -> None:
 
 
 def _descriptor(pid: int) -> int | None:
-    """None where an older kernel, or a filter in front of it, gives none."""
+    """Return a descriptor of a process; None where the kernel, or a filter, gives none."""
     if not hasattr(os, "pidfd_open"):
         return None
     try:

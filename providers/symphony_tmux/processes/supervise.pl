@@ -1,11 +1,13 @@
-# Runs one process in its tmux pane, writes what the pane shows to its log and ends exactly as the process did.
-# tmux starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100).
-# In Perl, because one runs beside every process: a Python would take longer to start and more memory.
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace, machine
-# as `uname -m` names it, and the ports on which the process is to listen.
-# With the policy OnFailure or Always it starts the process again, after 1, 2, 4 and at most 60 seconds, after five
+# Supervises one process in its tmux pane. It may do five things, and nothing else belongs here: start the process
+# (with the caller's limits, in a process group and a control group of its own); write what the pane shows to its log
+# and when it came to the index; start it again by its restart policy, or when a port that it needs is free; end what
+# the process leaves running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux
+# starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
+# Perl because one runs beside every process: a Python takes longer to start and more memory.
+# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace,
+# machine as `uname -m` names it, and the ports on which the process is to listen.
+# With the policy OnFailure or Always it starts the process again after 1, 2, 4 and at most 60 seconds, after five
 # failures in a row no more; one that ran for ten minutes begins with 1 again.
-# What the process leaves running ends when it does, as in a container: TERM, the grace, KILL.
 use strict;
 use Fcntl;
 # `use warnings`, and what loads it, Config and glob, would be a third of the start.

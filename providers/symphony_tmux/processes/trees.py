@@ -16,7 +16,7 @@ Wanted = Callable[[str], bool]
 
 
 def marked(owner: str, path: str | None = None) -> Wanted:
-    """The test for a marker of the owner, or of one process of it."""
+    """Return a test for the marker of the owner, or of one process of it."""
 
     def test(marker: str) -> bool:
         result = names.marked_path(owner, marker)
@@ -26,7 +26,7 @@ def marked(owner: str, path: str | None = None) -> Wanted:
 
 
 def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
-    """All of the trees: living roots, what carries a wanted marker, their sessions and descendants."""
+    """Return living roots, processes with a wanted marker, and their sessions and descendants."""
     by_identity = {process.identity: process for process in scan}
     apart = servers.written()
     children: dict[int, list[Process]] = {}
@@ -47,7 +47,7 @@ def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted
 
 
 class OwnedProcesses:
-    """Tells whether a process, or one above it, carries the owner's marker."""
+    """The processes with the owner's marker, and those below them."""
 
     def __init__(self, owner: str) -> None:
         self.wanted = marked(owner)

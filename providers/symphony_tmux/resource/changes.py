@@ -40,17 +40,17 @@ class Difference:
 
 
 def changes(old: Props, new: Props) -> list[str]:
-    """The fields for which this process must be started again, replaced ones first; empty when none."""
+    """Return the changed fields for which a process is started again, replacing ones first."""
     return [name for name in (*REPLACED, *LAUNCHED) if _value(old, name) != _value(new, name)]
 
 
 def replaces(old: Props, new: Props) -> list[str]:
-    """The fields among the changed ones for which another window takes the place of this one."""
+    """Return the changed fields that need another window."""
     return [name for name in changes(old, new) if name in REPLACED]
 
 
 def digest(inputs: Props) -> str:
-    """One hash over all that `changes` compares, without the identity of the window."""
+    """Return a hash of all fields that `changes` compares, except the identity of the window."""
     facts = {name: _value(inputs, name) for name in LAUNCHED}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -62,7 +62,7 @@ def fingerprint(inputs: Props) -> str:
 
 
 def _value(props: Props, name: str) -> object:
-    """Absent, null and empty are the same to a process, except that argv and script tell what runs."""
+    """Return a field in one form: a missing, null or empty one is the same to a process."""
     value: object = props.get(name)
     if name == "inherit":
         return sorted(cast("list[str]", value or []))

@@ -18,7 +18,7 @@ _guard = threading.Lock()
 
 
 def take(server: str, session: str) -> None:
-    """Returns when this process, and no other, may change the experiment; it may until it ends."""
+    """Wait until this process alone may change the experiment; it may until it ends."""
     file = _file(server, session)
     with _guard:
         if file not in _held:
@@ -26,7 +26,7 @@ def take(server: str, session: str) -> None:
 
 
 def give_back(server: str, session: str) -> None:
-    """The experiment is deleted, and with it the lock."""
+    """Remove the lock of a deleted experiment."""
     file = _file(server, session)
     with _guard:
         descriptor = _held.pop(file, None)

@@ -30,17 +30,17 @@ def claim(folder: Path, owner: str) -> None:
 
 
 def known() -> set[str]:
-    """Every owner that has a folder."""
+    """Return every owner that has a folder."""
     return {of(folder) for folder in all_folders()} - {""}
 
 
 def servers(owner: str) -> set[str]:
-    """The tmux servers in which this owner has made a session."""
+    """Return the tmux servers in which this owner has a session."""
     return {paths.server_of(folder) for folder in folders(owner)}
 
 
 def folders(owner: str) -> list[Path]:
-    """The folders of this owner's experiments."""
+    """Return the folders of this owner's experiments."""
     return [folder for folder in all_folders() if of(folder) == owner]
 
 

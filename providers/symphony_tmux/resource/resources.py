@@ -114,11 +114,11 @@ class Window(pulumi.CustomResource):
 
 
 def _props(inputs: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """Only what is given, and no outputs: every property costs the program time, more than linearly."""
+    """Return the properties that are set; each one more costs the program more than linear time."""
     given = {key: _plain(value) for key, value in inputs.items() if value is not None and value != ()}
     return {**given, "__provider": provider}
 
 
 def _plain(value: Any) -> Any:
-    """Pulumi knows no tuples."""
+    """Return a list for a tuple, which Pulumi does not know."""
     return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value

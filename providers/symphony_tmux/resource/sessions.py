@@ -24,7 +24,7 @@ inputs_of = inputs.session_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Why what state believes there must be made again, told before the outputs are known."""
+    """Return why a session that the state has must be made again, else nothing; needs no outputs."""
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(on)):
         return why
@@ -33,13 +33,13 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
 
 
 def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
-    """Processes of the experiment that run and that neither the program nor the state knows."""
+    """Return the running processes of the experiment that neither the program nor the state has."""
     known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
     return sorted(snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """What `check` adds to the inputs of an experiment that is in state."""
+    """Return what `check` adds to the inputs of a session that the state has."""
     return {REASON: reason(old_inputs, snapshot), STRAYS: strays(news, old_inputs, snapshot)}
 
 
@@ -51,7 +51,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """A session that is gone is made again in place; a process more or less does not change it.
+    """Return what differs; a session that is gone is made again, and processes may come and go.
 
     A change of its services starts nothing again: a window whose process uses one of them changes itself.
     """
@@ -77,7 +77,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
-    """The outputs; None when the session is gone."""
+    """Return the outputs; None when the session is gone."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     if observe.session_reason(props, snapshot.listing(props["server"])):
         return None
@@ -96,7 +96,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def delete(props: Props, snapshot: Snapshot) -> None:
-    """Every tree in one go, the session, the files, the port leases; what is gone already is no error."""
+    """End every process at once, and remove the session, its files and port leases if they exist."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
     experiment_lock.take(on, name)
@@ -126,7 +126,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
 
 
 def _tells(olds: Props, services: Mapping[str, str]) -> bool:
-    """Whether the state and the file name just these."""
+    """Return whether the state and the file have exactly these services."""
     return services == (olds.get("services") or {}) and addresses.are(olds["server"], olds["name"], services)
 
 

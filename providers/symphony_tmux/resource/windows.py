@@ -26,7 +26,7 @@ inputs_of = inputs.window_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Why what state believes running must be started again, told before the outputs are known."""
+    """Return why a process that the state has must be started again, else nothing; needs no outputs."""
     server = old_inputs.get("server") or paths.DEFAULT_SERVER
     known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
@@ -36,7 +36,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """What `check` adds to the inputs of a process that is in state."""
+    """Return what `check` adds to the inputs of a window that the state has."""
     return {changes.REASON: reason(old_inputs, snapshot)}
 
 
@@ -51,7 +51,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """What the program changed, and what the snapshot did to the process since."""
+    """Return what the program changed, and whether the process failed or is lost."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
@@ -65,7 +65,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
-    """The outputs with the status of now; None when the process and its window are gone."""
+    """Return the outputs with the current status; None when process and window are gone."""
     _refuse_other_host(props)
     condition = observe.condition(props, snapshot.listing(props["server"]))
     if condition.state == "lost":
@@ -91,7 +91,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def delete(props: Props, snapshot: Snapshot) -> None:
-    """The whole tree, the window and the launch file; the log stays until the experiment is deleted."""
+    """End the process tree, and remove window and files; the log stays until the session goes."""
     _refuse_other_host(props)
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_lock.take(server, session)
@@ -128,7 +128,7 @@ def take_down_stray(server: str, owner: str, path: str, grace: float, snapshot: 
 
 
 def _adopted(wanted: WindowInputs, kept: Props, snapshot: Snapshot, after: int = 0) -> dict[str, Any] | None:
-    """The outputs of a process that another run started exactly so, later than the attempt we know of."""
+    """Return the outputs of a process that an interrupted run started from these inputs since then."""
     panes = snapshot.panes(wanted.server, wanted.owner, wanted.path)
     if len(panes) != 1 or panes[0].digest != changes.digest(kept) or panes[0].attempt <= after:
         return None
@@ -189,7 +189,7 @@ def _take_down(
 
 
 def _last(props: Props) -> list[int]:
-    """The supervisor that these outputs name; of another boot it means nothing."""
+    """Return the pid of the supervisor in these outputs; nothing after a reboot."""
     return [int(props["pid"])] if props.get("boot_id") == boot_id() else []
 
 
@@ -202,7 +202,7 @@ def _kill_pane(server: str, pane: Pane) -> None:
 
 
 def _kept(props: Props) -> dict[str, Any]:
-    """The inputs as they go into the outputs: what check adds for the plan does not."""
+    """Return the inputs that are part of the outputs, without those that `check` added."""
     return {name: props[name] for name in WINDOW_INPUTS if props.get(name) is not None} | {
         "server": props.get("server") or paths.DEFAULT_SERVER
     }
@@ -218,7 +218,7 @@ def _with_addresses(props: Props) -> Props:
 
 
 def _numbers(props: Props) -> dict[str, Any]:
-    """Outputs of before; Pulumi turned their whole numbers into floats."""
+    """Return the old outputs with whole numbers, which Pulumi turns into floats."""
     result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
     return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
 
@@ -232,7 +232,7 @@ def _refuse_other_host(props: Props) -> None:
 
 
 def refuse_other_host(props: Props, what: str) -> None:
-    """What runs on another machine cannot be seen from here, so nothing may be concluded about it."""
+    """Raise SymphonyError where it runs on another machine, which cannot be seen from here."""
     inputs.refuse_strange_names(props)
     if props["host"] != host():
         raise SymphonyError(

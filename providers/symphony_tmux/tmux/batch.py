@@ -34,7 +34,7 @@ _queues: defaultdict[str, _Queue] = defaultdict(_Queue)
 
 
 def run(server: str, commands: Sequence[Sequence[str]]) -> str:
-    """The line that the last of these commands prints. TmuxError: the server refused one of them."""
+    """Return the line that the last of these commands prints. TmuxError: the server refused one."""
     queue, request = _queues[server], _Request(client.joined(commands))
     queue.requests.append(request)
     try:
@@ -49,7 +49,7 @@ def run(server: str, commands: Sequence[Sequence[str]]) -> str:
 
 
 def _next(queue: _Queue) -> list[_Request]:
-    """The oldest requests, as many as one call holds, at least one."""
+    """Return the oldest requests, as many as one call holds, at least one."""
     waiting = [request for request in queue.requests.copy() if request.result is None]
     sizes = itertools.accumulate(len(" ".join(request.arguments).encode()) + 3 for request in waiting)
     fitting = [request for request, size in zip(waiting, sizes, strict=True) if size <= MAX_BYTES]
@@ -57,7 +57,7 @@ def _next(queue: _Queue) -> list[_Request]:
 
 
 def _call(server: str, requests: list[_Request]) -> None:
-    """tmux stops at the first request that it refuses; those behind it stay in the queue."""
+    """Call tmux for these requests; it stops at the first that it refuses, the rest stay in the queue."""
     error = None
     try:
         output = client.run(server, client.joined(request.arguments for request in requests))

@@ -19,7 +19,7 @@ TERMINALS = Path("/proc/sys/kernel/pty")
 
 
 def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, str]]:
-    """What this server has too little of for so many processes of the owner beside others, and the remedy."""
+    """Yield the resources (files, terminals) that this tmux server would run out of, and the remedy."""
     live = [pane.owner for pane in listing.panes if not pane.dead]
     ours = live.count(owner)
     limit = _limit(listing.server_pid)
@@ -38,7 +38,7 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
 
 
 def _terminals() -> tuple[int, int] | None:
-    """How many there may be, and are."""
+    """Return how many terminals this machine may have and has."""
     try:
         return int((TERMINALS / "max").read_text()), int((TERMINALS / "nr").read_text())
     except (OSError, ValueError):
@@ -46,7 +46,7 @@ def _terminals() -> tuple[int, int] | None:
 
 
 def _limit(server_pid: int) -> int:
-    """Of a running server what it has, else the most that a new one will get."""
+    """Return the open files that a running server, else a new one, may have."""
     if server_pid and hasattr(resource, "prlimit"):
         try:
             return resource.prlimit(server_pid, resource.RLIMIT_NOFILE)[0]

@@ -18,7 +18,7 @@ PROCESSORS = range(4096)
 
 
 def forget_the_caller() -> None:
-    """All processors, no niceness, default signals, limits as high as they may be, but no core files."""
+    """Take all processors, no niceness, default signals and the highest limits, but no core files."""
     for name in dir(resource):
         if name.startswith("RLIMIT_"):
             number = getattr(resource, name)
@@ -39,7 +39,7 @@ def forget_the_caller() -> None:
 
 
 def _leave_cgroup() -> None:
-    """That of a process of an experiment, which ends with that (see own_cgroup in supervise.pl)."""
+    """Leave the control group of a process of an experiment, whose members end with it."""
     at = re.search(r"^0::/(?:(.*)/)?symphony-\d+$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     mount = re.search(
         r"^\S+ \S+ \S+ / (\S+) .* - cgroup2 ", Path("/proc/self/mountinfo").read_text(), re.MULTILINE

@@ -115,7 +115,7 @@ class Listing:
 
 
 def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: float = 0) -> str:
-    """One client call, its commands separated by ";" items.
+    """Call tmux once, with commands separated by ";" items, and return what it printed.
 
     starts: a server with nothing of its caller; busy: the seconds for which it may have work to do.
     """
@@ -154,19 +154,19 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
 
 
 def joined(commands: Iterable[Sequence[str]]) -> list[str]:
-    """The commands as the arguments of one call."""
+    """Return the commands as the arguments of one call."""
     return [word for command in commands for word in (*command, ";")][:-1]
 
 
 def command(server: str, arguments: Sequence[str]) -> list[str]:
-    """The words that say something to the server."""
+    """Return the command line of a tmux client."""
     socket = paths.tmux_socket(server)
     _refuse_foreign(socket.parent)
     return ["tmux", "-u", "-S", str(socket), "-f", "/dev/null", *arguments]
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A client does what its server tells it to; in /tmp anybody may have made the folder first."""
+    """Raise TmuxError for a socket folder of another user, whose server would command our client."""
     if folder.parent == paths.home() or not folder.exists():
         return
     facts = folder.lstat()
@@ -175,7 +175,7 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def list_panes(server: str) -> Listing:
-    """What runs in the server now; an empty listing when there is no server."""
+    """Return what runs in the server now; an empty listing when there is no server."""
     socket = paths.tmux_socket(server)
     if not socket.exists():
         return Listing()
@@ -200,18 +200,18 @@ def list_panes(server: str) -> Listing:
 
 
 def expect_answer(server: str) -> None:
-    """It was silent, and may not be any more: the next listing waits for it again."""
+    """Let the next listing wait again for a server that did not answer."""
     _silent.pop(paths.tmux_socket(server), None)
 
 
 def _is_ending(pane: Pane) -> bool:
-    """tmux sees the end of the terminal a moment before it learns how the process ended."""
+    """Return whether tmux has seen the end of the terminal, and not yet how the process ended."""
     is_unknown = pane.path and pane.dead and pane.exit_code is None and not pane.signal
     return bool(is_unknown) and process_table.exists(pane.pid)
 
 
 def parse(text: str) -> Listing:
-    """The listing in an answer of tmux; what does not look like one of its lines is left out."""
+    """Return the listing in an answer of tmux; other lines are left out."""
     rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
     sessions = {
         row["session_id"]: Session(
@@ -242,7 +242,7 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
 
 
 def _end_of(server: str) -> str:
-    """How to end a server that this tmux cannot talk to: the kernel knows who listens on its socket."""
+    """Return how to end a server of another version of tmux, whose pid the kernel knows by its socket."""
     # Every look at an experiment loads this file, and none needs it.
     import socket
 
@@ -281,7 +281,7 @@ def _pane(row: dict[str, str]) -> Pane:
 
 
 def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
-    """The value of the pane option by which `parse` knows a process of ours."""
+    """Return the value of the pane option by which `parse` knows a process of ours."""
     return f"{owner} {path} {attempt} {launched:.3f} {digest}"
 
 

@@ -13,7 +13,7 @@ _OLDEST = (3, 2)
 
 
 def recent() -> str:
-    """The version. SymphonyError: tmux does not start, or is too old."""
+    """Return the version. SymphonyError: tmux does not start, or is too old."""
     result = version()
     if not is_recent(result):
         newer = ".".join(map(str, _OLDEST))
@@ -26,7 +26,7 @@ def recent() -> str:
 
 
 def version() -> str:
-    """What `tmux -V` says, without its name. SymphonyError: it is not there or does not start."""
+    """Return what `tmux -V` says. SymphonyError: tmux is not installed or does not start."""
     try:
         done = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
     except FileNotFoundError:
@@ -37,13 +37,13 @@ def version() -> str:
 
 
 def is_recent(version: str) -> bool:
-    """Whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
+    """Return whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
     match = re.search(r"(\d+)\.(\d+)", version)
     return match is None or (int(match[1]), int(match[2])) >= _OLDEST
 
 
 def command() -> str:
-    """The one command that installs tmux here."""
+    """Return the command that installs tmux here."""
     if _which("apt-get"):
         return ("" if os.geteuid() == 0 else "sudo ") + "apt-get install tmux"
     return "brew install tmux" if _which("brew") else "your package manager's install of tmux"

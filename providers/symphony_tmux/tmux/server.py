@@ -44,7 +44,7 @@ C-b d leaves; the processes run on. This window runs nothing.
 
 
 def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Session:
-    """The session of this owner, made when missing; a session of that name of anybody else is refused."""
+    """Return the session of this owner, made when missing. UserError: it is another owner's."""
     with snapshot.lock:
         session = snapshot.listing(server).session(name)
         if session is None:
@@ -69,7 +69,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
 
 
 def _own(server: str, name: str, owner: str) -> Path:
-    """The folder of the experiment, which says whose it is, also where somebody has removed it."""
+    """Make the folder of the experiment with the file that says whose it is, and return it."""
     folder = files.fresh_folder(paths.experiment_folder(server, name))
     if owners.of(folder) != owner:
         owners.write(folder, owner)
@@ -77,7 +77,7 @@ def _own(server: str, name: str, owner: str) -> Path:
 
 
 def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
-    """The windows of this owner's processes in this order."""
+    """Put the windows of this owner's processes in this order."""
     panes = {pane.path: pane for pane in client.list_panes(server).panes if pane.owner == owner}
     present = [panes[path] for path in paths if path in panes]
     if [pane.index for pane in present] == sorted(pane.index for pane in present):
@@ -94,7 +94,7 @@ def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
 
 
 def kill_session(server: str, session_id: str, panes: int = 0) -> None:
-    """The session and its windows are gone; the server goes with its last session.
+    """End a session with its windows; the server ends with its last session.
 
     panes: how many have just ended. The server answers nothing before it has drawn the end of each.
     """

@@ -14,7 +14,7 @@ from symphony_tmux.processes.process_table import Identity
 
 
 def write(server: str, pid: int) -> None:
-    """This process is the server of that name from now on."""
+    """Write down that this process is the server of that name."""
     folder = paths.home() / "tmux"
     content = f"{pid} {process_table.start_of(pid)}\n".encode()
     file = folder / f"{server}.pid"
@@ -23,7 +23,7 @@ def write(server: str, pid: int) -> None:
 
 
 def written() -> set[Identity]:
-    """Those that are known, also of servers that have ended."""
+    """Return the servers that are written down, also those that have ended."""
     folder = paths.home() / "tmux"
     result: set[Identity] = set()
     for file in files.matching(folder, "*.pid"):

@@ -22,7 +22,7 @@ def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Stream
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
-    """The window of the process, in the terminal at hand. UserError: there is no terminal."""
+    """Show the window of the process in this terminal. UserError: there is no terminal."""
     from symphony.backends.tmux import exec as running
 
     return running.attach(path, recorded.processes[path], streams)
@@ -56,7 +56,7 @@ def way(recorded: Recorded, service: str, address: str) -> Way:
 
 
 def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:
-    """Where a process begins. SymphonyError: it is gone."""
+    """Return the start folder of a process. SymphonyError: it is gone."""
     folder = Path(str(facts.get("cwd") or Path.home()))
     if not folder.is_dir():
         raise SymphonyError(f"the start folder of {path} is gone", where=str(folder), remedy="Make it again")
@@ -64,5 +64,5 @@ def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:
 
 
 def _placed(recorded: Recorded, path: str, place: str) -> str:
-    """A place as the process sees it; an ending slash says that it is a folder."""
+    """Return a place as the process sees it; an ending slash says that it is a folder."""
     return os.path.join(_start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash

@@ -45,7 +45,7 @@ def execute(path: str, facts: Mapping[str, Any], folder: Path, words: Sequence[s
 
 
 def attach(path: str, facts: Mapping[str, Any], streams: Streams) -> int:
-    """The window of the process, in the terminal at hand. UserError: there is no terminal."""
+    """Show the window of the process in this terminal. UserError: there is no terminal."""
     if not streams.terminal:
         raise UserError("there is no terminal here", remedy="`symphony exec` runs a command without one")
     server = str(facts["server"])
@@ -62,7 +62,7 @@ def attach(path: str, facts: Mapping[str, Any], streams: Streams) -> int:
 
 
 def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The environment of a process, with its mark: what is started here goes when the process goes."""
+    """Return the environment of a process with its marker: the command ends when the process does."""
     marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
     inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
     server, session = str(facts["server"]), str(facts["session"])
@@ -75,13 +75,13 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_in(server: str) -> bool:
-    """Whether this terminal is a client of that tmux server."""
+    """Return whether this terminal is a client of that tmux server."""
     socket = os.environ.get("TMUX", "").partition(",")[0]
     return bool(socket) and os.path.realpath(socket) == os.path.realpath(tmux_socket(server))
 
 
 def _switch(words: Sequence[str]) -> int:
-    """The client of another tmux server goes over to ours, and comes back when it leaves."""
+    """Move the client of another tmux server to ours; it comes back when it leaves."""
     socket = os.environ["TMUX"].partition(",")[0]
     theirs = ["tmux", "-S", socket]
     try:
@@ -130,7 +130,7 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
 
 @contextmanager
 def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
-    """While the block runs, signals are for the child; those that a terminal sends reach it without us.
+    """Pass signals on to the child while the block runs; it gets those of the terminal itself.
 
     Handlers, as opposed to ignored signals, are not handed down to the child.
     """

@@ -21,7 +21,7 @@ def folders(server: str, session: str) -> tuple[Path, Path]:
 
 
 def digest_key() -> bytes:
-    """What digests of secrets are made with, this user's own on this machine."""
+    """Return this user's key for digests of secrets, made where it is missing or damaged."""
     file = paths.home() / "digest-key"
     paths.new_file(file, secrets.token_hex(32))
     try:

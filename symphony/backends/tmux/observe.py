@@ -32,7 +32,7 @@ _STATES = {"elsewhere": "unknown"}
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """What the state records in tmux; None when it records no session and no window."""
+    """Return the experiment that the state has in tmux; None when it has no session and no window."""
     session: Mapping[str, Any] = {}
     windows: dict[str, Mapping[str, Any]] = {}
     for resource in resources:
@@ -50,7 +50,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
-    """How the processes of some experiments are, with one listing a server."""
+    """Return the status of the processes of several experiments, with one listing a server."""
     listings: dict[str, Listing | SymphonyError] = {}
     return [
         [_status(path, facts, listings) for path, facts in each.processes.items()]
@@ -60,7 +60,7 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
-    """path -> why the next `up` starts this process again although its settings did not change."""
+    """Return path -> why the next `up` restarts a process whose settings did not change."""
     listings: dict[str, Listing | SymphonyError] = {}
     result: dict[str, str] = {}
     for path, facts in recorded.processes.items():
@@ -76,7 +76,7 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """How the processes are; a window starts while it is made, so there is nothing to wait for."""
+    """Yield the status of the processes once: a window starts while it is made."""
     yield tuple(statuses([recorded])[0])
 
 
@@ -88,7 +88,7 @@ def logs(
     since: float | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
-    """The output of some processes, merged by time."""
+    """Yield the output of several processes, merged by time."""
     from symphony.backends.tmux.status import logs as log_lines
 
     return log_lines.merged(
@@ -105,7 +105,7 @@ def logs(
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """The way of one process up to where it is, or did not come further."""
+    """Return the steps of one process up to its state, or to where it failed."""
     # Only this command needs it.
     from symphony.backends.tmux.status.diagnosis import chain
 
@@ -119,7 +119,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """UserError: it was started on another machine; that can be listed here, nothing else."""
+    """Raise UserError where it was started on another machine."""
     if recorded.host not in ("", host()):
         raise UserError(
             f"{name} was started on {recorded.host}, this is {host()}", remedy=f"Run this on {recorded.host}"
@@ -128,7 +128,7 @@ def ensure_same_location(
 
 
 def list_owned() -> Sequence[Owned]:
-    """Every session of ours with its processes that live; a server that does not answer has none to show."""
+    """Return every session with its running processes; servers that do not answer are left out."""
     from symphony_tmux.resource import owners
 
     result: list[Owned] = []
@@ -162,7 +162,7 @@ def stop_removed(owner: str, declared: Collection[str]) -> int:
 
 
 def order_windows(owner: str, paths: Sequence[str]) -> None:
-    """The windows of an experiment in this order, where they are not."""
+    """Put the windows of an experiment in this order."""
     from symphony_tmux.resource import owners
     from symphony_tmux.tmux import server
 
@@ -192,7 +192,7 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
 
 
 def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[ProcessStatus]:
-    """What an interrupted deletion left: the engine forgets the windows before their session has ended."""
+    """Return the processes that an interrupted deletion left: their windows are no longer in the state."""
     # Few experiments have no processes.
     from symphony_tmux.processes import record
 
@@ -245,7 +245,7 @@ def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listi
 
 
 def _since(condition: Condition, launched: float | None) -> float | None:
-    """When the state began; of what is lost nobody knows when it went."""
+    """Return when the state began; None for a lost process."""
     if condition.state in ("completed", "failed") and condition.pane is not None and condition.pane.ended:
         return float(condition.pane.ended)
     return launched if condition.state == "running" else None

@@ -42,7 +42,7 @@ def window(
     configs_folder: str = "",
     key: bytes = b"",
 ) -> dict[str, Any]:
-    """The inputs of one process's window but secret_env; key: that of its digests."""
+    """Return the inputs of a process's window except secret_env; key: that of its digests."""
     return {
         "session": session["name"],
         "server": session["server"],
@@ -62,7 +62,7 @@ def window(
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
-    """What the process, or the group it is in, says; None where it says nothing or Never."""
+    """Return the restart policy of the process or its group; None for Never."""
     group = next((group for group in plan.groups if group.name == process.group), None)
     policy = (group.pod if group else process.pod).restart_policy
     return None if policy == "Never" else policy

@@ -20,7 +20,7 @@ from symphony_tmux.tmux import capacity, client
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
-    """The secret and config files that cannot be read, the start folders that cannot be entered, and why."""
+    """Return the secret and config files and start folders that cannot be used, and why."""
     _, result = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
     for message in {owner.start_dir for owner in owners if owner.start_dir}:
@@ -30,7 +30,7 @@ def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
 
 
 def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
-    """The processes whose command is not there or not executable; path is the PATH they will have.
+    """Return the processes whose command is missing or not executable; path is their PATH.
 
     A preamble may change what is found, so a process that has one is believed.
     """
@@ -71,12 +71,12 @@ def _missing_files(spec: ExperimentSpec, folder: Path) -> Iterator[Problem]:
 
 
 def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
-    """Why this machine cannot run what is declared, in this session of this tmux server."""
+    """Return why this machine cannot run the experiment in this session of this tmux server."""
     return (*_refused(spec, owner, session, server), *_unsupervised(spec))
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
-    """The policies that nothing would carry out."""
+    """Yield the restart policies that need perl where it is missing."""
     if start.perl():
         return
     for owner in (*spec.groups, *spec.processes):
@@ -90,7 +90,7 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
 
 
 def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
-    """A session that is another experiment's, and what the tmux server has too little of."""
+    """Return a session of another experiment, and the resources that the tmux server lacks."""
     wanted = sum(1 for _ in spec.members())
     try:
         listing = client.list_panes(server)
@@ -106,7 +106,7 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
 
 
 def resolved(given: str, folder: Path) -> Path:
-    """A folder as the user wrote it: ~ is the home folder, a relative one begins at the program's folder."""
+    """Return a folder of the user: ~ is the home folder, relative ones begin at the program's."""
     try:
         return folder / Path(given).expanduser()
     except RuntimeError:
@@ -114,7 +114,7 @@ def resolved(given: str, folder: Path) -> Path:
 
 
 def _declared_path(*owners: Any) -> str | None:
-    """The PATH that the declaration itself sets, the nearest owner's first."""
+    """Return the PATH that the declaration sets, the nearest owner's first."""
     for owner in reversed(owners):
         if owner is not None and (path := owner.env.get("PATH")) is not None:
             return path

@@ -19,7 +19,6 @@ from symphony import files
 from symphony.backends import file_changes
 from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
-from symphony.backends.tmux import local_files
 from symphony.backends.tmux import observe as tmux_observe
 from symphony.components.inputs import code_files, secret_env
 from symphony.spec.experiment import ExperimentSpec
@@ -27,7 +26,7 @@ from symphony_tmux import names
 from symphony_tmux.ports import leases
 from symphony_tmux.processes import cgroups, observe, process_table, record
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import owners, sessions, windows
+from symphony_tmux.resource import experiment_files, owners, sessions, windows
 
 
 def _closed(place: Path) -> None:
@@ -79,7 +78,7 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
     session = rig.session("a", "b")
     key = rig.home / "key"
     key.write_text("x")
-    local_files.copy([str(key)], local_files.folder("default", "rl", local_files.SECRETS))
+    experiment_files.copy("default", "rl", "secrets", [str(key)])
     a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100", secret_env={"S": "x"})
     rig.until(lambda: {process_table.command_name(observe.program(each)) for each in (a, b)} == {"sleep"})
     folder = rig.home / "experiments" / "rl"
@@ -101,7 +100,8 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
         assert owners.of(folder) == rig.owner
         a = windows.update(a, rig.inputs("a", "sleep", "200"), Snapshot())
         assert (record.read("default", "rl", "a") or {})["digest"] == a["digest"]
-        local_files.copy([str(key)], local_files.folder("default", "rl", local_files.SECRETS))
+        assert not experiment_files.are_copied("default", "rl", "secrets", [str(key)])
+        experiment_files.copy("default", "rl", "secrets", [str(key)])
         assert (folder / "secrets" / "key").read_text() == "x"
         for name in ("record.json", "log", "owner"):
             _plant(kind, process / name)

@@ -74,7 +74,7 @@ RESERVED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who starts the process: its environment as bytes, and the virtual environment of its Python, if any."""
+    """The caller: its environment as bytes, and the virtual environment of its Python, if any."""
 
     environ: Mapping[bytes, bytes]
     virtual_env: str = ""
@@ -87,7 +87,7 @@ def environment(
     declared: Mapping[str, str],
     marker: str,
 ) -> dict[bytes, bytes]:
-    """Inherited, under the service variables, under the declared ones; the marker is nobody's to set."""
+    """Return the inherited variables, then those of services, then the declared ones; the marker wins."""
     return passed_on(caller, inherit) | own_variables(services, declared, marker)
 
 
@@ -101,19 +101,19 @@ def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
 def own_variables(
     services: Mapping[str, str], declared: Mapping[str, str], marker: str
 ) -> dict[bytes, bytes]:
-    """The upper layer: what the process itself is told."""
+    """Return the variables of the process itself, which win over inherited ones."""
     layers = {ROLE: role(marker), **services, **declared, MARKER: marker}
     return {_bytes(name): _bytes(value) for name, value in layers.items()}
 
 
 def search_path(caller: Caller) -> str:
-    """Where the command of a process that declares no PATH is looked for."""
+    """Return the PATH of a process that declares none."""
     result = environment(caller, (), {}, {}, "").get(b"PATH", DEFAULT_PATH)
     return result.decode("utf-8", "surrogateescape")
 
 
 def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[bytes, bytes]:
-    """The variables that match a name, or a pattern with a trailing star."""
+    """Return the variables that match a name, or a pattern with a trailing star."""
     allowed = [_bytes(pattern) for pattern in patterns]
     exact = {each for each in allowed if not each.endswith(b"*")}
     heads = tuple(each[:-1] for each in allowed if each.endswith(b"*"))
@@ -125,7 +125,7 @@ def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[b
 
 
 def _activate(value: dict[bytes, bytes], virtual_env: str) -> None:
-    """`python` in the process is the Python of the program, unless the caller chose an environment."""
+    """Put the virtual environment of the program first on PATH, unless the caller has another."""
     if not virtual_env or b"VIRTUAL_ENV" in value or b"CONDA_PREFIX" in value:
         return
     value[b"VIRTUAL_ENV"] = _bytes(virtual_env)

@@ -17,7 +17,7 @@ _LINE = re.compile(rb"export (\w+)='((?:[^']|'\\'')*)'\n")
 
 
 def write(file: Path, variables: Mapping[str, str]) -> None:
-    """These from now on."""
+    """Write these variables in place of those before."""
     files.own_folder(file.parent)
     files.replace(file, content(variables))
 

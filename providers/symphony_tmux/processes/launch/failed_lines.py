@@ -37,7 +37,7 @@ def section(before: int, *, ends: bool) -> bytes:
 
 
 def read(folder: Path) -> list[str]:
-    """What was told of the last start of the process with this folder."""
+    """Return the failed lines of the last start of the process with this folder."""
     try:
         return files.read(folder / NAME).decode(errors="replace").splitlines()
     except OSError:

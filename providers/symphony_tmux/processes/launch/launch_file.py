@@ -25,7 +25,7 @@ PANE_VARIABLES = (
 
 
 def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence[Path]) -> bytes:
-    """A shell file that sets exactly the environment, goes to the folder and becomes the process.
+    """Return a shell file that sets the exact environment, enters the folder and becomes the process.
 
     sourced: files with more variables, which win over what is inherited only.
     """
@@ -55,29 +55,29 @@ def _count(lines: Sequence[bytes]) -> int:
 
 
 def export(name: bytes, value: bytes) -> bytes:
-    """The line that puts a variable into the environment."""
+    """Return the line that puts a variable into the environment."""
     return b"export " + name + b"=" + quote(value)
 
 
 def quote(text: bytes) -> bytes:
-    """One word of a shell, whatever the bytes; the only quoting of the provider."""
+    """Return these bytes as one word of a shell; the only quoting of the provider."""
     return b"'" + text.replace(b"'", b"'\\''") + b"'"
 
 
 def shell(inputs: WindowInputs) -> str:
-    """Lines of the user run in bash where there is one, for `source` and its like; all else in /bin/sh."""
+    """Return bash, where it exists, for lines of the user (`source` needs it), else /bin/sh."""
     return bash() if inputs.preamble or inputs.script else "/bin/sh"
 
 
 def caller() -> Caller:
-    """This process: what Pulumi started with the environment of who typed the command."""
+    """Return the caller: this process has the environment of whoever typed the command."""
     inside = sys.prefix != sys.base_prefix
     return Caller(dict(os.environb), sys.prefix if inside else "")
 
 
 @lru_cache(maxsize=1)
 def bash() -> str:
-    """The shell that runs lines of the user."""
+    """Return the shell that runs lines of the user."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin") or "/bin/sh"
 
 
@@ -86,7 +86,7 @@ def _exports(variables: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _limits() -> list[bytes]:
-    """The caller's own limits and mask: the tmux server raised the one and lowered the others for itself."""
+    """Return the lines that set the caller's limits and umask, which the tmux server changed for itself."""
     open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     core = resource.getrlimit(resource.RLIMIT_CORE)[0]
     lines = [f"ulimit -S -n {_limit(open_files)} 2>/dev/null", f"ulimit -S -c {_limit(core)} 2>/dev/null"]
@@ -98,7 +98,7 @@ def _limit(value: int) -> str:
 
 
 def _mask() -> str:
-    """The caller's: symphony runs the engine, and so this process, with a closed one and says what it was."""
+    """Return the caller's umask; symphony runs the engine with a closed one and passes on what it was."""
     if re.fullmatch(r"0?[0-7]{3}", value := os.environ.get("SYMPHONY_UMASK", "")):
         return value
     return f"{paths.umask():04o}"

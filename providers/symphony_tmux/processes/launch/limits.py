@@ -27,7 +27,7 @@ CALLED = {
 
 
 def lines() -> list[bytes]:
-    """Those of this process, as lines of the launch file that the supervisor reads."""
+    """Return the limits of this process as lines of the launch file, which the supervisor reads."""
     result = [f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"]
     if hasattr(os, "sched_getaffinity"):
         result += [" ".join(["cpus", *map(str, sorted(os.sched_getaffinity(0)))])]
@@ -38,7 +38,7 @@ def lines() -> list[bytes]:
 
 
 def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
-    """What processes of this running server cannot have although this process has it, and the remedy.
+    """Yield what processes in this tmux server cannot have although this process has it, and the remedy.
 
     Who started it had less, and only a privileged process gets back what was once given up.
     """

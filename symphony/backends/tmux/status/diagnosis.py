@@ -26,7 +26,7 @@ _CODES = {126: "the command is there and cannot be executed", 127: "the command 
 
 
 def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str) -> Iterator[Link]:
-    """The links of a process that was started; name: of the experiment, for the remedies."""
+    """Yield the steps of a process that was started; name: of the experiment, for the remedies."""
     yield Link("planned", _planned(facts))
     again = f"`symphony up {name}` starts it again"
     launched = float(facts["launched"]) if facts.get("launched") else None
@@ -66,7 +66,7 @@ def _planned(facts: Mapping[str, Any]) -> str:
 
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
-    """What is gone, and how the process ended where its log says so."""
+    """Return what is gone, and how the process ended where its log says so."""
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
     ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
@@ -98,7 +98,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
 
 
 def _taken(facts: Mapping[str, Any]) -> str:
-    """Who came first to a port that the process was to listen on: it was free when the plan was made."""
+    """Return which program uses a port of the process; it was free when the plan was made."""
     wanted = addresses.bound(facts.get("services") or {})
     if not wanted:
         return ""

@@ -16,7 +16,7 @@ _LONGEST = 120
 
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
-    """The same with how it ended, and of what failed the last words."""
+    """Return the status with how the process ended, and its last lines if it failed."""
     if pane is None:
         # It completed before its window went.
         attempts = files.attempts(str(facts["log"]))
@@ -30,7 +30,7 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
 
 
 def _known(pane: Pane, log: str) -> Pane:
-    """tmux 3.3a at times does not know how a process ended; its supervisor wrote it down."""
+    """Return the pane with how it ended, from its log where tmux 3.3a does not know."""
     if pane.exit_code is not None or pane.signal:
         return pane
     for _, _, end in files.attempts(log)[-1:]:
@@ -40,7 +40,7 @@ def _known(pane: Pane, log: str) -> Pane:
 
 
 def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
-    """The same where the supervisor starts the process again: its window lives on between two starts."""
+    """Return the status of a process that its supervisor restarts: between two starts it is waiting."""
     status = replace(status, restarts=files.restarts(log))
     attempts = files.attempts(log)
     if status.state != "running" or not attempts:
@@ -58,7 +58,7 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
 
 
 def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
-    """How a process ended and its last words, as they stand in a column; a good end needs no word."""
+    """Return how a process ended and its last line, for a column; nothing for exit 0."""
     if pane.exit_code == 0:
         return ""
     code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"

@@ -44,7 +44,7 @@ def merged(
     follow: bool,
     alive: Callable[[], bool],
 ) -> Iterator[LogLine]:
-    """The lines of some processes in the order of time; with follow, those to come until all have ended.
+    """Yield the lines of processes in the order of time; with follow, also later ones until all have ended.
 
     alive tells, when nothing comes any more, whether something still could.
     """
@@ -55,7 +55,7 @@ def merged(
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
-    """The last lines of the last attempt that say something, indented, in the process's own words."""
+    """Return the last lines of the last attempt that are not empty, without symphony's own."""
     lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(failed_lines.NOTE)]
     return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
@@ -81,7 +81,7 @@ def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterato
 
 
 class _Reader:
-    """One process's log: what is there, then what comes."""
+    """The log of one process: its lines so far, then new ones."""
 
     def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
         self.path = path
@@ -95,7 +95,7 @@ class _Reader:
         self._stream: Iterator[Part | None] = iter(())
 
     def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
-        """The lines there are; where they end is where news() begins."""
+        """Yield the lines so far; news() continues there."""
         if not self.log.exists():
             yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
@@ -110,7 +110,7 @@ class _Reader:
         yield from heapq.merge(printed, ends, key=_time)
 
     def news(self) -> Iterator[LogLine]:
-        """The lines that came since the last call, or as many of them as are taken at once."""
+        """Yield the lines since the last call, at most those of a few parts."""
         # The ends first: what is read after them holds all that was printed before them.
         self._ended += self._ends()
         for part in islice(self._stream, _PARTS):
@@ -125,7 +125,7 @@ class _Reader:
             return
 
     def has_ended(self) -> bool:
-        """Whether the last attempt is known to have ended, or the log went with its experiment."""
+        """Return whether the last attempt has ended, or the log was removed with its experiment."""
         self._ended += self._ends()
         return (self._last_event in files.ENDS and not self._comes_again) or not self.log.exists()
 
@@ -149,13 +149,13 @@ class _Reader:
         yield from self._unfinished(moment)
 
     def _unfinished(self, moment: float) -> Iterator[LogLine]:
-        """A prompt or a progress bar has no end of line yet; it is output all the same."""
+        """Yield a last line without an end, such as a prompt or a progress bar."""
         if self._rest:
             rest, self._rest = self._rest, b""
             yield self._line(rest, moment)
 
     def _ends(self) -> list[LogLine]:
-        """How attempts ended, each told once."""
+        """Return the ends of attempts since the last call."""
         fresh = next(self._events)
         self._last_event = fresh[-1].event if fresh else self._last_event
         ended = [mark for mark in fresh if mark.event in files.ENDS]
@@ -163,7 +163,7 @@ class _Reader:
 
 
 def after_restarts(facts: Mapping[str, Any]) -> str:
-    """` after 5 restarts`: how often a process that has ended for good was started again by its policy."""
+    """Return ` after 5 restarts` for a process that its supervisor has restarted."""
     again = files.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
     return f" after {count(again, 'restart')}" if again else ""
 
@@ -173,11 +173,11 @@ def _time(line: LogLine) -> float:
 
 
 def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
-    """A line as it stands on a terminal: what a progress bar overwrote is gone there too."""
+    """Return a line as a terminal shows it, without what a progress bar overwrote."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
     return _OF_SHELL.sub("", text) if LAUNCH_FILE in text else text
 
 
 def how(mark: Mark) -> str:
-    """`exit 1`, `SIGKILL`: the end of an attempt."""
+    """Return the end of an attempt as `exit 1` or `SIGKILL`."""
     return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"

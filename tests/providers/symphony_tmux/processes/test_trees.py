@@ -176,7 +176,6 @@ if os.fork() == 0:
         open(sys.argv[1], "w").write(str(os.getpid()))
         time.sleep(1000)
     os._exit(0)
-os.setsid()
 time.sleep(1000)
 """
 
