@@ -216,7 +216,7 @@ def test_pipes_among_the_users_files_are_told_and_not_waited_for(tmp_path: Path)
         spec = ExperimentSpec("rl", secrets=(str(pipe),))
         assert "regular file" in sources.sizes(spec)[1][str(pipe)]
         assert list(file_changes.changes("secret", [str(pipe)], {"key": b"x"})) == []
-        hidden = secret_env.read(replace(spec, secret_env=cast("Any", {"S": str(pipe)}))).secret_env["S"]
-        assert "regular file" in hidden.trouble
+        hidden, _ = secret_env.read(replace(spec, secret_env=cast("Any", {"S": str(pipe)})))
+        assert "regular file" in hidden.secret_env["S"].trouble
         assert "regular file" in code_files.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
         assert list(code_files.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]
