@@ -17,8 +17,7 @@ from symphony.components.errors import as_usage_error
 from symphony.components.members import Members, adopt, expect, find
 from symphony.components.process import Process
 from symphony.components.process_group import ProcessGroup
-from symphony.plan.names import shown
-from symphony.plan.plan import DECLARED
+from symphony.plan.names import DECLARED, shown
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller

@@ -11,7 +11,7 @@ import pulumi
 from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, written
-from symphony.plan.plan import DECLARED
+from symphony.plan.names import DECLARED
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
 from symphony.spec.services import Services
 from symphony.spec.shared import Arguments, Texts

@@ -12,7 +12,7 @@ from symphony.components.builder import MemberBuilder, declare
 from symphony.components.members import Members
 from symphony.components.overrides import Override
 from symphony.components.process import Process
-from symphony.plan.plan import DECLARED
+from symphony.plan.names import DECLARED
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
 
 if TYPE_CHECKING:

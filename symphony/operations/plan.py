@@ -20,7 +20,8 @@ from symphony.operations.program_output import ProgramOutput
 from symphony.plan import report
 from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets
-from symphony.plan.plan import DECLARED, Unused, whole
+from symphony.plan.names import DECLARED
+from symphony.plan.plan import Unused, whole
 from symphony.plan.problems import PlanError, Problem, folded
 from symphony.run_request import RunRequest
 

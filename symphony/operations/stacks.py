@@ -18,8 +18,7 @@ from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations.matching import match
-from symphony.plan.names import listed, shown
-from symphony.plan.plan import DECLARED
+from symphony.plan.names import DECLARED, listed, shown
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace

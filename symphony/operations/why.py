@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony.backends.observe import Link
 from symphony.operations import stacks
-from symphony.plan.plan import DECLARED
+from symphony.plan.names import DECLARED
 
 _PROCESS = "symphony:index:Process"
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+# The one input of each of our components: Pulumi makes an attribute of every input, and one called `binds`
+# would hide the method.
+DECLARED = "declared"
 MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

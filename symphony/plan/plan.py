@@ -21,11 +21,6 @@ from symphony.spec.serialize import dump_mount
 _SMALL = 4096
 
 
-# The one input of each of our components: Pulumi makes an attribute of every input, and one called `binds`
-# would hide the method.
-DECLARED = "declared"
-
-
 @dataclass(frozen=True)
 class PlannedService:
     """A service and where it is: `path` is the process that serves it.
