@@ -18,6 +18,8 @@ DEBUG_VARIABLE = "SYMPHONY_DEBUG"
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 # A message longer than this is cut in tables; `symphony why` and --json have all of it.
 _LONGEST_CELL = 120
+# No column is narrower than its words, if these are not longer than this.
+_WORD = 24
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
@@ -130,7 +132,9 @@ def show_table(
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for i in kept:
-        least = max([width(head[i]), *(width(row[i]) for row in cells if i < 2)])
+        words = [width(word) for row in cells for word in row[i].split()]
+        least = max(width(row[i]) for row in cells) if i < 2 and cells else min(max(words, default=0), _WORD)
+        least = max(least, width(head[i]))
         justify = "right" if i in right else "left"
         style = styles[i] if i < len(styles) else ""
         table.add_column(
