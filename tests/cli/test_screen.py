@@ -44,7 +44,7 @@ WIDE = ("", "process", "change", "why", "binds", "connects")
 ROW = ["+", "agent-of-the-longest-name", "start", "args: --lr 1e-3 -> 3e-4", "replay:7000 " * 5, "a b c " * 9]
 
 
-@pytest.mark.parametrize("columns", [200, 100, 70])
+@pytest.mark.parametrize("columns", [200, 100, 80])
 def test_a_row_fits_breaks_between_words_and_keeps_its_name(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
