@@ -44,7 +44,7 @@ def command(
 
 def _cells(row: Listed) -> tuple[str, ...]:
     ready = f"{'?' if row.trouble else row.ready}/{row.total}" if row.kind == "experiment" else ""
-    return row.name, row.backend, ready, row.state, ago(row.since), row.hint
+    return row.name, row.backend, ready, screen.cut(row.state), ago(row.since), row.hint
 
 
 def _print_trouble(trouble: str, names: Sequence[str]) -> None:

@@ -24,7 +24,14 @@ def command(name: options.Experiment = None, as_json: options.AsJson = False) ->
         )
         return
     rows = [
-        (status.group, status.name, int(is_well(status)), status.restarts, status.node, state(status))
+        (
+            status.group,
+            status.name,
+            int(is_well(status)),
+            status.restarts,
+            status.node,
+            screen.cut(state(status)),
+        )
         for status in statuses
     ]
     screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))

@@ -121,7 +121,7 @@ def show_table(
         right: The columns to align to the right.
         row_styles: The style of each row.
     """
-    cells = [[_cut(clean(cell)) for cell in row] for row in rows]
+    cells = [[clean(cell) for cell in row] for row in rows]
     kept = [i for i in range(len(head)) if i < 2 or any(row[i] for row in cells)]
     if not is_terminal():
         table = [[row[i] for i in kept] for row in (head, *cells)]
@@ -175,5 +175,6 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return a message short enough for a table."""
     return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}\u2026"
