@@ -68,7 +68,10 @@ class Project:
         }
         engine = binary.require()
         self.pulumi = str(engine.pulumi)
-        floor = {**environment.defaults(), "PATH": environment.path_with(engine, os.environ["PATH"])}
+        floor = {
+            **environment.defaults(),
+            "PATH": environment.path_with(os.environ["PATH"], engine.pulumi.parent),
+        }
         floor["PULUMI_PYTHON_CMD"] = sys.executable
         floor["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] = "true"
         # As symphony does for its own: no checkpoints, no log.

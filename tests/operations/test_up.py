@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends import registry
+from symphony.backends.kubernetes import observe
 from symphony.backends.observe import ProcessStatus
 from symphony.engine import workspace
 from symphony.engine.run.events import Diagnostic, Failed, Step
@@ -114,7 +114,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
         "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
     )
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    read = registry.get("kubernetes").observer.connection_settings
+    read = observe.connection_settings
     for result, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
         target = stack_target.StackTarget(StackName("sandbox", "rl"), place, result)
         assert read(target.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
