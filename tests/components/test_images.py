@@ -54,7 +54,6 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
         ({"registry": ""}, "image rl has no repository"),
         ({"repository": "R/x:1"}, "image rl has an invalid repository: R/x:1"),
         ({"platform": "amd64"}, "image rl has an invalid platform: amd64"),
-        ({"builder": "kaniko"}, "image rl has the builder kaniko, which is not supported yet"),
         *(
             (
                 {"build_args": {name: "x"}},

@@ -63,7 +63,7 @@ def test_version_is_asked_once(nowhere: Path) -> None:
 
 def test_too_old(nowhere: Path) -> None:
     engine = binary.Engine(fake(nowhere / "bin", "v3.12.0") / "pulumi", "PATH")
-    with pytest.raises(SymphonyError, match=r"pulumi 3\.12\.0 is too old, 3\.200\.0 or newer is needed"):
+    with pytest.raises(SymphonyError, match=r"pulumi 3\.12\.0 is too old"):
         binary.check_age(engine)
 
 

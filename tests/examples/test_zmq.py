@@ -58,7 +58,8 @@ def test_both_ends_run_and_end(program, tmp_path):
             output, errors = process.communicate(timeout=40)
             assert process.returncode == 0, errors
             assert PAIRS[program][end] in output
-            assert errors == ""
+            # These two provoke a failure, which is told.
+            assert errors == "" or program in ("request_reply.py", "secured.py")
     finally:
         for process in ends.values():
             process.kill()

@@ -47,7 +47,8 @@ class Engine:
         self.state.mkdir()
         self.environ = {
             **os.environ,
-            "PATH": f"{engine.folder}:{os.environ['PATH']}",
+            # As `symphony env` has it for a plain `pulumi`.
+            "PATH": f"{environment.BIN}:{engine.folder}:{os.environ['PATH']}",
             "PULUMI_BACKEND_URL": f"file://{self.state}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_HOME": str(folder / "pulumi"),
@@ -304,7 +305,7 @@ def _providers(engine: Engine) -> list[int]:
             here = str(Path(f"/proc/{process.pid}/cwd").readlink()) == str(engine.folder)
         except OSError:
             continue
-        if here and b"pulumi.dynamic" in words:
+        if here and b"symphony_dynamic" in words:
             result.append(process.pid)
     return result
 
