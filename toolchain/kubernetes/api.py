@@ -17,6 +17,8 @@ TIMEOUT = 10
 def is_ready(layout: Layout) -> bool:
     """Return whether the server says that it is ready; whatever proxy the caller has is not asked."""
     trust = ssl.create_default_context(cafile=str(layout.certificate("ca")))
+    # Anonymous requests are refused.
+    trust.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
     try:
         with urllib.request.build_opener(*handlers).open(f"{API_SERVER}/readyz", timeout=TIMEOUT) as answer:
