@@ -263,7 +263,7 @@ def _unnamed(run: ProgramRun, experiment: Declared, given: Mapping[str, str] | N
         and name not in (stack, stack.partition(".")[0])
     ):
         yield Problem(
-            f"The experiment {shown(name)} is called {run.context.launched_as}: it has its stack's name.",
+            f"The experiment {shown(name)} is called {run.context.launched_as}: it has its stack's name",
             f"name the stack {name}, or leave the name out",
             (experiment.spec.where,),
         )

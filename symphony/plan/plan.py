@@ -162,7 +162,9 @@ class Plan:
 
         A restart of some processes changes the inputs of these alone.
         """
-        every = {digest: packed({digest: files}) for digest, files in self.code.items()}
+        # The files of an image are those of no process.
+        used = {process.service_env.get(VARIABLE) for process in self.processes}
+        every = {digest: packed({digest: files}) for digest, files in self.code.items() if digest in used}
         return {digest: files for digest, files in every.items() if len(files) <= _SMALL}
 
     def to_dict(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_from_plan_to_delete(
         assert {each["metadata"]["name"] for each in live("pods", stack)} == {"server", "agents"}
         assert f"{stack}  " in sandbox.symphony("ls", "kt-").out
         assert set(sandbox.processes(stack)) == {"server", "agents/agent-0"}
-        assert sandbox.symphony("logs", "Server", stack).out == "I am server\n"
+        assert sandbox.symphony("logs", stack, "Server").out == "I am server\n"
         assert sandbox.symphony("logs", stack, "agent_0").out.startswith(f"params.{stack}.svc:")
         assert sandbox.symphony("x", "agents/agent_0", stack, "--", "sh", "-c", "exit 3", code=3).out == ""
         assert "Nothing changes" in sandbox.symphony("plan", stack, timeout=120).out

@@ -135,7 +135,6 @@ def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
     message = place.up(code=2)
     assert "image rl is for arm64, the cluster's machines are amd64" in message
     assert "image rl has the build argument API_KEY: everybody who has the image could read it" in message
-    assert "image rl has the builder kaniko, which is not supported yet" in message
     assert "app/credentials.json is named like a credential and would be in the image" in message
     assert "Nothing was started." in message
 
@@ -250,7 +249,7 @@ def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> 
         unknown = doctor(DOCKER_CONFIG=str(tmp_path))["registry credentials"]
         assert (unknown["there"], unknown["get"]) == (False, f"docker login {host}")
     output = ran.out + ran.err
-    assert "step 1/" in output
+    assert re.search(r"step \d/\d", output), output
     assert seen == []
     (name,) = built(place)
     history = json.dumps(Engine().api.history(name))

@@ -13,10 +13,19 @@ from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in
 def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the facts of each process of a pod, or of the Job that makes it, by its path."""
     group = labels.annotation(manifest, labels.GROUP)
-    shared = {"controller": kept_by(manifest), "fingerprint": fingerprint(manifest)}
+    selector = mapping(pod_in(manifest), "spec", "nodeSelector")
+    shared = {
+        "controller": kept_by(manifest),
+        "fingerprint": fingerprint(manifest),
+        "pod": {"nodeSelector": selector},
+    }
     names = names_of(manifest)
     return {
-        f"{group}/{name}" if group else name: {"image": container.get("image"), **shared}
+        f"{group}/{name}" if group else name: {
+            "image": container.get("image"),
+            "resources": container.get("resources") or {},
+            **shared,
+        }
         for container in images.unpinned(manifest, pod_in(manifest)["spec"]["containers"])
         if (name := str(container["name"])) in names
     }

@@ -161,7 +161,9 @@ def _problems(refused: Refused, pod: Values, part: _Part) -> Iterator[Problem]:
     else:
         who, where, _ = _place("", pod, part)
         why = refused.what.partition("is forbidden: ")[2] or refused.what
-        yield Problem(f"{who} is refused by the cluster: {why}", "ask for what its rules allow", (where,))
+        level = re.search(r'violates PodSecurity "(\w+)', why)
+        remedy = f"set symphony:podSecurity: {level[1]}" if level else "ask for what its rules allow"
+        yield Problem(f"{who} is refused by the cluster: {why}", remedy, (where,))
 
 
 def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:

@@ -28,7 +28,7 @@ with Experiment("e") as e:
     pair = e.new_process_group("pair")
     for name in first:
         p = pair.new_process(name, command="sh", args=["-c", first[name] + look])
-        p.mount_secret("mine", "/key", defaultMode=0o400)
+        p.mount_secret("mine", "/key", default_mode=0o400)
         p.mount_host_path({host!r}, "/host", "Directory")
         p.mount_empty_dir("scratch", False, "/scratch")
         p.mount_shared_memory()
