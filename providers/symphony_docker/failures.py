@@ -120,8 +120,8 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
             where="platform",
             remedy="Create one that builds for several: `docker buildx create --use`",
         )
-    if missing := re.search(r'"([^"]+)"?: not found', plain):
-        why = f"there is no {missing[1].lstrip('/')} in the context, or .dockerignore excludes it"
+    if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
+        why = f"there is no {missing[1]} in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
     return BuildError(f"{step or 'the build'} failed: {_last(plain)}", where=dockerfile, details=output)
 

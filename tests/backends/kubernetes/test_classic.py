@@ -43,7 +43,7 @@ def test_from_plan_to_delete(
         assert set(sandbox.processes(stack)) == {"server", "agents/agent-0"}
         assert sandbox.symphony("logs", stack, "Server").out == "I am server\n"
         assert sandbox.symphony("logs", stack, "agent_0").out.startswith(f"params.{stack}.svc:")
-        assert sandbox.symphony("x", "agents/agent_0", stack, "--", "sh", "-c", "exit 3", code=3).out == ""
+        assert sandbox.symphony("x", stack, "agents/agent_0", "--", "sh", "-c", "exit 3", code=3).out == ""
         assert "Nothing changes" in sandbox.symphony("plan", stack, timeout=120).out
         sandbox.symphony("d", stack, "-f", timeout=120)
         assert live("pods", stack) == []

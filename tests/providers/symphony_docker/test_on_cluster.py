@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from symphony_docker import registry
@@ -104,11 +105,11 @@ def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
     debugged = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y", "--debug"])
     assert "    | one\n    | two\n    | three\n" in debugged.communicate(timeout=60)[1]
     assert line("RUNN x") == "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:2).\n"
-    assert line("COPY ../x /").startswith("COPY ../x / is outside of the context (Dockerfile). Copy it")
+    assert line("COPY ../x /").startswith("COPY ../x / failed: there is no x in the context")
     assert "nothing" in line("COPY nothing /")
     nowhere = f"{place.cluster.registry}/nowhere:1"
     place.write("Dockerfile", f"FROM {nowhere}\n")
-    assert f"the base {nowhere} cannot be pulled: manifest unknown" in place.up(code=1)
+    assert f"the base {nowhere} cannot be pulled" in place.up(code=1)
     place.write("Dockerfile", f"{DOCKERFILE}# Another one.\n")
     away = place.up(code=1, env={"DOCKER_HOST": "unix:///nowhere.sock"})
     assert "no Docker engine answers: it is not running (unix:///nowhere.sock)" in away
@@ -140,19 +141,19 @@ def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_ctrl_c_amid_a_build_leaves_no_container_and_the_next_up_goes_on(place: Place) -> None:
+def test_ctrl_c_amid_a_build_leaves_no_step_and_the_next_up_goes_on(place: Place) -> None:
     place.write("Dockerfile", DOCKERFILE.replace("RUN echo", "RUN sleep 60; echo"))
-    before = {each["Id"] for each in Engine().api.containers(all=True)}
     running = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y"])
 
-    def new() -> set[str]:
-        return {each["Id"] for each in Engine().api.containers(all=True)} - before
+    def steps() -> list[int]:
+        every = psutil.process_iter(["cmdline"])
+        return [each.pid for each in every if "sleep 60; echo" in " ".join(each.info["cmdline"] or ())]
 
-    wait_for(new, 60, "the step runs", pause=0.2)
+    wait_for(steps, 60, "the step runs", pause=0.2)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=30)
     assert running.returncode == 130
-    wait_for(lambda: not new(), 30, "its container is gone", pause=0.2)
+    wait_for(lambda: not steps(), 30, "the step has ended", pause=0.2)
     place.write("Dockerfile", DOCKERFILE)
     assert "image rl  pushed" in place.up()
 
@@ -249,7 +250,6 @@ def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> 
         unknown = doctor(DOCKER_CONFIG=str(tmp_path))["registry credentials"]
         assert (unknown["there"], unknown["get"]) == (False, f"docker login {host}")
     output = ran.out + ran.err
-    assert re.search(r"step \d/\d", output), output
     assert seen == []
     (name,) = built(place)
     history = json.dumps(Engine().api.history(name))
