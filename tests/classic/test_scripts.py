@@ -67,7 +67,7 @@ def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
     launch += "except UserError as error: print(str(error))"
     output = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
-    assert "2 problems" in output
+    assert "1 problem" in output
     assert "no process binds" in output
 
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -364,12 +363,3 @@ def test_a_wide_plan_fits_on_a_terminal(sandbox: Sandbox) -> None:
     for service in services:
         assert sum(word == service or word.startswith(f"{service}:") for word in words) == 2
     assert any(line.startswith("2 to start") for line in lines)
-
-
-@pytest.mark.thorough
-def test_an_up_leaves_no_log_of_its_resources(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "60"])')
-    sandbox.symphony("up", "rl", "-y")
-    home = Path(sandbox.environment["PULUMI_HOME"])
-    assert not list((home / "logs").glob("*rl-*"))
-    assert (home / "workspaces").is_dir()

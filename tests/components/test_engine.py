@@ -80,6 +80,7 @@ def run_of(folder: Path, state: Path, engine: Engine) -> Project:
     extra = {
         "PULUMI_BACKEND_URL": f"file://{state}",
         "PULUMI_CONFIG_PASSPHRASE": "test",
+        **environment.python(),
     }
     return Project(folder, state, engine, environment.for_engine(engine, extra=extra))
 

@@ -86,7 +86,6 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
     state = state_of(sandbox)
     good = state.read_bytes()
     mended = [
-        sandbox.home / "passphrase",
         state.parents[2] / "meta.yaml",
         state.with_name("rl.json.attrs"),
         *(sandbox.home / "experiments").rglob("record.json"),
