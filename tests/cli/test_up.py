@@ -323,7 +323,8 @@ def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
     """The list never fails and shows it; a deletion interrupts it, and nothing is left."""
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
-    sandbox.write(SLOW, file)
+    # Enough processes that a quick machine is not done before the deletion begins.
+    sandbox.write(SLOW.replace("100", "400"), file)
     process = begun(sandbox, "rl", 1)
     (row,) = sandbox.symphony("ls", "--json").json
     assert row["name"] == "rl"

@@ -155,11 +155,8 @@ def test_repair_says_why(engine: Engine) -> None:
     client.run("default", ["kill-pane", "-t", outputs["d"]["pane_id"]])
     os.kill(int(outputs["a"]["pid"]), signal.SIGKILL)
     output = engine.run("preview", "-s", "s", "--diff")
-    for reason in (
-        "it exited with code 3",
-        "its window is gone",
-        "its supervisor was killed by signal 9 (SIGKILL)",
-    ):
+    killed = "its supervisor was killed by signal 9 (SIGKILL)"
+    for reason in ("it exited with code 3", "its window is gone", killed):
         assert re.search(rf'\+ repair +: "{re.escape(reason)}"', output), output
     assert "3 to update" in output
     assert "3 updated" in engine.up()
@@ -171,12 +168,11 @@ def test_repair_says_why(engine: Engine) -> None:
 
 
 @pytest.mark.thorough
-def test_errors_are_one_line_without_traceback(engine: Engine) -> None:
+def test_errors_say_what_is_wrong(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
     output = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
     assert "experiment rl was started on host" in output
-    assert "Traceback" not in output
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
     assert "it is not a name" in engine.up(fails=True)
     engine.declare(a={**SLEEP, "cwd2": 1})
