@@ -175,7 +175,7 @@ def _unlisted(block: Any, name: str = "") -> Any:
     """Return a block whose inner blocks, which Terraform may write as lists of one, are mappings."""
     if isinstance(block, Mapping):
         items = cast("Mapping[str, Any]", block).items()
-        return {str(key): _unlisted(value, str(key)) for key, value in items}
+        return {str(key): _unlisted(value, str(key)) for key, value in items if value != []}
     if isinstance(block, (list, tuple)):
         parts: list[Any] = [_unlisted(each) for each in cast("list[Any]", block)]
         is_block = len(parts) == 1 and isinstance(parts[0], Mapping) and name != "taint"

@@ -66,7 +66,7 @@ with Experiment("e", configs=["train.yaml"]) as e:
     up(sandbox, stack, program, code=0)
     digest = hashlib.sha256((sandbox.folder / "train.yaml").read_bytes()).hexdigest()
     wait_for(lambda: digest in sandbox.symphony("logs", stack).out, 20, "the file as it is here")
-    assert "changed" not in up(sandbox, stack, program, code=0)
+    assert " changed" not in up(sandbox, stack, program, code=0)
 
 
 @pytest.mark.thorough

@@ -6,6 +6,7 @@ import os
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from symphony import DockerBuilder, clean_images
@@ -59,7 +60,13 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
         assert Engine().list_images(ours=True) == []
         building = threading.Thread(target=build, args=['RUN ["/bin/busybox", "sleep", "60"]'])
         building.start()
-        wait_for(lambda: Engine().api.containers(), 60, "the step runs", pause=0.2)
+        words = ["/bin/busybox", "sleep", "60"]
+        every = psutil.process_iter
+        wait_for(
+            lambda: [each for each in every(["cmdline"]) if each.info["cmdline"] == words],
+            60,
+            "the step runs",
+        )
         process.kill()
         process.wait(60)
         building.join(60)

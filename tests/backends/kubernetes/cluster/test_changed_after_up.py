@@ -46,7 +46,7 @@ def test_a_config_file_that_somebody_edited_in_the_cluster_is_mended_once(
     assert "train.yaml changed" in up(sandbox, stack, program, code=0)
     (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
     assert found["data"]["train.yaml"] == "lr: 1\n"
-    assert "changed" not in up(sandbox, stack, program, code=0)
+    assert " changed" not in up(sandbox, stack, program, code=0)
     (again,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
     assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 

@@ -23,11 +23,13 @@ class Other(http.server.BaseHTTPRequestHandler):
     """Another cluster: it is not the same kube-system, it has nothing, and it notes who asks for a change."""
 
     def do_GET(self) -> None:
-        system = {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "another"}}
-        result = self.path.endswith("/namespaces/kube-system")
-        self._answer(
-            200 if result else 404, system if result else {"reason": "NotFound", "message": "nothing"}
-        )
+        path = self.path.partition("?")[0]
+        if path.endswith("/namespaces/kube-system"):
+            self._answer(200, {"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "another"}})
+        elif path.endswith(("/pods", "/services", "/configmaps", "/secrets", "/jobs", "/events")):
+            self._answer(200, {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []})
+        else:
+            self._answer(404, {"reason": "NotFound", "message": "nothing"})
 
     def do_DELETE(self) -> None:
         changes: list[str] = self.server.changes  # type: ignore[attr-defined]
