@@ -13,7 +13,13 @@ _NO_ENGINE = f"Start Docker, or install it: {INSTALL}. Images are built on this 
 _PARSE = re.compile(r"dockerfile parse error(?: on)? line (\d+): (.*)", re.I)
 _ONE_PLATFORM = ("ultiple platforms feature is currently not supported", "ulti-platform build is not")
 _METADATA = "[internal] load metadata for "
-_GONE = ("code = Unavailable", "error reading from server: EOF", "connection reset by peer", "unexpected EOF")
+_GONE = (
+    "code = Unavailable",
+    "error reading from server: EOF",
+    "connection reset by peer",
+    "unexpected EOF",
+    "did not provide an image ID",
+)
 _UNREACHABLE = ("connection refused", "no such host", "i/o timeout", "dial tcp", "no route to host", "EOF")
 _FULL = re.compile("no space left on device", re.I)
 _LINES_OF_CAUSE = 20
@@ -164,7 +170,10 @@ def _login(host: str) -> str:
 
 
 def _full() -> SymphonyError:
-    return SymphonyError("the disk of the Docker engine is full", remedy="Make room: `symphony images clean`")
+    return SymphonyError(
+        "the disk of the Docker engine is full",
+        remedy="Make room: `docker builder prune`, `symphony images clean`",
+    )
 
 
 def _last(text: str) -> str:

@@ -101,7 +101,7 @@ class TfCluster:
     """A cluster as cloudwise describes it.
 
     pools: in the order of the file. entries: name of the pool -> its content in the file.
-    disks: name of the pool -> GB of its boot disk.
+    disks: name of the pool -> GB of its boot disk. ignored: the other resources of the file.
     """
 
     name: str
@@ -109,6 +109,7 @@ class TfCluster:
     pools: tuple[Pool, ...]
     entries: Mapping[str, Mapping[str, Any]]
     disks: Mapping[str, int] = field(default_factory=dict[str, int])
+    ignored: tuple[str, ...] = ()
 
 
 def read(given: TfJson) -> TfCluster:
@@ -139,7 +140,13 @@ def read(given: TfJson) -> TfCluster:
     sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in known.items()}
     disks = {name: size for name, size in sizes.items() if size}
     home = cluster.location or cluster.zone or cluster.region
-    return TfCluster(cluster.name or key, home, pools, entries, disks)
+    ignored = tuple(
+        f"resource.{kind}.{name}"
+        for kind, things in resources.items()
+        if kind not in ("google_container_cluster", "google_container_node_pool")
+        for name in _mapping(things)
+    )
+    return TfCluster(cluster.name or key, home, pools, entries, disks, ignored)
 
 
 def _content(given: TfJson) -> tuple[Mapping[str, Any], str]:

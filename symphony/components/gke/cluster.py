@@ -120,6 +120,8 @@ class GkeCluster(pulumi.ComponentResource):
             read = tf_json.read(given)
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
+        for each in read.ignored:
+            pulumi.log.info(f"not converted: {each}")
         pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
         return cls(name or read.name, location=location or read.location, pools=pools, **options)
 

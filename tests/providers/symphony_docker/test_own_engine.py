@@ -51,22 +51,26 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
 
     with servers.engine(MEGABYTES) as (host, process):
         monkeypatch.setenv("DOCKER_HOST", host)
-        full = "the disk of the Docker engine is full. Make room: `symphony images clean`."
+        full = (
+            "the disk of the Docker engine is full."
+            " Make room: `docker builder prune`, `symphony images clean`."
+        )
         assert build('RUN ["/bin/busybox", "dd", "if=/dev/zero", "of=/x", "bs=1M", "count=100"]') == full
         (context / "large").write_bytes(os.urandom(MEGABYTES * 1_000_000))
         assert build("COPY large /large") == full
         (context / "large").unlink()
         assert Engine().api.containers(all=True) == []
         assert Engine().list_images(ours=True) == []
+        # What a failed build had written fills the disk until it is pruned.
+        Engine().api.prune_builds()
         building = threading.Thread(target=build, args=['RUN ["/bin/busybox", "sleep", "60"]'])
         building.start()
         words = ["/bin/busybox", "sleep", "60"]
-        every = psutil.process_iter
-        wait_for(
-            lambda: [each for each in every(["cmdline"]) if each.info["cmdline"] == words],
-            60,
-            "the step runs",
-        )
+
+        def steps() -> list[psutil.Process]:
+            return [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == words]
+
+        wait_for(steps, 60, "the step runs", pause=0.2)
         process.kill()
         process.wait(60)
         building.join(60)
