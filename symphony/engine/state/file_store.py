@@ -205,16 +205,13 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
 
 
 def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
-    """Put the engine's backup in the place of a damaged state, which stays beside it, and read that.
+    """Put the engine's last copy in the place of a damaged state, which stays beside it, and read that.
 
-    The engine copies the state before it writes, and leaves an empty file where the disk is full. An empty
-    state without a backup is set aside: the stack is then one that was never brought up.
+    The engine copies the state before it writes and after each run; on a full disk it leaves an empty file.
+    An empty state without a backup is set aside: the stack is then one that was never brought up.
     """
-    backup, aside = file.with_name(f"{file.name}.bak"), file.with_name(f"{file.name}.damaged")
-    state, copy = None, b""
-    with suppress(FileNotFoundError, *_UNREADABLE):
-        copy = backup.read_bytes()
-        state = _parsed(name, backup, copy)
+    aside = file.with_name(f"{file.name}.damaged")
+    state, copy = _newest_backup(name, file)
     if state is None and data.strip(b"\0\n") and not data.startswith(_BLANK):
         raise damaged(name, file) from error
     try:
@@ -233,6 +230,23 @@ def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> Sta
     if state is None:
         raise KeyError(str(name)) from error
     return state
+
+
+def _newest_backup(name: StackName, file: Path) -> tuple[StackState | None, bytes]:
+    """Return the last whole copy that the engine made of a state, parsed and as bytes."""
+    history = root() / "history" / name.project / name.stack
+    copies = [
+        file.with_name(f"{file.name}.bak"),
+        *history.glob("*.checkpoint.json"),
+        *history.glob("*.checkpoint.json.gz"),
+    ]
+    for copy in sorted(
+        (copy for copy in copies if copy.is_file()), key=lambda copy: copy.stat().st_mtime, reverse=True
+    ):
+        with suppress(OSError, *_UNREADABLE):
+            data = copy.read_bytes()
+            return _parsed(name, copy, data), data
+    return None, b""
 
 
 def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,23 @@ def test_a_damaged_state_is_what_it_was_before(rest: bytes) -> None:
     assert file.read_bytes() == good
     assert file.with_name("rl.json.damaged").read_bytes() == rest
     assert not file.with_name("rl.json.attrs").exists()
+
+
+def test_the_copy_after_the_last_run_is_newer_than_the_one_before_it() -> None:
+    file = written(4)
+    good = file.read_bytes()
+    before, after = (
+        file.with_name("rl.json.bak"),
+        file_store.root() / "history/symphony/rl/rl-17.checkpoint.json",
+    )
+    after.parent.mkdir(parents=True)
+    after.write_bytes(good)
+    before.write_bytes(written(0).read_bytes())
+    os.utime(before, (1, 1))
+    file.write_bytes(b"{")
+    with pytest.warns(UserWarning, match="the state of rl was damaged"):
+        assert len(file_store.read(NAME).resources) == 4
+    assert file.read_bytes() == good
 
 
 @pytest.mark.parametrize("copy", [None, b"{"])
