@@ -61,6 +61,7 @@ class ProcessStatus:
     last:  how the attempt before this one ended.
     words: the last lines of what failed, where its backend keeps them beside its end.
     node:  the machine that it was given, where there are several.
+    code:  the digest of its code when `up` started it; empty where it declares none.
     """
 
     path: str
@@ -73,6 +74,7 @@ class ProcessStatus:
     pid: int | None = None
     words: tuple[str, ...] = ()
     node: str = ""
+    code: str = ""
 
     @property
     def group(self) -> str:

@@ -10,10 +10,9 @@ from contextlib import suppress
 from typing import Any, cast
 
 from symphony.content import digests
+from symphony.content.code_files import VARIABLE as VARIABLE
 from symphony.spec.experiment import ExperimentSpec
 
-# Every process that declares code gets its digest in this variable: on each backend it is a part of it.
-VARIABLE = "SYMPHONY_CODE"
 # digest -> file -> digest
 CodeSets = Mapping[str, Mapping[str, str]]
 _SHOWN = 5

@@ -113,3 +113,26 @@ def test_no_project_is_needed(sandbox: Sandbox, broken: str) -> None:
     assert len(refused.err.splitlines()) == 1
     sandbox.symphony("delete", "rl", "-y", cwd=elsewhere)
     assert sandbox.trees() == {}
+
+
+def test_a_process_has_run_the_code_of_its_digest(sandbox: Sandbox) -> None:
+    """The file is edited between the plan and the start."""
+    train = sandbox.folder / "train.sh"
+    train.write_text("echo first")
+    sandbox.write(
+        "from pathlib import Path\n"
+        'with Experiment(code=["train.sh"]) as e:\n'
+        '    e.new_process("a", cmds=["sh train.sh", "echo $SYMPHONY_CODE", "sleep 3600"])\n'
+        '    e.new_process("b", command=["sleep", "3600"])\n'
+        'Path("train.sh").write_text("echo second")'
+    )
+    refused = sandbox.symphony("up", "rl", "-y", code=1).err
+    assert all(word in refused for word in ("a", "train.sh", "changed since the plan", "`symphony up`"))
+    sandbox.symphony("up", "rl", "-y")
+    rows = sandbox.processes("rl")
+    wait_for(lambda: "second" in sandbox.symphony("logs", "rl", "a").out, 10, "it runs")
+    assert sandbox.symphony("logs", "rl", "a").out.split() == ["second", rows["a"]["code"]]
+    assert rows["a"]["code"] == rows["b"]["code"] != ""
+    # What runs keeps its digest when the file changes.
+    train.write_text("echo third")
+    assert sandbox.processes("rl")["a"]["code"] == rows["a"]["code"]

@@ -85,7 +85,10 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """One process as the program declares it."""
+    """One process as the program declares it.
+
+    code, folder: the texts of `code=` and the project; what starts must have the digest of the plan.
+    """
 
     session: _Name
     owner: _Owner
@@ -101,6 +104,8 @@ class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
     inherit: tuple[str, ...] = ()
     restart_policy: _Policy = "Never"
     grace: _Grace = 5.0
+    code: tuple[str, ...] = ()
+    folder: str = ""
 
 
 Inputs = TypeVar("Inputs", SessionInputs, WindowInputs)

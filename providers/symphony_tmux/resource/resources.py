@@ -91,6 +91,8 @@ class Window(pulumi.CustomResource):
         restart_policy: pulumi.Input[str] | None = None,
         server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
+        code: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
+        folder: pulumi.Input[str] | None = None,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         inputs: dict[str, Any] = {
@@ -109,6 +111,8 @@ class Window(pulumi.CustomResource):
             "inherit": inherit,
             "restart_policy": restart_policy,
             "grace": grace,
+            "code": code,
+            "folder": folder,
         }
         super().__init__(WINDOW_TYPE, resource_name, _props(inputs, WINDOW_PROVIDER), opts)
 

@@ -215,6 +215,7 @@ def _statuses(
         events = pod_events.of_pods(client, recorded.launched_as, pods.values())
         result = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
         result = _with_balancers(recorded, result, _pending(client, recorded))
+        result = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in result]
         return [*result, *_not_made(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):

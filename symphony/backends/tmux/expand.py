@@ -45,7 +45,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
-        windows[process.path] = render.window(plan, process, session, str(start), *map(str, folders), key=key)
+        places = map(str, (start, context.folder, *folders))
+        windows[process.path] = render.window(plan, process, session, *places, key=key)
     return Prepared(plan, session, windows)
 
 

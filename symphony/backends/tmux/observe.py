@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from symphony.backends.observe import (
@@ -16,6 +17,7 @@ from symphony.backends.observe import (
     Recorded,
     Resource,
 )
+from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, experiment_folder, host
 from symphony_tmux.logs.removed import log_trouble
@@ -207,12 +209,17 @@ def _status(
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=listing.what)
     condition = observe.condition(facts, listing)
-    status = _status_of(path, facts, condition)
+    status = replace(_status_of(path, facts, condition), code=_code(facts))
     if not facts.get("restart_policy"):
         return status
     from symphony.backends.tmux.status import endings
 
     return endings.starting_again(status, str(facts["log"]))
+
+
+def _code(facts: Mapping[str, Any]) -> str:
+    services: Mapping[str, str] = facts.get("services") or {}
+    return services.get(VARIABLE, "")
 
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:

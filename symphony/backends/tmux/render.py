@@ -38,11 +38,15 @@ def window(
     process: PlannedProcess,
     session: Mapping[str, Any],
     start_dir: str,
+    folder: str,
     secrets_folder: str,
     configs_folder: str = "",
     key: bytes = b"",
 ) -> dict[str, Any]:
-    """Return the inputs of a process's window except secret_env; key: that of its digests."""
+    """Return the inputs of a process's window except secret_env; key: that of its digests.
+
+    folder: that of the project, from which the files of its code are named.
+    """
     return {
         "session": session["name"],
         "server": session["server"],
@@ -58,6 +62,7 @@ def window(
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),
         "grace": session["grace"],
+        **({"code": list(process.code), "folder": folder} if process.code else {}),
     }
 
 

@@ -31,7 +31,10 @@ def rendered() -> dict[str, Any]:
     experiment.new_process("b", command="python -u", args=["b.py", 1], preamble_cmds="y").connects("replay")
     plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "test/rl.x#12345678", "default", 5.0)
-    windows = {each.path: render.window(plan, each, session, "/work", "/secrets") for each in plan.processes}
+    windows = {
+        each.path: render.window(plan, each, session, "/work", "/project", "/secrets")
+        for each in plan.processes
+    }
     return {"session": session, **windows}
 
 
@@ -53,7 +56,7 @@ def test_without_secrets_there_is_no_folder():
     experiment.new_process("a", ["x"])
     plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "o", "default", 5.0)
-    assert "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/s")["env"]
+    assert "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/", "/s")["env"]
 
 
 def test_the_session_names_its_processes_in_an_order_of_their_own(rendered):

@@ -8,6 +8,7 @@ from typing import Any
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.manifests import images, labels
 from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in
+from symphony.content.code_files import VARIABLE
 
 
 def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -24,11 +25,17 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         f"{group}/{name}" if group else name: {
             "image": container.get("image"),
             "resources": container.get("resources") or {},
+            "code": _code(container),
             **shared,
         }
         for container in images.unpinned(manifest, pod_in(manifest)["spec"]["containers"])
         if (name := str(container["name"])) in names
     }
+
+
+def _code(container: Mapping[str, Any]) -> str:
+    env = (each for each in listing(container, "env") if each["name"] == VARIABLE)
+    return next((text(each, "value") for each in env), "")
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:
