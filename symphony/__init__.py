@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from symphony.classic import clean_images as clean_images
     from symphony.components.dispatch import run_program as run_program
     from symphony.components.experiment import Experiment as Experiment
-    from symphony.components.gke.cluster import GkeCluster as GkeCluster
-    from symphony.components.gke.node_pool import NodePool as NodePool
+    from symphony.components.gke import GkeCluster as GkeCluster
+    from symphony.components.gke import NodePool as NodePool
     from symphony.components.image import Image as Image
     from symphony.components.process import Process as Process
     from symphony.components.process_group import ProcessGroup as ProcessGroup
@@ -42,8 +42,7 @@ _NAMES = {
     ),
     "components.dispatch": "run_program",
     "components.experiment": "Experiment",
-    "components.gke.cluster": "GkeCluster",
-    "components.gke.node_pool": "NodePool",
+    "components.gke": "GkeCluster NodePool",
     "components.image": "Image",
     "components.process": "Process",
     "components.process_group": "ProcessGroup",

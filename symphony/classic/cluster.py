@@ -2,25 +2,267 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack, overload
+import os
+import shlex
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, overload
 
 from symphony.backends import registry
+from symphony.backends.access import Streams
+from symphony.backends.observe import LogLine
 from symphony.classic import launch as launching
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
 from symphony.classic.declaration import ClassicExperimentOptions, Experiment, require_name
-from symphony.classic.experiments import Experiments
+from symphony.cli import screen
 from symphony.components import run
 from symphony.components.errors import usage_error
 from symphony.components.experiment import Experiment as AnyExperiment
+from symphony.engine.state import store
+from symphony.errors import UserError
+from symphony.operations import access, matching, stacks
 from symphony.operations import delete as deletion
+from symphony.operations import logs as output
+from symphony.operations import ls as listing
 from symphony.operations.plan import Planned
+from symphony.operations.process import columns, processes
 from symphony.operations.up import Ended
+from symphony.plan.names import is_same
 from symphony.spec.shared import Text, Texts
 
 if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+Described = dict[str | None, dict[str, dict[str, Any]]]
+
+
+@options.take_old_keywords
+class Experiments:
+    """The experiments of one backend; a name of None means the current_experiment()."""
+
+    backend = registry.DEFAULT
+
+    def list_experiments(self) -> list[str]:
+        """The names of the experiments there are: cluster.list_experiments()."""
+        with stacks.only_on(self.backend):
+            return [each.name for each in listing.ls()]
+
+    def describe_experiment(self, name: str | None = None) -> Described:
+        """{group or None: {process: {column: value}}}: cluster.describe_experiment("rl")[None]["learner"].
+
+        The columns are Group, Name, Ready, Restarts and State.
+        name: the experiment, or a part of its name; None for the current one. UserError: there is none.
+        """
+        described: Described = {}
+        for status in processes(self._stack(name)):
+            described.setdefault(status.group or None, {})[status.name] = columns(status)
+        return described
+
+    def describe_process_group(
+        self, name: str | None, process_group: str | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """{process: {column: value}} of a group: cluster.describe_process_group("rl", "agents")["agent-0"].
+
+        name: the experiment, or a part of its name; None for the current one.
+        process_group: the group; None for the processes that are in none. UserError: there is no such one.
+        """
+        groups = self.describe_experiment(name)
+        if process_group is None:
+            return groups.get(None, {})
+        options.require_name("a process group", process_group)
+        known = [group for group in groups if group]
+        return groups[matching.match(process_group, known, "process group")]
+
+    def describe_process(
+        self, name: str | None, process: str, process_group: str | None = None
+    ) -> dict[str, Any]:
+        """{column: value} of one process: cluster.describe_process("rl", "agent-0", "agents")["State"].
+
+        name: the experiment, or a part of its name; None for the current one. process: its name.
+        process_group: its group; None to look in all of them, and where it is in none.
+        UserError: there is no such one, or several match.
+        """
+        statuses = {status.path: status for status in processes(self._stack(name))}
+        return columns(statuses[matching.match(options.path_of(process, process_group), statuses, "process")])
+
+    def find_process(self, name: str | None, process: str) -> list[str | None]:
+        """The groups with a process of this name, None for no group: cluster.find_process("rl", "agent-0").
+
+        name: the experiment, or a part of its name; None for the current one. process: its whole name.
+        UserError: there is no such experiment.
+        """
+        return [group for group, members in self.describe_experiment(name).items() if process in members]
+
+    @overload
+    def get_log(
+        self,
+        exp: str | None,
+        process: str,
+        process_group: str | None = None,
+        follow: Literal[False] = False,
+        since: str | float | None = None,
+        tail: int | None = None,
+        print_logs: bool = False,
+    ) -> list[str]: ...
+    @overload
+    def get_log(
+        self,
+        exp: str | None,
+        process: str,
+        process_group: str | None = None,
+        *,
+        follow: Literal[True],
+        since: str | float | None = None,
+        tail: int | None = None,
+        print_logs: bool = False,
+    ) -> Iterable[str]: ...
+    def get_log(
+        self,
+        exp: str | None,
+        process: str,
+        process_group: str | None = None,
+        follow: bool = False,
+        since: str | float | None = None,
+        tail: int | None = None,
+        print_logs: bool = False,
+    ) -> Iterable[str]:
+        """The lines a process prints, as a list; with follow an iterator, which goes on with those to come.
+
+        for line in cluster.get_log("rl", "learner", follow=True): ...
+
+        exp, process, process_group: as describe_process(), with its errors.
+        since: those of the last so many seconds, or "5m", "1h30m"; None or 0 for all.
+        tail: that many of the last; None or -1 for all. print_logs: print them as they come.
+        """
+        lines: Iterator[LogLine] = output.logs(
+            self._stack(exp),
+            [options.path_of(process, process_group)],
+            follow=follow,
+            since=options.duration(since),
+            tail=options.count(tail),
+        )
+        texts = (screen.without_colours(line.text) for line in lines)
+        if print_logs:
+            return [text for text in texts if screen.tell(text) is None]
+        return texts if follow else list(texts)
+
+    def exec_command(
+        self, exp: str | None, process: str, command: Sequence[str] | str, process_group: str | None = None
+    ) -> int:
+        """Run a command in a process, on the terminal or the pipes of this program; its exit code.
+
+        cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
+
+        command: no shell runs it; one text is split at its blanks as a shell would.
+        exp, process, process_group: as describe_process(), with its errors; or the process does not run.
+        """
+        words = shlex.split(command) if isinstance(command, str) else [*command]
+        return access.execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
+
+    def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
+        """Let the person at the terminal work in a process until they leave: cluster.login("rl", "learner").
+
+        Returns the exit code. exp, process, process_group: as describe_process(), with its errors; or the
+        process does not run.
+        """
+        return access.login(self._stack(exp), options.path_of(process, process_group), _streams())
+
+    def transfer_file(
+        self,
+        exp: str | None,
+        source: str | Path,
+        target: str | Path,
+        src_process: str | None = None,
+        src_process_group: str | None = None,
+        dest_process: str | None = None,
+        dest_process_group: str | None = None,
+    ) -> None:
+        """Copy a file or folder: cluster.transfer_file("rl", "learner:model.pt", ".").
+
+        exp: the experiment, or a part of its name; None for the current one.
+        source, target: paths, one of them `PROCESS:PATH`, or in the process named apart by src_process (with
+        src_process_group where it is in one) or dest_process (with dest_process_group).
+        UserError: no such experiment, process or file.
+        """
+        here, there = str(source), str(target)
+        if dest_process is not None:
+            wanted = access.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
+        elif src_process is not None:
+            wanted = access.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
+        else:
+            wanted = access.sides(here, there)
+        access.copy(self._stack(exp), wanted)
+
+    def external_url(self, exp: str | None, service: str) -> str:
+        """Return the address host:port of a service from outside: cluster.external_url("rl", "tensorboard").
+
+        exp: the experiment, or a part of its name; None for the current one. service: its name, or a part.
+        UserError: no such service, or it can only be reached through a forwarded port.
+        """
+        return access.external_address(self._stack(exp), service)
+
+    external_service = external_url
+
+    def current_experiment(self) -> str | None:
+        """The name of the experiment that is meant where none is named; None when there is no such one.
+
+        It is that of set_experiment(), else the only one, that of the project here, or the last launched.
+        """
+        try:
+            return self._stack(None).shown
+        except UserError:
+            return None
+
+    def set_experiment(self, name: str) -> None:
+        """From now on this experiment is meant where none is named: cluster.set_experiment("rl").
+
+        name: the experiment, or a part of its name. UserError: there is none such.
+        """
+        stacks.set_current(self._stack(name).name)
+
+    def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
+        """The experiments of this cluster that may be meant, and whether that is the name itself.
+
+        matches, is_exact = cluster.fuzzy_match_experiment("rl")
+
+        name: with the username before it, as it is, then those that begin with it or hold it.
+        """
+        options.require_name("an experiment", name)
+        return _fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
+
+    def fuzzy_match_process(
+        self, process: str, name: str | None = None
+    ) -> tuple[list[tuple[str | None, str]], bool]:
+        """The processes (group or None, name) that may be meant, and whether that is the name itself.
+
+        matches, is_exact = cluster.fuzzy_match_process("agent", "rl")
+
+        process: its name or a part. name: the experiment, or a part of its name; None for the current one.
+        """
+        options.require_name("a process", process)
+        known = [
+            (group, each) for group, members in self.describe_experiment(name).items() for each in members
+        ]
+        return _fuzzy([process], known, lambda each: each[1])
+
+    def prefix_username(self, name: str) -> str:
+        """The name with the username of SymphonyConfig before it, once: cluster.prefix_username("rl")."""
+        return SymphonyConfig().prefixed(name)
+
+    def _stack(self, name: str | None) -> stacks.Stack:
+        """The one on this cluster's backend; without a name the current one. UserError: there is none."""
+        if name is not None:
+            options.require_name("an experiment", name)
+            prefixed = self.prefix_username(name)
+            known = {stack.stack for stack in store.names()}
+            name = prefixed if prefixed in known else name
+        with stacks.only_on(self.backend):
+            return stacks.find(name)
 
 
 @options.take_old_keywords
@@ -224,3 +466,20 @@ class KubeCluster(Cluster):
         own = {key: value for key, value in given.items() if key in options.KUBE_SETTINGS}
         super().__init__(**{key: value for key, value in given.items() if key not in own})  # pyright: ignore[reportArgumentType]
         self._settings = options.kube_settings(own)
+
+
+def _fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
+    """Return the candidates for some names, the likeliest first, and whether they have the name itself."""
+    candidates = sorted(known, key=lambda candidate: (name(candidate), str(candidate)))
+    for test in (str.__eq__, is_same):
+        for word in wanted:
+            if exact := [candidate for candidate in candidates if test(name(candidate), word)]:
+                return exact, True
+    begin = [candidate for word in wanted for candidate in candidates if name(candidate).startswith(word)]
+    hold = [candidate for candidate in candidates if wanted[-1] in name(candidate)]
+    return list(dict.fromkeys([*begin, *hold])), False
+
+
+def _streams() -> Streams:
+    sys.stdout.flush()
+    return Streams(terminal=os.isatty(0) and os.isatty(1))

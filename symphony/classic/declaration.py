@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 
 import pulumi
 
-from symphony.components import experiment, members, process, process_group
+from symphony.components import experiment, process, process_group
 from symphony.components.builder import MemberBuilder, MemberSpec
 from symphony.components.errors import usage_error
 from symphony.plan.names import as_name
@@ -118,7 +118,7 @@ class Process(_Member[ProcessSpec], process.Process):
         super().resource_limit(cpu, mem if memory is None else memory, gpu)
 
 
-class _Members(members.Members):
+class _Members(process_group.Members):
     """The processes of an experiment or a group, with the spellings of the original."""
 
     process_class = Process

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partialmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from symphony.classic import built_in
 from symphony.classic.config import SymphonyConfig
 from symphony.cli import main as symphony
 from symphony.cli import screen
@@ -22,6 +21,86 @@ if TYPE_CHECKING:
     from symphony.classic.cluster import Cluster
 
 Action = Callable[[argparse.Namespace], int | None]
+
+
+# In the order in which `symphony` takes them.
+_WORDS = ("experiment_names", "experiment_name", "component_name", "service_name", "src_file", "dest_file")
+
+
+_OPTIONS = {"force": "-f", "follow": "-f", "dry_run": "-dr", "url_only": "-u", "since": "-s", "tail": "-t"}
+
+
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "experiment_name": {"nargs": "?"},
+    "experiment_names": {"nargs": "+"},
+    "since": {"default": None},
+    "tail": {"default": None},
+}
+
+
+class Row(NamedTuple):
+    """One command; command is what `symphony` calls it, arguments are those of the original."""
+
+    name: str
+    aliases: tuple[str, ...]
+    command: str
+    arguments: tuple[str, ...]
+
+    @property
+    def action(self) -> str:
+        return f"action_{self.name.replace('-', '_')}"
+
+    @property
+    def help(self) -> str:
+        """The help of `symphony --help`."""
+        from symphony.cli import commands
+
+        result = commands.find(self.command)
+        return result.help if result else ""
+
+    def is_overridden(self, kind: type[Any]) -> bool:
+        """Return whether a subclass of SymphonyParser has an action of its own for it."""
+        return any(self.action in vars(each) for each in kind.__mro__[:-2])
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Give a parser the arguments of the command."""
+        for name in self.arguments:
+            settings = _SETTINGS.get(name, {} if name in _WORDS else {"action": "store_true"})
+            option = () if name in _WORDS else (_OPTIONS[name], f"--{name.replace('_', '-')}")
+            parser.add_argument(*(option or (name,)), **settings)
+
+    def words(self, args: argparse.Namespace) -> list[str]:
+        """Return the words after `symphony` that do the same."""
+        given = vars(args)
+        words = [self.command]
+        for name in _WORDS:
+            value = given.get(name) if name in self.arguments else None
+            words += value if isinstance(value, list) else [value] if value else []
+        for name in self.arguments:
+            value = given.get(name)
+            if name in _OPTIONS and value not in (None, False):
+                words += [_OPTIONS[name]] if value is True else [_OPTIONS[name], str(value)]
+        remainder = ["--", *given.get("remainder", ())] if self.command == "exec" else []
+        return [*words, *remainder]
+
+
+ROWS = (
+    Row("delete", ("d", "del"), "delete", ("experiment_name", "force", "dry_run")),
+    Row("delete-batch", ("db",), "delete-batch", ("experiment_names", "force", "dry_run")),
+    Row("scp", ("cp",), "scp", ("src_file", "dest_file", "experiment_name")),
+    Row("ssh", (), "ssh", ("component_name", "experiment_name")),
+    Row("exec", ("x",), "exec", ("component_name", "experiment_name")),
+    Row("log", ("logs", "l"), "logs", ("component_name", "experiment_name", "follow", "since", "tail")),
+    Row("list-experiments", ("ls", "lse"), "ls", ("experiment_name",)),
+    Row("switch-experiment", ("e", "se", "switch"), "switch", ("force", "experiment_name")),
+    Row("list-processes", ("lsp", "p", "ps", "process"), "process", ("experiment_name",)),
+    Row("visit", ("vi",), "visit", ("service_name", "url_only", "experiment_name")),
+)
+
+
+def find_row(word: str) -> Row | None:
+    """Return the row of a command's name or alias."""
+    return next((row for row in ROWS if word == row.name or word in row.aliases), None)
 
 
 class SymphonyParser:
@@ -95,7 +174,7 @@ class SymphonyParser:
         name: of the command. UserError: there is no such one.
         """
         if name not in self._parsers:
-            row = built_in.find(name)
+            row = find_row(name)
             if row is None:
                 raise UserError(f"there is no command {name}", remedy="Add it with add_subparser()")
             row.declare(self.add_subparser(row.name, row.aliases, help=row.help))
@@ -118,7 +197,7 @@ class SymphonyParser:
             sys.exit(code)
 
     def _run(self, words: list[str]) -> int:
-        row = built_in.find(words[0]) if words else None
+        row = find_row(words[0]) if words else None
         if row is not None and words[0] not in self._parsers and row.is_overridden(type(self)):
             self.get_subparser(row.name)
         if words and words[0] in self._parsers:
@@ -139,7 +218,7 @@ class SymphonyParser:
         with stacks.only_on(self.cluster.backend):
             return symphony.main(words)
 
-    def _built_in(self, row: built_in.Row, args: argparse.Namespace) -> int:
+    def _built_in(self, row: Row, args: argparse.Namespace) -> int:
         return self._symphony(row.words(args))
 
     def _action(self, name: str) -> Action:
@@ -230,13 +309,13 @@ class SymphonyParser:
         return "\n".join(screen.plain_lines([*heads, *rows]) if heads else [])
 
 
-for _row in built_in.ROWS:
+for _row in ROWS:
     setattr(SymphonyParser, _row.action, partialmethod(SymphonyParser._built_in, _row))  # pyright: ignore[reportPrivateUsage]
 
 
 def _with_username(words: Sequence[str]) -> list[str]:
     """Return the words of a delete with the full names of the user's own experiments."""
-    row = built_in.find(words[0]) if words else None
+    row = find_row(words[0]) if words else None
     if row is None or not row.name.startswith("delete"):
         return [*words]
     known = {name.stack for name in store.names()}

@@ -15,16 +15,21 @@ from symphony.plan.names import listed, nearest, shown
 from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_of
-from symphony.spec.mounts import (
+from symphony.spec.pod import (
+    Effect,
     EmptyDirMount,
     GitRepoMount,
     HostPathMount,
     Mount,
     NfsMount,
+    Operator,
+    Place,
+    PodSettings,
+    RestartPolicy,
     SecretMount,
     SharedMemoryMount,
+    Toleration,
 )
-from symphony.spec.pod import Effect, Operator, Place, PodSettings, RestartPolicy, Toleration
 from symphony.spec.process import ProcessSpec, Quantity, Resources
 from symphony.spec.setting import Setting, settings_of
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables

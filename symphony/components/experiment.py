@@ -14,9 +14,8 @@ from symphony.backends.expand import Components, Facts
 from symphony.components import run
 from symphony.components.builder import Builder, declare
 from symphony.components.errors import as_usage_error
-from symphony.components.members import Members, adopt, expect, find
 from symphony.components.process import Process
-from symphony.components.process_group import ProcessGroup
+from symphony.components.process_group import Members, ProcessGroup, adopt, expect, find
 from symphony.plan.names import DECLARED, shown
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions

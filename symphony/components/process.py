@@ -12,8 +12,7 @@ from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, written
 from symphony.plan.names import DECLARED
-from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources
-from symphony.spec.services import Services
+from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources, Services
 from symphony.spec.shared import Arguments, Texts
 
 if TYPE_CHECKING:

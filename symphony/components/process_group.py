@@ -3,20 +3,114 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import pulumi
 
 from symphony.components.builder import MemberBuilder, declare
-from symphony.components.members import Members
+from symphony.components.errors import usage_error
 from symphony.components.overrides import Override
 from symphony.components.process import Process
-from symphony.plan.names import DECLARED
+from symphony.plan.names import DECLARED, nearest, shown
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
+from symphony.spec.process import ProcessOptions
+from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
+
+
+class Members:
+    """The processes of an experiment or a process group."""
+
+    # Its name in messages.
+    _kind = ""
+    process_class: ClassVar[type[Process]] = Process
+
+    if TYPE_CHECKING:  # Pulumi evaluates the annotations of components
+        _processes: list[Process]
+
+        @property
+        def name(self) -> str: ...
+        def _refuse_launched(self) -> None: ...
+
+    def new_process(
+        self,
+        name: str,
+        cmds: Texts | None = None,
+        *,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> Process:
+        """Declare a process in it; Process explains all keywords.
+
+        Args:
+            name: Letters, digits, "-" and "_".
+            cmds: Lines for a shell; or command= and args= without a shell.
+            opts: The pulumi.ResourceOptions of its component.
+
+        Raises:
+            UserError: A value has another type than its option takes, or an option is unknown.
+
+        Example:
+            experiment.new_process("agent", command="python agent.py", connects=["replay"])
+        """
+        return self._add(self.process_class(name, cmds, opts=opts, **options))
+
+    def add_process(self, process: Process) -> Process:
+        """Put a process into it.
+
+        Args:
+            process: A Process that is in no experiment yet.
+
+        Raises:
+            UserError: It is no Process, or it is in an experiment or group.
+
+        Example:
+            experiment.add_process(Process("agent", command="python agent.py"))
+        """
+        expect(process, Process, "Process(...)")
+        return self._add(process)
+
+    def _add(self, process: Process) -> Process:
+        self._refuse_launched()
+        adopt(process, f"{self._kind} {shown(self.name)}")
+        self._processes.append(process)
+        return process
+
+    def add_processes(self, processes: Iterable[Process]) -> None:
+        """Put several processes into it.
+
+        Args:
+            processes: As of add_process().
+
+        Raises:
+            UserError: As add_process().
+
+        Example:
+            experiment.add_processes([Process("a"), Process("b")])
+        """
+        for process in processes:
+            self.add_process(process)
+
+    def get_process(self, name: str) -> Process:
+        """Return its process of this name.
+
+        Args:
+            name: A process of its own; those in a group of an experiment are found by the group.
+
+        Raises:
+            UserError: There is none of this name.
+
+        Example:
+            experiment.get_process("learner")
+        """
+        return find(self._processes, name, f"{self._kind} {self.name}")
+
+    def list_processes(self) -> list[Process]:
+        """Return its processes in the order of declaration, without those of other groups."""
+        return list(self._processes)
 
 
 class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroupSpec]):
@@ -82,3 +176,33 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
             path = plan.renamed.get(path, path)
             process.register(path, plan, of_processes[path], self)
         self.register_outputs({})
+
+
+def adopt(thing: Process | Members, owner: str) -> None:
+    """Note where a process or group belongs. UserError: it belongs to something already."""
+    fields: dict[str, Any] = vars(thing)
+    if (other := fields.get("_owner")) is not None:
+        what = f"{shown(thing.name)} is in {other} already"
+        raise usage_error(what, "Declare one of its own with another name")
+    fields["_owner"] = owner
+
+
+def find(things: Iterable[Any], name: str, within: str) -> Any:
+    """Return the declared thing of that name. UserError: there is none; it names the near one."""
+    known: list[str] = []
+    for each in things:
+        if each.name == name:
+            return each
+        known.append(each.name)
+    near = nearest(str(name), known)
+    remedy = (
+        f"The nearest is {shown(near)}" if near else f"It has: {', '.join(map(shown, known)) or 'nothing'}"
+    )
+    raise usage_error(f"{within} has no {shown(name)}", remedy)
+
+
+def expect(thing: object, kind: type[Any], made_by: str) -> None:
+    """Raise UserError where the thing is of another kind."""
+    if not isinstance(thing, kind):
+        what = f"a {type(thing).__name__} is added where a {kind.__name__} belongs"
+        raise usage_error(what, f"Add what {made_by} returns")

@@ -16,14 +16,13 @@ from symphony import paths, run_request
 from symphony.backends import registry, settings_reader
 from symphony.backends.expand import Components, Context, Expander, Facts
 from symphony.backends.stack_settings import StackSettings
-from symphony.components.inputs import images, secret_env
-from symphony.components.inputs.images import Images
+from symphony.components import secret_env
+from symphony.components.image import Images, named_images
 from symphony.errors import SymphonyError, UserError
-from symphony.plan import report
 from symphony.plan.names import launched_name, shown
-from symphony.plan.problems import PlanError, Problem
+from symphony.plan.problems import PlanError, Problem, error_report, would_move
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.inputs.image import ImageSpec
+from symphony.spec.inputs import ImageSpec
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
@@ -117,7 +116,7 @@ def _register(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
 ) -> None:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
-    from symphony.components.inputs import code_files
+    from symphony.components import code_files
     from symphony.plan.build import build_plan
 
     if given:
@@ -131,7 +130,7 @@ def _register(
         problems += image_problems
         run.context = replace(run.context, images=built)
     else:
-        clean = images.unused(clean)
+        clean = named_images(clean)
     plan = build_plan(clean, run.expander.target(clean, run.context), problems)
     _refuse_undeclared(plan, spec, run.context.stack)
     remarks = (*_overruled(run, given), *_unnamed(run, experiment, given), *plan.remarks)
@@ -147,7 +146,7 @@ def _register(
 
 def refused(error: SymphonyError) -> pulumi.RunError:
     """Return the error for the engine to show; a symphony command is told its parts as well."""
-    report_facts(report.from_error(error))
+    report_facts(error_report(error))
     return pulumi.RunError(str(error))
 
 
@@ -229,7 +228,7 @@ def _refuse_to_move(context: Context) -> None:
     """Refuse to move to another backend; where settings name it, the command has refused before."""
     runs_on = run_request.current().runs_on
     if runs_on is not None and runs_on != context.backend:
-        raise report.would_move(context.stack, runs_on, context.backend)
+        raise would_move(context.stack, runs_on, context.backend)
 
 
 def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:

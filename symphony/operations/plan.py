@@ -17,12 +17,11 @@ from symphony.operations import stack_target, stacks
 from symphony.operations.cluster import Changes, ClusterPlanned, WrittenCluster
 from symphony.operations.image_changes import ImageChange, image_changes
 from symphony.operations.program_output import ProgramOutput
-from symphony.plan import report
 from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets
 from symphony.plan.names import DECLARED
 from symphony.plan.plan import Unused, whole
-from symphony.plan.problems import PlanError, Problem, folded
+from symphony.plan.problems import PlanError, Problem, error_in, folded, problem_from
 from symphony.run_request import RunRequest
 
 
@@ -96,7 +95,7 @@ class Planned:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is most likely not meant, a line each."""
-        every = folded([report.problem(each) for each in self.plan["remarks"]])
+        every = folded([problem_from(each) for each in self.plan["remarks"]])
         return tuple(_sentence(what, each) for what, each in every)
 
     @property
@@ -241,7 +240,7 @@ class Program:
             case RunRestarted():
                 self._clear()
             case Report(facts=facts):
-                self._error = self._error or report.error_in(facts)
+                self._error = self._error or error_in(facts)
                 self.files = facts.get("program", self.files)
                 if "cluster" in facts:
                     self.cluster = WrittenCluster(**facts["cluster"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from symphony.components.inputs import code_files
+from symphony.components import code_files
 from symphony.content import digests
 from symphony.engine.workspace import Workspace, config_file
 from symphony.operations.plan import Planned

@@ -19,9 +19,8 @@ from symphony.engine import workspace
 from symphony.engine.state import file_store, store
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.plan import report
 from symphony.plan.names import launched_name, listed
-from symphony.plan.problems import PlanError
+from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
 # Settings of the plugin that makes clusters.
@@ -158,9 +157,9 @@ def before(target: StackTarget) -> stacks.Stack:
     if stack.backend is not None and is_set and stack.backend != target.backend.name:
         if _BACKEND in target.given:
             back = f'Launch it with Cluster.new("{stack.backend}")'
-            raise report.would_move(stack.shown, stack.backend, target.backend.name, back)
+            raise would_move(stack.shown, stack.backend, target.backend.name, back)
         where = str(target.config_file)
-        raise report.would_move(stack.shown, stack.backend, target.backend.name, where=where)
+        raise would_move(stack.shown, stack.backend, target.backend.name, where=where)
     if cluster := target.config.get("symphony:cluster"):
         # Only the program reads its kubeconfig.
         _check_cluster(target, stack, str(cluster))

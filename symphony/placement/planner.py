@@ -4,14 +4,23 @@ for it alone, so that what is declared beside it later does not move it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
-from symphony.placement.allocatable import available
 from symphony.placement.machines import GIB, MIB
-from symphony.placement.packing import Packing
-from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
+from symphony.placement.pool import (
+    GPU_LABEL,
+    GPU_TAINT,
+    POOL_LABEL,
+    SPOT_LABEL,
+    Amounts,
+    Pool,
+    Taint,
+    available,
+)
 from symphony.placement.prices import Prices
 from symphony.spec.pod import Effect, Toleration
 
@@ -89,6 +98,51 @@ class Placement:
     lacking: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     machines: Mapping[str, int] = field(default_factory=dict[str, int])
     tight: tuple[str, ...] = ()
+
+
+class Packing:
+    """The machines of one pool and the room that is left on them.
+
+    Args:
+        room: What one machine offers.
+        most: The most machines; None for any number.
+    """
+
+    def __init__(self, room: Amounts, most: int | None) -> None:
+        self._room = room
+        self._most = most
+        self._sizes: set[Amounts] = set()
+        # free room -> the number of machines that have just that
+        self._free: Counter[Amounts] = Counter()
+
+    @property
+    def machines(self) -> int:
+        """The number of machines in use."""
+        return self._free.total()
+
+    @property
+    def is_tight(self) -> bool:
+        """True at the maximum with unlike pods, some of which the scheduler may leave Pending."""
+        return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
+
+    def add(self, pod: Amounts) -> bool:
+        """Put one more pod on a machine. Return whether there is room for it."""
+        fullest = min((room for room in self._free if room.holds(pod)), default=None, key=_order)
+        if fullest is None:
+            if self._most is not None and self.machines >= self._most:
+                return False
+            fullest = self._room
+        else:
+            self._free[fullest] -= 1
+            if not self._free[fullest]:
+                del self._free[fullest]
+        self._free[fullest - pod] += 1
+        self._sizes.add(pod)
+        return True
+
+
+def _order(room: Amounts) -> tuple[int, ...]:
+    return room.gpus, room.memory, room.cpu, room.pods
 
 
 def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
@@ -262,3 +316,85 @@ def _cores(cpu: int, *, up: bool = False) -> str:
 def _gib(memory: int, *, up: bool = False) -> str:
     tenth = GIB / 10
     return f"{int((memory + (tenth - 1 if up else 0)) / tenth) / 10:g}"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A pod in a pool: what it claims in all, and how many such pods a machine holds."""
+
+    pod: str
+    per_machine: int
+    cpu: int
+    memory: int
+    gpus: int
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """A pool with its pods. machines: those that these need; hourly: dollars for them; None: not known."""
+
+    name: str
+    machine_type: str
+    gpu_type: str
+    gpus: int
+    spot: bool
+    machines: int
+    min: int
+    max: int | None
+    hourly: float | None
+    takes: tuple[Taken, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The pools that take something; hourly: of all, None where that of one is not known.
+
+    priced: the month and the region of the prices.
+    """
+
+    pools: tuple[PoolUse, ...]
+    hourly: float | None
+    priced: str
+
+    @cached_property
+    def pool_of(self) -> Mapping[str, PoolUse]:
+        """The pool of every pod."""
+        return {taken.pod: pool for pool in self.pools for taken in pool.takes}
+
+
+def summed(
+    placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
+) -> Summary | None:
+    """Return the summary, None where nothing is placed; names: the pods' names in the backend."""
+    if not placement.chosen:
+        return None
+    taken: dict[str, list[Taken]] = {}
+    for pod, choice in placement.chosen.items():
+        total = total_of(choice.claims)
+        taken.setdefault(choice.pool.name, []).append(
+            Taken(names.get(pod, pod), choice.per_machine, total.cpu, total.memory, total.gpus)
+        )
+    used = tuple(
+        _use(pool, placement.machines[pool.name], tuple(taken[pool.name]), prices)
+        for pool in pools
+        if pool.name in taken
+    )
+    known = [each.hourly for each in used if each.hourly is not None]
+    hourly = round(sum(known), 4) if len(known) == len(used) else None
+    return Summary(used, hourly, prices.of)
+
+
+def _use(pool: Pool, machines: int, takes: tuple[Taken, ...], prices: Prices) -> PoolUse:
+    hourly = prices.hourly(pool)
+    return PoolUse(
+        name=pool.name,
+        machine_type=pool.machine_type,
+        gpu_type=pool.gpu_type,
+        gpus=pool.gpus,
+        spot=pool.spot,
+        machines=machines,
+        min=pool.min,
+        max=pool.max,
+        hourly=None if hourly is None else round(machines * hourly, 4),
+        takes=takes,
+    )

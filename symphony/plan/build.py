@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
-from symphony.placement.summary import summed
+from symphony.placement.planner import summed
 from symphony.plan import code
-from symphony.plan.merge import ineffective, merge
 from symphony.plan.place import Places, place
-from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess
+from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess, Unused
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
 from symphony.plan.rules.remarks import remarks
-from symphony.plan.rules.unused import not_used
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
-from symphony.spec.process import ProcessSpec
+from symphony.spec.inputs import Secret
+from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
+from symphony.spec.process import ProcessSettings, ProcessSpec
+from symphony.spec.setting import given, settings_of
 
 _LISTED = 5
+
+
+_MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
 def problems(
@@ -136,3 +143,83 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         messages = [f"{declared} is {name}" for declared, name in mapped.items()]
         more = f" and {len(messages) - _LISTED} more" if len(messages) > _LISTED else ""
         yield Problem(f"Names on {target.backend}: {', '.join(messages[:_LISTED])}{more}.", "")
+
+
+def merge(
+    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
+) -> dict[str, Any]:
+    """Return the value of every setting: lists and mappings joined, else the nearest."""
+    result: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
+    for name in settings_of(ProcessSettings):
+        values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
+        if name not in result and (given := [value for value in values if value]):
+            result[name] = _joined(given)
+    return result
+
+
+def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
+    """Return the plain and the secret variables; the owner nearest to the process decides."""
+    plain: dict[str, str] = {}
+    hidden: dict[str, Secret] = {}
+    for owner in filter(None, owners):
+        plain = {name: value for name, value in plain.items() if name not in owner.secret_env}
+        plain.update(owner.env)
+        hidden = {name: value for name, value in hidden.items() if name not in owner.env}
+        hidden.update(owner.secret_env)
+    return plain, hidden
+
+
+def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
+    """Return the settings of a process that have no effect beside others of it, or beside its image.
+
+    In a container cmds run where there is neither a command nor args; elsewhere cmds win. A relative
+    start_dir begins at the folder of the program, which a container does not have.
+    """
+    if target.starts == "image":
+        direct = settings.get("command") or settings.get("args")
+        without_effect = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
+        if not str(settings.get("start_dir", "/")).startswith("/"):
+            without_effect += ("start_dir",)
+    else:
+        without_effect = ("command", "args") if settings.get("cmds") else ()
+    return tuple(name for name in without_effect if settings.get(name))
+
+
+def _joined(values: list[Any]) -> Any:
+    nearest = values[-1]
+    if isinstance(nearest, tuple):
+        return tuple(chain.from_iterable(values))
+    if isinstance(nearest, Mapping):
+        return {name: each for value in values for name, each in value.items()}
+    return nearest
+
+
+def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
+    """Return every setting that the target does not support, with the processes and groups that made it."""
+    made_by: dict[str, dict[str, None]] = defaultdict(dict)
+    for setting, who in _made(spec):
+        if setting not in target.supports:
+            made_by[setting][who] = None
+    for group, process in spec.members():
+        for setting in ineffective(merge(spec, group, process, target), target):
+            if setting in target.supports:
+                made_by[setting][path_of(group, process)] = None
+    return tuple(Unused(setting, tuple(who)) for setting, who in sorted(made_by.items()))
+
+
+def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
+    yield from _made_by(spec, "the experiment")
+    for group in spec.groups:
+        yield from _made_by(group, group.name)
+    for group, process in spec.members():
+        yield from _made_by(process, path_of(group, process))
+
+
+def _made_by(thing: Any, who: str) -> Iterator[tuple[str, str]]:
+    for setting, value in given(thing):
+        if setting.part is PodSettings:
+            yield from _made_by(value, who)
+        elif setting.part is Mount:
+            yield from ((_MOUNT_NAMES[type(mount)], who) for mount in value)
+        elif setting.varies and value:
+            yield setting.name, who

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from symphony.placement.summary import Summary
+from symphony.placement.planner import Summary
 from symphony.plan.code import VARIABLE, CodeSets, packed
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count

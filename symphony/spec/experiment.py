@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from symphony.spec.convert import all_of, convert, instance_of, texts, wrong_type
-from symphony.spec.inputs.code import CodeFiles
+from symphony.spec.inputs import CodeFiles
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import setting
 from symphony.spec.shared import Declared, MemberOptions, MemberSettings, SharedOptions, SharedSettings, Texts

@@ -9,7 +9,7 @@ from typing import Any, cast
 from symphony.errors import UserError
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.location import NOWHERE, Location
-from symphony.spec.mounts import MOUNT_KINDS, Mount
+from symphony.spec.pod import MOUNT_KINDS, Mount
 from symphony.spec.setting import Setting, given, settings_of
 
 FORMAT = 1

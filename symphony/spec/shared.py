@@ -20,11 +20,9 @@ from symphony.spec.convert import (
     texts,
     wrong_type,
 )
-from symphony.spec.inputs.image import ImageSpec
-from symphony.spec.inputs.secret import Secret
+from symphony.spec.inputs import ImageSpec, Secret
 from symphony.spec.location import NOWHERE, Location, place_of
-from symphony.spec.mounts import Mount
-from symphony.spec.pod import Place, PodSettings, RestartPolicy, Toleration
+from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
 from symphony.spec.setting import required, setting
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]

@@ -9,8 +9,7 @@ import pytest
 from symphony.backends import registry
 from symphony.errors import SymphonyError, UserError
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.mounts import MOUNT_KINDS
-from symphony.spec.pod import PodSettings
+from symphony.spec.pod import MOUNT_KINDS, PodSettings
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import settings_of
 

@@ -10,8 +10,7 @@ import tempfile
 from symphony.plan.build import build_plan
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.process import ProcessSpec
-from symphony.spec.services import ServiceUse
+from symphony.spec.process import ProcessSpec, ServiceUse
 from tests.benchmarks import code
 from tests.benchmarks.commands import LOOK
 from tests.benchmarks.projects import OURS, project

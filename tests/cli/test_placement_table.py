@@ -5,10 +5,9 @@ from dataclasses import asdict
 import pytest
 
 from symphony.cli import placement_table
-from symphony.placement.planner import place
+from symphony.placement.planner import place, summed
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES
-from symphony.placement.summary import summed
 from tests.placement.fleet import FLEET, pod, pool, share
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components.inputs.code_files import files_of
-from symphony.spec.inputs.code import CodeFiles
+from symphony.components.code_files import files_of
+from symphony.spec.inputs import CodeFiles
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from symphony import Process
 from symphony.errors import UserError
-from symphony.spec import mounts
+from symphony.spec import pod
 from symphony.spec.pod import Toleration
 from symphony.spec.process import Resources
 
@@ -101,13 +101,13 @@ def test_mounts():
     process.mount_empty_dir("scratch", True, "/scratch")
     process.mount_shared_memory()
     assert process.spec.mounts == (
-        mounts.NfsMount(server="nas", path="/data", mount_path="/mnt/data"),
-        mounts.NfsMount(server="nas", path="/data", mount_path="/mnt/again", name="data"),
-        mounts.SecretMount(secret_name="key", mount_path="/etc/key", default_mode=0o400),
-        mounts.GitRepoMount(repository="git://x", revision="abc", mount_path="/src"),
-        mounts.HostPathMount(path="/dev", mount_path="/dev", hostpath_type="Directory"),
-        mounts.EmptyDirMount(name="scratch", use_memory=True, mount_path="/scratch"),
-        mounts.SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
+        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/data"),
+        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/again", name="data"),
+        pod.SecretMount(secret_name="key", mount_path="/etc/key", default_mode=0o400),
+        pod.GitRepoMount(repository="git://x", revision="abc", mount_path="/src"),
+        pod.HostPathMount(path="/dev", mount_path="/dev", hostpath_type="Directory"),
+        pod.EmptyDirMount(name="scratch", use_memory=True, mount_path="/scratch"),
+        pod.SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from symphony import Process, ProcessGroup
 from symphony.errors import UserError
-from symphony.spec.mounts import NfsMount, SharedMemoryMount
+from symphony.spec.pod import NfsMount, SharedMemoryMount
 from symphony.spec.setting import given
 
 

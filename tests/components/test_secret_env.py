@@ -13,7 +13,7 @@ from pulumi.runtime import config
 
 from symphony import Experiment
 from symphony.backends import registry
-from symphony.components.inputs import secret_env
+from symphony.components import secret_env
 from symphony.plan.build import build_plan, problems
 from symphony.plan.plan import Plan
 from symphony.plan.problems import Problem

@@ -12,9 +12,8 @@ from symphony import Experiment, NodePool
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
-from symphony.placement.allocatable import available
 from symphony.placement.planner import total_of
-from symphony.placement.pool import POOL_LABEL, Amounts, Pool
+from symphony.placement.pool import POOL_LABEL, Amounts, Pool, available
 from symphony.plan.build import build_plan
 from symphony.plan.place import Places, place
 from symphony.plan.target import Target

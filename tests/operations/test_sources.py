@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components.inputs import code_files
+from symphony.components import code_files
 from symphony.content import digests
 from symphony.engine import workspace
 from symphony.operations import sources

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from symphony.placement import machines
-from symphony.placement.allocatable import allocatable, available
 from symphony.placement.machines import GIB, MIB
-from symphony.placement.pool import Amounts, Pool, Taint
+from symphony.placement.pool import Amounts, Pool, Taint, allocatable, available
 from symphony.placement.prices import LIST_PRICES
 from tests.placement import fleet
 

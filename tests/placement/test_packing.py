@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symphony.placement.packing import Packing
+from symphony.placement.planner import Packing
 from symphony.placement.pool import Amounts
 
 ROOM = Amounts(8000, 30 * 2**30, 4, 20)

@@ -11,7 +11,7 @@ import pytest
 from symphony.errors import UserError
 from symphony.spec import convert
 from symphony.spec.convert import WrongTypeError
-from symphony.spec.services import services
+from symphony.spec.process import services
 
 EVERY_LIBRARY = [
     (1, "1"),

@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symphony.errors import UserError
-from symphony.spec import mounts
+from symphony.spec import pod
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings, Toleration
-from symphony.spec.process import ProcessSpec, Resources
+from symphony.spec.process import ProcessSpec, Resources, ServiceUse
 from symphony.spec.serialize import from_dict, to_dict
-from symphony.spec.services import ServiceUse
 
 text = st.text(max_size=8) | st.sampled_from(
     ["yes", "1e3", "0o7", "null", "~", "a: b", "- x", "\x85", "\u2028", "#"]
@@ -46,12 +45,12 @@ count = st.none() | st.integers()
 places = st.builds(Place, maybe, count, quantity, quantity, count, maybe, st.none() | st.booleans())
 shared: dict[str, Any] = {"mount_path": text, "name": maybe}
 mount = st.one_of(
-    st.builds(mounts.NfsMount, server=text, path=text, **shared),
-    st.builds(mounts.SecretMount, secret_name=text, default_mode=st.none() | st.integers(), **shared),
-    st.builds(mounts.GitRepoMount, repository=text, revision=text, **shared),
-    st.builds(mounts.HostPathMount, path=text, hostpath_type=text, **shared),
-    st.builds(mounts.EmptyDirMount, use_memory=st.booleans(), **shared),
-    st.builds(mounts.SharedMemoryMount, **shared),
+    st.builds(pod.NfsMount, server=text, path=text, **shared),
+    st.builds(pod.SecretMount, secret_name=text, default_mode=st.none() | st.integers(), **shared),
+    st.builds(pod.GitRepoMount, repository=text, revision=text, **shared),
+    st.builds(pod.HostPathMount, path=text, hostpath_type=text, **shared),
+    st.builds(pod.EmptyDirMount, use_memory=st.booleans(), **shared),
+    st.builds(pod.SharedMemoryMount, **shared),
 )
 mounted = st.lists(mount, max_size=2).map(tuple)
 processes = st.builds(
@@ -121,7 +120,7 @@ def test_the_generated_experiments_make_every_setting():
     ):
         made = set(strategy.wrapped_strategy.kwargs)  # type: ignore[attr-defined]
         assert made == {field.name for field in dataclasses.fields(kind)} - unmade
-    assert set(mounts.MOUNT_KINDS.values()) == set(mounts.Mount.__subclasses__())
+    assert set(pod.MOUNT_KINDS.values()) == set(pod.Mount.__subclasses__())
 
 
 @settings(max_examples=50)
@@ -145,7 +144,7 @@ def test_a_loaded_experiment_was_said_where_it_was_loaded():
             ProcessSpec(
                 "a",
                 binds=(ServiceUse("s"),),
-                mounts=(mounts.SharedMemoryMount(mount_path="/dev/shm"),),
+                mounts=(pod.SharedMemoryMount(mount_path="/dev/shm"),),
             ),
         ),
         groups=(ProcessGroupSpec("g"),),

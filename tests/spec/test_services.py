@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from symphony.spec.services import services
+from symphony.spec.process import services
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from typing import Any
 
 from kubernetes.client import ApiException
 
-from symphony.placement.allocatable import allocatable, available
-from symphony.placement.pool import Amounts, Pool
+from symphony.placement.pool import Amounts, Pool, allocatable, available
 from toolchain.kubernetes.addons.kwok import ANNOTATION, TAINT
 
 _SYSTEM = "kube-system"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from symphony.plan.problems import Problem
-from symphony.plan.rules import backend, commands, environment, names, services, settings
+from symphony.plan.rules import commands, environment, names, services, settings
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
@@ -39,11 +39,11 @@ RULES: tuple[Rule, ...] = (
     settings.quantities_are_legal,
     settings.mounts_are_legal,
     settings.mounts_do_not_clash,
-    backend.backend_does_not_object,
 )
 
 
 def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    """Yield every problem, rule by rule."""
+    """Yield every problem, rule by rule; those that only the backend can see come last."""
     for rule in RULES:
         yield from rule(spec, target)
+    yield from target.problems

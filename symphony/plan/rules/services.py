@@ -9,7 +9,7 @@ from symphony.plan.names import as_label, nearest, shown, why_not_name
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.services import ServiceUse
+from symphony.spec.process import ServiceUse
 
 _Named = Iterator[tuple[str, str, ServiceUse]]
 

@@ -9,7 +9,7 @@ from symphony.plan.names import is_label, shown, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
-from symphony.spec.mounts import Mount
+from symphony.spec.pod import Mount
 from symphony.spec.setting import given
 
 

@@ -20,7 +20,7 @@ from symphony.backends import file_changes
 from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony.components.inputs import code_files, secret_env
+from symphony.components import code_files, secret_env
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux import names
 from symphony_tmux.ports import leases

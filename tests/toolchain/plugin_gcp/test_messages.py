@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony.placement.allocatable import allocatable
-from symphony.placement.pool import Taint
+from symphony.placement.pool import Taint, allocatable
 from toolchain.plugin_gcp import messages, nodes
 from toolchain.plugin_gcp.messages import CLUSTER, POOL
 

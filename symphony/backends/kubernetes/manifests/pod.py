@@ -19,17 +19,18 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import file_variables, used_variables
-from symphony.spec.mounts import (
+from symphony.spec.pod import (
     MOUNT_KINDS,
     EmptyDirMount,
     GitRepoMount,
     HostPathMount,
     Mount,
     NfsMount,
+    PodSettings,
     SecretMount,
     SharedMemoryMount,
+    Toleration,
 )
-from symphony.spec.pod import PodSettings, Toleration
 from symphony.spec.process import Resources
 
 SECRETS_VOLUME = "symphony-secrets"

@@ -15,7 +15,7 @@ from symphony.plan.names import MAX_NAME, as_label, shown
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
-from symphony.spec.mounts import GitRepoMount, HostPathMount, Mount, NfsMount
+from symphony.spec.pod import GitRepoMount, HostPathMount, Mount, NfsMount
 from symphony.spec.process import ProcessSpec
 
 Problems = Iterator[Problem]

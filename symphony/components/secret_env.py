@@ -17,7 +17,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.rules.commands import MAX_TEXT
 from symphony.spec.convert import WrongTypeError, text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.inputs.secret import Secret
+from symphony.spec.inputs import Secret
 from symphony.spec.process import ProcessSpec
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)

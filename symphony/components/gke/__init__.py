@@ -1,1 +1,0 @@
-"""Clusters on GKE as components of a stack of their own."""

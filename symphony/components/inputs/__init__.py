@@ -1,1 +1,0 @@
-"""Reads, once, at launch, what a process is made of beside its settings."""

@@ -1,1 +1,0 @@
-"""Inputs of a process that are read at launch: code, secret values, an image that is built."""
