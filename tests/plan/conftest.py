@@ -76,22 +76,6 @@ def declare(
 
 
 @pytest.fixture
-def refused(
-    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target, tmp_path: Path
-) -> Callable[..., None]:
-    """The program has exactly this problem, on exactly the marked lines of its file."""
-
-    def check(program: str, what: str, remedy: str, target: Target = tmux, **backend: Any) -> None:
-        spec, marked = declare(program)
-        result = problems(spec, replace(target, **backend))
-        assert [(each.what, each.remedy) for each in result] == [(what, remedy)]
-        assert sorted({place.line for place in result[0].where}) == marked
-        assert {place.file for place in result[0].where} <= {str(tmp_path / "program.py")}
-
-    return check
-
-
-@pytest.fixture
 def problems_of(
     declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target
 ) -> Callable[..., list[Problem]]:

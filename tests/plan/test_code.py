@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,17 +54,6 @@ def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: T
     (problem,) = problems(replace(spec, code_files=files), tmux)
     assert problem.what == 'b has the code "gone.py": which is not there'
     assert [place.line for place in problem.where] == lines
-
-
-def test_the_variable_is_ours(refused: Callable[..., None]) -> None:
-    refused(
-        f"""
-        exp = Experiment("rl")
-        exp.new_process("a", cmds="a", env={{"{code.VARIABLE}": "1"}})  # <-
-        """,
-        "a sets SYMPHONY_CODE, but it is the digest of the code",
-        "use another variable",
-    )
 
 
 SETS = {

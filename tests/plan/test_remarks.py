@@ -1,6 +1,8 @@
-"""What means nothing in a backend is accepted and listed once, with who made it."""
+"""Settings without effect, and legal declarations that are most likely a mistake, name their owner."""
 
 from __future__ import annotations
+
+import pytest
 
 BOTH = """
     exp = Experiment("rl", inherit="WANDB_*", port_range=[7000, 7999])
@@ -76,3 +78,58 @@ def test_a_relative_start_dir_is_of_the_folder_of_the_program(planned, kubernete
     plan = planned(relative, kubernetes)
     assert [str(each) for each in plan.unused] == ["start_dir (a)"]
     assert [each.start_dir for each in plan.processes] == [None, "/data"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *(
+            (f'command="x", env={{"{name}": "0a1b2c"}}', [name, "secret_env"])
+            for name in ("HF_TOKEN", "SECRET_1")
+        ),
+        ('command="python a.py > out"', ['">"', "command", "cmds="]),
+        ('command="python a.py 2>&1"', ['"2>&1"']),
+        ('command="cd data && python a.py"', ['"&&"']),
+        ('command="cd x; ls"', ['"x;"']),
+        ('command="python", args=["--data", "${DATA}"]', ['"${DATA}"', "args"]),
+        ('cmds=["python", "-u", "train.py"]', ["3 shell lines", 'command="python -u train.py"']),
+        ('cmds=["./run", "--fast"]', ["2 shell lines"]),
+        *(
+            (f'command="x", env={{"P": "{path}"}}', [path, "expand"])
+            for path in ("/opt/bin:$PATH", "~/d", "/a:~/b")
+        ),
+    ],
+)
+def test_a_likely_mistake_is_remarked_upon(planned, options, words):
+    (remark,) = planned(f'exp = Experiment("rl")\nexp.new_process("a", {options})').remarks
+    text = f"{remark.what}: {remark.remedy}"
+    assert [word for word in words if word not in text] == [], text
+    assert [place.line for place in remark.where] == [3]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(
+            f'command="x", env={{"{name}": "{text}"}}'
+            for name, text in (
+                ("TOKENIZERS_PARALLELISM", "false"),
+                ("MAX_TOKENS", "4096"),
+                ("KEYBOARD", "us"),
+                ("SSH_KEY_FILE", "/root/.ssh/id"),
+                ("PASSWORD", ""),
+                ("PRICE", "5$"),
+                ("P", "a~b"),
+            )
+        ),
+        'command=["sh", "-c", "echo $HOME > x && y"]',
+        'command=["env", "A=1", "bash", "-c", "$HOME"]',
+        'command=["find", ".", "-exec", "ls", ";"]',
+        'command="python a.py --price $5 --mail a@b.c --lr=1e-3"',
+        'cmds=["python a.py > out && echo $HOME"]',
+        'cmds=["make", "./run.sh"]',
+        'cmds=["python a.py", "sync"]',
+    ],
+)
+def test_what_is_meant_is_not_remarked_upon(planned, options):
+    assert planned(f'exp = Experiment("rl")\nexp.new_process("a", {options})').remarks == ()
