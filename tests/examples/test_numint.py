@@ -78,14 +78,6 @@ def test_the_demo_is_right_and_leaves_a_numint_alone(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_demo_that_was_killed_does_not_speak_for_the_next(sandbox: Sandbox) -> None:
-    settings_of(sandbox, "numint.demo", steps="1000000")
-    sandbox.symphony("up", "numint.demo", "-y")
-    (sandbox.folder / "examples/numint/reducer.py").write_text(DIES)
-    assert "right" not in demo(sandbox, code=1).out
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seconds", "message"),
     [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
@@ -96,29 +88,6 @@ def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, mes
     (sandbox.folder / "examples/numint/reducer.py").write_text(later)
     ran = demo(sandbox, code=1)
     assert ran.err.endswith(f"demo: {message}.\n")
-
-
-@pytest.mark.thorough
-def test_a_reducer_that_is_stuck_ends_the_demo(sandbox: Sandbox) -> None:
-    (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
-    ran = demo(sandbox, code=1, deadline=20)
-    assert ran.err.endswith("demo: the reducer came to no result within 20 s.\n")
-
-
-@pytest.mark.thorough
-def test_a_demo_that_cannot_start(sandbox: Sandbox) -> None:
-    settings_of(sandbox, "numint.demo", workers="0")
-    ran = demo(sandbox, code=1)
-    assert 'workers is "0"' in ran.err
-    assert "`symphony up` ended with exit code 2" in ran.err
-
-
-@pytest.mark.thorough
-def test_a_demo_whose_experiment_does_not_come_up_in_time(sandbox: Sandbox) -> None:
-    program = sandbox.folder / "stacks" / "numint.py"
-    program.write_text(f"{NEVER_ENDS}\n{program.read_text()}")
-    ran = demo(sandbox, code=1, deadline=4)
-    assert ran.err.endswith("demo: the experiment was not up within 4 s.\n")
 
 
 @pytest.mark.thorough

@@ -94,14 +94,6 @@ def test_of_ten_fleets_the_scheduler_agrees(api: Any, scheduler: Scheduler) -> N
     assert pods > 100
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 200, 50))
-def test_of_two_hundred_fleets_the_scheduler_agrees(api: Any, scheduler: Scheduler, first: int) -> None:
-    wrong, pods = compared(api, scheduler, range(first, first + 50))
-    print(f"{pods} pods went where the plan says, or nowhere where it says so")
-    assert wrong == []
-
-
 def test_the_generated_fleets_hold_all_kinds() -> None:
     """Else agreement would mean little."""
     every = [fleets.fleet(seed) for seed in range(200)]
