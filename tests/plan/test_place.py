@@ -79,20 +79,6 @@ def test_what_is_said_by_hand_wins_over_a_share(process: Callable[..., Any]):
     assert (limited.resource_request.memory, limited.resource_limit.memory) == (None, "10Gi")
 
 
-def test_containers_that_pod_yml_adds_are_counted(problems_of: Callable[..., Any], cluster: Target):
-    sidecar = "{'name': 'side', 'image': 'i', 'resources': {'requests': {'cpu': '4'}}}"
-    calls = (f"pod_yml['spec']['containers'] = [{sidecar}]", "place('cpu', cpu=4)")
-    (result,) = problems_of(program(*calls), cluster)
-    assert result.what == "p does not fit cpu: it has 7.21 of 8 cpu"
-
-
-def test_tolerations_of_pod_yml_are_the_only_ones(problems_of: Callable[..., Any], cluster: Target):
-    calls = ("place('gpu', gpu=1)", "pod_yml['spec']['tolerations'] = [{'key': 'x', 'operator': 'Exists'}]")
-    (result,) = problems_of(program(*calls), cluster)
-    assert result.what == ("p has tolerations in pod_yml, and not one of nvidia.com/gpu, the taint of gpu")
-    assert not problems_of(program(calls[0], calls[1].replace("'x'", "'nvidia.com/gpu'")), cluster)
-
-
 def test_a_machine_chosen_by_hand_is_left_alone(planned: Callable[..., Any], cluster: Target):
     plan = planned(program("pod_yml['spec']['nodeName'] = 'n1'"), cluster)
     assert plan.processes[0].pod.node_selector == {}
