@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Protocol
 
+import msgspec
+
 from symphony.backends import registry
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Event, Report, RunRestarted, Started
@@ -21,7 +23,7 @@ from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets
 from symphony.plan.names import DECLARED
 from symphony.plan.plan import Unused, whole
-from symphony.plan.problems import PlanError, Problem, error_in, folded, problem_from
+from symphony.plan.problems import PlanError, Problem, error_in, folded
 from symphony.run_request import RunRequest
 
 
@@ -95,7 +97,7 @@ class Planned:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is most likely not meant, a line each."""
-        every = folded([problem_from(each) for each in self.plan["remarks"]])
+        every = folded(msgspec.convert(self.plan["remarks"], list[Problem]))
         return tuple(_sentence(what, each) for what, each in every)
 
     @property

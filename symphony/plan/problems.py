@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import printable
@@ -40,13 +41,6 @@ class Problem:
             return ", ".join(dict.fromkeys(map(str, known)))
         there = dict.fromkeys(str(place) for place in known if place.short_file != file)
         return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *there])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "what": self.what,
-            "remedy": self.remedy,
-            "where": [dataclasses.asdict(place) for place in self.where],
-        }
 
 
 class PlanError(UserError):
@@ -104,27 +98,21 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def error_report(error: SymphonyError) -> dict[str, Any]:
-    """Return the report of an error."""
+    """Return an error as plain values, for the symphony command: the engine would show its text alone."""
     if isinstance(error, PlanError):
-        problems = [problem.to_json() for problem in error.problems]
-        return {"experiment": error.experiment, "problems": problems}
+        return {"experiment": error.experiment, "problems": msgspec.to_builtins(error.problems)}
     parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
     return {"error": {**parts, "is_users": isinstance(error, UserError)}}
 
 
 def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
-    """Return the error that a report is of, None for any other."""
+    """Return the error of an error_report(), None for any other report."""
     if "problems" in report:
-        return PlanError(report["experiment"], [problem_from(each) for each in report["problems"]])
+        return PlanError(report["experiment"], msgspec.convert(report["problems"], list[Problem]))
     if (parts := report.get("error")) is None:
         return None
     kind = UserError if parts["is_users"] else SymphonyError
     return kind(parts["what"], where=parts["where"], remedy=parts["remedy"])
-
-
-def problem_from(data: Mapping[str, Any]) -> Problem:
-    """Return the problem that Problem.to_json() made plain."""
-    return Problem(data["what"], data["remedy"], tuple(map(_location, data["where"])))
 
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
@@ -135,7 +123,3 @@ def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: st
         where=where,
         remedy=f"{back}, or end it first: `symphony delete {stack}`",
     )
-
-
-def _location(data: Mapping[str, Any]) -> Location:
-    return Location(data["file"], data["line"], tuple(map(_location, data["called_from"])))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from symphony.plan.problems import PlanError, Problem, count
+import json
+
+from symphony.errors import SymphonyError
+from symphony.plan.problems import PlanError, Problem, count, error_in, error_report
 from symphony.spec.location import NOWHERE, Location
 
 
@@ -47,10 +50,16 @@ def test_a_name_without_end_is_cut():
     assert len(Problem("x" * 10_000, "y").what) == 600
 
 
-def test_as_json():
-    problem = Problem("x", "y", (Location("rl.py", 3),))
-    where = {"file": "rl.py", "line": 3, "called_from": ()}
-    assert problem.to_json() == {"what": "x", "remedy": "y", "where": [where]}
+def test_an_error_survives_its_report():
+    error = PlanError("rl", [Problem("x", "y", (Location("rl.py", 3, (Location("rl.py", 9),)),))])
+    again = error_in(json.loads(json.dumps(error_report(error))))
+    assert isinstance(again, PlanError)
+    assert (again.experiment, again.problems) == (error.experiment, error.problems)
+    assert again.details == error.details
+    plain = error_in(error_report(SymphonyError("a", where="b", remedy="c")))
+    assert plain is not None
+    assert (type(plain), plain.what, plain.where, plain.remedy) == (SymphonyError, "a", "b", "c")
+    assert error_in({"program": {}}) is None
 
 
 def test_the_same_mistake_of_a_loop_is_one_line_that_counts_them():
