@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from symphony.errors import UserError
+from symphony.spec.convert import strict_text
 
 Handler = Callable[[Any], Any]
 
@@ -38,8 +39,8 @@ class SymphonyConfig:
         settings = vars(cls())
         settings.clear()
         settings.update(username=None, experiment_folder=None, _handlers={})
-        cls().register_handler("username", _username)
-        cls().register_handler("experiment_folder", _folder)
+        cls().register_handler("username", lambda name: strict_text(name, "username"))
+        cls().register_handler("experiment_folder", lambda folder: strict_text(folder, "experiment_folder"))
 
     def set_username(self, name: str) -> None:
         """Put this name before the names of experiments: SymphonyConfig().set_username("ada").
@@ -105,15 +106,3 @@ class SymphonyConfig:
         """The name of an experiment with the username before it, once: SymphonyConfig().prefixed("rl")."""
         prefix = f"{self.username}-" if self.username else ""
         return name if name.startswith(prefix) else f"{prefix}{name}"
-
-
-def _username(name: Any) -> str:
-    if not isinstance(name, str):
-        raise UserError(f"username: {name!r} is not a name", remedy="Write one")
-    return name
-
-
-def _folder(folder: Any) -> str:
-    if not isinstance(folder, (str, Path)):
-        raise UserError(f"experiment_folder: {folder!r} is not a folder", remedy="Give its path")
-    return str(folder)

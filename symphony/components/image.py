@@ -235,14 +235,11 @@ class Images:
 def _replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
     """Return the experiment with names in place of images."""
 
-    def of(owner: Any) -> Any:
+    def named(owner: Any) -> Any:
         image = owner.image
         return dataclasses.replace(owner, image=names[image]) if isinstance(image, ImageSpec) else owner
 
-    groups = [
-        dataclasses.replace(of(group), processes=tuple(map(of, group.processes))) for group in spec.groups
-    ]
-    return dataclasses.replace(of(spec), processes=tuple(map(of, spec.processes)), groups=tuple(groups))
+    return spec.with_owners(named)
 
 
 def named_images(spec: ExperimentSpec) -> ExperimentSpec:

@@ -31,17 +31,7 @@ def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
     An Output in env, and a value of a secret setting there, moves to secret_env.
     """
     known = secret_settings()
-    resolved = dataclasses.replace(
-        _resolved(_hidden(spec, known)),
-        processes=tuple(_resolved(_hidden(each, known)) for each in spec.processes),
-        groups=tuple(
-            dataclasses.replace(
-                _resolved(_hidden(group, known)),
-                processes=tuple(_resolved(_hidden(each, known)) for each in group.processes),
-            )
-            for group in spec.groups
-        ),
-    )
+    resolved = spec.with_owners(lambda owner: _resolved(_hidden(owner, known)))
     return resolved, tuple(_secrets_in_plain_sight(spec))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any, Literal, cast
 
 from symphony.plan import code
@@ -191,14 +192,11 @@ def _lists(before: list[Any], after: list[Any]) -> str:
     """Return the part that differs, with one word of context before it: `--lr 1e-3 -> 3e-4`."""
     if any(isinstance(each, Mapping) for each in (*before, *after)):
         return "changed"
-    start = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
-    if start is None:
-        start = min(len(before), len(after))
-    end = 0
-    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
-        end += 1
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
+    (_, start, _, new_start, _), (_, _, end, _, new_end) = edits[0], edits[-1]
     context = f"{_text(before[start - 1])} " if start else ""
-    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    old, new = before[start:end], after[new_start:new_end]
     return f"{context}{_text(' '.join(map(str, old)))} -> {_text(' '.join(map(str, new)))}"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -86,6 +86,13 @@ class ExperimentSpec(SharedSettings, Declared):
         """Yield everything that has settings, with its name for a message."""
         yield "the experiment", self
         yield from self.parts()
+
+    def with_owners(self, change: Callable[[Any], Any]) -> ExperimentSpec:
+        """Return the spec with a change made to the experiment, and to every group and process."""
+        groups = [
+            replace(change(group), processes=tuple(map(change, group.processes))) for group in self.groups
+        ]
+        return replace(change(self), processes=tuple(map(change, self.processes)), groups=tuple(groups))
 
 
 def path_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> str:

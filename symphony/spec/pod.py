@@ -78,23 +78,16 @@ class Place(Checked):
 class PodSettings:
     """The nodes on which a pod may run, what happens when it ends, and its labels."""
 
-    node_selector: Mapping[str, str] = setting(
-        variables, {}, keyword=True, calls=("node_selector",), varies=True
-    )
+    node_selector: Mapping[str, str] = setting(variables, {}, keyword=True, varies=True)
     tolerations: tuple[Toleration, ...] = setting(
         all_of(instance_of(Toleration)),
         (),
         keyword=True,
-        calls=("add_toleration",),
         varies=True,
         part=Toleration,
     )
-    restart_policy: RestartPolicy | None = setting(
-        of_type(RestartPolicy | None), keyword=True, calls=("restart_policy",), varies=True
-    )
-    labels: Mapping[str, str] = setting(
-        variables, {}, keyword=True, calls=("add_label", "add_labels"), varies=True
-    )
+    restart_policy: RestartPolicy | None = setting(of_type(RestartPolicy | None), keyword=True, varies=True)
+    labels: Mapping[str, str] = setting(variables, {}, keyword=True, varies=True)
     pod_yml: Mapping[str, Any] = setting(manifest, {}, varies=True)
 
 

@@ -105,12 +105,8 @@ class ProcessSettings(MemberSettings):
     command: tuple[str, ...] | None = setting(words, keyword=True, varies=True)
     args: tuple[str, ...] = setting(arguments, (), keyword=True, varies=True)
     cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
-    resource_request: Resources = setting(
-        instance_of(Resources), Resources(), calls=("resource_request",), varies=True, part=Resources
-    )
-    resource_limit: Resources = setting(
-        instance_of(Resources), Resources(), calls=("resource_limit",), varies=True, part=Resources
-    )
+    resource_request: Resources = setting(instance_of(Resources), Resources(), varies=True, part=Resources)
+    resource_limit: Resources = setting(instance_of(Resources), Resources(), varies=True, part=Resources)
     container_yml: Mapping[str, Any] = setting(manifest, {}, varies=True)
 
 
@@ -118,8 +114,6 @@ class ProcessSettings(MemberSettings):
 class ProcessSpec(ProcessSettings, Declared):
     """A program with its settings for every backend."""
 
-    binds: tuple[ServiceUse, ...] = setting(services, (), keyword=True, calls=("binds",), part=ServiceUse)
-    connects: tuple[ServiceUse, ...] = setting(
-        services, (), keyword=True, calls=("connects",), part=ServiceUse
-    )
-    exposes: tuple[ServiceUse, ...] = setting(services, (), keyword=True, calls=("exposes",), part=ServiceUse)
+    binds: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)
+    connects: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)
+    exposes: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)

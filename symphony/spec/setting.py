@@ -27,7 +27,6 @@ class Setting:
         convert: Returns a value of the setting's type, or raises WrongTypeError.
         default: The value of a setting that the program does not give.
         keyword: Whether it is a keyword where its owner is declared.
-        calls: The methods that set it.
         varies: Whether only some backends use it; these name it in their rows.
         part: The class of its value, or of the items of its value, where that has settings of its own.
     """
@@ -36,7 +35,6 @@ class Setting:
     convert: Converter
     default: Any = _REQUIRED
     keyword: bool = False
-    calls: tuple[str, ...] = ()
     varies: bool = False
     part: type[Any] | None = None
 

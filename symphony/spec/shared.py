@@ -107,7 +107,7 @@ class SharedSettings:
     preamble_cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
     start_dir: str | None = setting(OPTIONAL_TEXT, keyword=True, varies=True)
     code: tuple[str, ...] = setting(texts, (), keyword=True)
-    env: Mapping[str, str] = setting(environment, {}, keyword=True, calls=("set_env", "set_envs"))
+    env: Mapping[str, str] = setting(environment, {}, keyword=True)
     secret_env: Mapping[str, Secret] = setting(mapping_of(_secret), {}, keyword=True, varies=True)
     image: str | ImageSpec | None = setting(_image, keyword=True, varies=True, part=ImageSpec)
 
@@ -116,11 +116,7 @@ class SharedSettings:
 class MemberSettings(SharedSettings):
     """Settings of a process, or of a group for each of its processes."""
 
-    image_pull_policy: PullPolicy | None = setting(
-        of_type(PullPolicy | None), keyword=True, calls=("image_pull_policy",), varies=True
-    )
+    image_pull_policy: PullPolicy | None = setting(of_type(PullPolicy | None), keyword=True, varies=True)
     mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)
-    place: Place = setting(
-        instance_of(Place), Place(), keyword=True, calls=("place",), varies=True, part=Place
-    )
+    place: Place = setting(instance_of(Place), Place(), keyword=True, varies=True, part=Place)
     pod: PodSettings = setting(instance_of(PodSettings), PodSettings(), part=PodSettings)

@@ -16,18 +16,6 @@ from symphony.spec.setting import Setting, given
 MAX_TEXT = 131_071
 # And all of them together (ARG_MAX, a quarter of the usual stack of 8 MiB), less what else stands there.
 MAX_TEXTS = 2_000_000
-# Pulumi's own markers, for a value that is not known yet and others, which providers would drop.
-PULUMIS_OWN = frozenset(
-    [
-        "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
-        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
-        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
-        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
-        "030794c1-ac77-496b-92df-f27374a8bd58",
-        "e48ece36-62e2-4504-bad9-02848725956a",
-        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
-    ]
-)
 
 
 def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -105,11 +93,6 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
         yield f"{whose} contains a NUL byte: {shown(text, 30)}", "remove it: no program can be given one"
-    if value in PULUMIS_OWN:
-        yield (
-            f"{whose} is the text that Pulumi writes for a value it does not know yet: {text}",
-            "pass it in a file, or as a part of a longer text",
-        )
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         yield (
             f"{whose} is not valid Unicode: {shown(text, 30)}",
