@@ -13,6 +13,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKER = "SYMPHONY_ID"
 ROLE = "SYMPHONY_ROLE"
 PROCESSES = "processes"
+# The window that starts the processes of an experiment in their order.
+SUPERVISOR = "symphony"
 LAUNCH_FILE = "launch.sh"
 
 

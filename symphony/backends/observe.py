@@ -14,7 +14,7 @@ PATIENCE = 60.0
 # How long it waits in all: large images take their time.
 LIMIT = 600.0
 
-State = Literal["running", "completed", "failed", "lost", "waiting", "stopped", "unknown"]
+State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped", "unknown"]
 
 
 class Resource(Protocol):
@@ -60,6 +60,7 @@ class ProcessStatus:
     since: when the state began, in seconds since the epoch.
     last:  how the attempt before this one ended.
     words: the last lines of what failed, where its backend keeps them beside its end.
+    waits_for: the processes that it waits for, with the condition: `prepare (completed)`.
     node:  the machine that it was given, where there are several.
     code:  the digest of its code when `up` started it; empty where it declares none.
     """
@@ -75,6 +76,7 @@ class ProcessStatus:
     words: tuple[str, ...] = ()
     node: str = ""
     code: str = ""
+    waits_for: tuple[str, ...] = ()
 
     @property
     def group(self) -> str:

@@ -12,7 +12,7 @@ from symphony.operations.plan import Planned
 from symphony.plan.changes import Change
 from symphony.plan.problems import count
 
-HEAD = ("", "process", "change", "why", "binds", "connects")
+HEAD = ("", "process", "change", "why", "binds", "connects", "after")
 _MARKS = {"start": "+", "restart": "~", "stop": "-", "keep": ""}
 _STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
 _ORDER = ("restart", "start", "stop", "keep")
@@ -85,4 +85,8 @@ def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) 
     served = [*process["binds"], *process["exposes"]] if process else []
     binds = " ".join(dict.fromkeys(f"{name}:{ports[name]}" for name in served))
     connects = " ".join(process["connects"]) if process else ""
-    return _MARKS[change.kind], change.path, change.kind, change.why, binds, connects
+    after = ", ".join(
+        f"{wait['path']} ({wait['condition']})"
+        for wait in (process.get("waits_for") or () if process else ())
+    )
+    return _MARKS[change.kind], change.path, change.kind, change.why, binds, connects, after

@@ -226,4 +226,4 @@ def _cause(status: ProcessStatus) -> str:
 
 def _is_trouble(status: ProcessStatus) -> bool:
     """Return whether a status is more than a step to running, such as `not scheduled yet`."""
-    return status.state in ("failed", "lost") or (status.state == "waiting" and ": " in status.why)
+    return status.state in ("blocked", "failed", "lost") or (status.state == "waiting" and ": " in status.why)

@@ -30,6 +30,7 @@ from symphony.spec.pod import (
     SharedMemoryMount,
     Toleration,
 )
+from symphony.spec.order import Condition, Dependencies, dependency
 from symphony.spec.process import ProcessSpec, Quantity, Resources
 from symphony.spec.setting import Setting, settings_of
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
@@ -211,6 +212,34 @@ class MemberBuilder(Builder[MemberSpec]):
         """
         added = self._convert("env", env)
         self._set("env", added, env={**self._spec.env, **added})
+
+    def depends_on(
+        self, *others: Dependencies, condition: Condition = "ready", timeout: float | None = None
+    ) -> None:
+        """Start only after other processes have come so far (tmux).
+
+        Called on a group, all its processes wait; where a group is named, all its processes are waited for.
+
+        Args:
+            others: Processes and process groups of this experiment, or their names, such as "agents/0".
+            condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
+            timeout: Seconds after which the wait has failed: by default 600 until started or ready, and
+                none until completed or ended.
+
+        Raises:
+            UserError: One has another type, or the condition is none of these.
+
+        Example:
+            train.depends_on(prepare, condition="completed")
+        """
+        with as_usage_error():
+            setting = f"{self.name}: depends_on"
+            added = tuple(
+                dependency(one, setting, condition, timeout)
+                for each in others
+                for one in (each if isinstance(each, (list, tuple)) else (each,))
+            )
+        self._set("depends_on", depends_on=(*self._spec.depends_on, *added))
 
     def image_pull_policy(self, policy: PullPolicy) -> None:
         """Set when Kubernetes pulls the image.

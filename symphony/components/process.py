@@ -12,7 +12,8 @@ from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, written
 from symphony.plan.names import DECLARED
-from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources, Services
+from symphony.spec.order import dependency
+from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources, Services, ServiceUse
 from symphony.spec.shared import Arguments, Texts
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         place: The machines that it runs on (Kubernetes); see place().
         node_selector: Labels that its node has (Kubernetes).
         tolerations: Taints of nodes that it may run on (Kubernetes).
+        depends_on: Processes that it waits for before it starts: one, a list, or {name: condition} (tmux).
         restart_policy: "Always", "OnFailure" or "Never".
         labels: Labels of its pod (Kubernetes).
         container_yml: Merged last into the container's manifest (Kubernetes).
@@ -99,6 +101,11 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         return dataclasses.replace(super().spec, container_yml=container_yml)
 
     @property
+    def path(self) -> str:
+        """Its name within the experiment: `process`, or `group/process`."""
+        return self._path
+
+    @property
     def services(self) -> dict[str, str]:
         """The address "host:port" of every service that it serves. UserError: it is not launched yet."""
         return self._launched.addresses(self._path)
@@ -145,11 +152,12 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         """
         self._set("binds", binds=(*self._spec.binds, *self._convert("binds", services)))
 
-    def connects(self, *services: Services) -> None:
+    def connects(self, *services: Services, wait: bool = False) -> None:
         """Use services that other processes bind.
 
         Args:
             services: Names, or lists of names.
+            wait: Whether to start only when the processes that bind them are ready (tmux).
 
         Raises:
             UserError: A name has another type.
@@ -157,7 +165,11 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         Example:
             process.connects("replay", "params")
         """
-        self._set("connects", connects=(*self._spec.connects, *self._convert("connects", services)))
+        added: tuple[ServiceUse, ...] = self._convert("connects", services)
+        self._set("connects", connects=(*self._spec.connects, *added))
+        if wait:
+            waits = [dependency(each.name, "connects", service=True) for each in added]
+            self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
 
     def exposes(self, *services: Services) -> None:
         """Serve services to outside; `symphony visit` opens them.
@@ -212,6 +224,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         given = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
         self._set(setting, given, **{setting: dataclasses.replace(before, **given)})
+
+    def join(self, group: str) -> None:
+        """Note the group that it is in."""
+        self._path = f"{group}/{self.name}"
 
     def register(self, path: str, plan: Plan, inputs: Mapping[str, Any], parent: pulumi.Resource) -> None:
         """Become a component of the running Pulumi program; the experiment's launch calls it."""

@@ -154,6 +154,16 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
         return group
 
     @property
+    def path(self) -> str:
+        """Its name within the experiment."""
+        return self.name
+
+    def _add(self, process: Process) -> Process:
+        added = super()._add(process)
+        added.join(self.name)
+        return added
+
+    @property
     def spec(self) -> ProcessGroupSpec:
         """The declaration of the group and its processes, as a frozen value."""
         return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))

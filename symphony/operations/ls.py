@@ -122,6 +122,8 @@ def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:
         return _words("lost", lost, statuses, why), f"symphony up {name} restarts it"
     if failed := by_state["failed"]:
         return _words("failed", failed, statuses, failed[0].why), f"symphony logs {name} {failed[0].path}"
+    if blocked := by_state["blocked"]:
+        return _words("blocked", blocked, statuses, blocked[0].why), f"symphony why {name} {blocked[0].path}"
     if waiting := by_state["waiting"]:
         return f"{len(waiting)} waiting: {waiting[0].why}", ""
     for state in ("unknown", "stopped", "running"):

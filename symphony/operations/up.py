@@ -96,8 +96,8 @@ class Ended:
 
     @property
     def troubled(self) -> tuple[ProcessStatus, ...]:
-        """The processes that neither run nor came to a good end."""
-        return tuple(status for status in self.statuses if status.state not in ("running", "completed"))
+        """The processes that neither run, nor came to a good end, nor wait for another that does."""
+        return tuple(status for status in self.statuses if not _is_well(status))
 
     @property
     def common(self) -> str:
@@ -123,6 +123,11 @@ class Ended:
         others += [f"{number} {state}" for state, number in sorted(counts.items())]
         parts = ", ".join([f"{running} of {total} running", *others])
         return f"{self.stack}{'' if counts else ' is up'}: {parts}, in {self.seconds:.1f} s."
+
+
+def _is_well(status: ProcessStatus) -> bool:
+    waits = status.state == "waiting" and bool(status.waits_for)
+    return waits or status.state in ("running", "completed")
 
 
 def _cause(status: ProcessStatus) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 from symphony.placement.planner import summed
 from symphony.plan import code
 from symphony.plan.place import Places, place
-from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess, Unused
+from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess, Unused, Wait
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
+from symphony.plan.rules.order import waits
 from symphony.plan.rules.remarks import remarks
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
@@ -53,7 +54,8 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     if found := _problems(spec, target, where, image_problems):
         raise PlanError(target.launched_as, found)
     services = resolve(spec, target)
-    members = tuple(_planned(spec, group, process, target, where) for group, process in spec.members())
+    order = _order(spec, target)
+    members = tuple(_planned(spec, group, process, target, where, order) for group, process in spec.members())
     names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
     files = {each.code: code.files_of(spec, each.code) for each in members if each.code}
     return Plan(
@@ -82,12 +84,14 @@ def _planned(
     process: ProcessSpec,
     target: Target,
     where: Places,
+    order: Mapping[str, tuple[Wait, ...]],
 ) -> PlannedProcess:
     settings = merge(spec, group, process, target)
     if claims := where.resources.get(path_of(group, process)):
         settings["resource_request"], settings["resource_limit"] = claims
     if group is None and process.name in where.pods:
         settings["pod"] = where.pods[process.name]
+    settings.pop("depends_on", None)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
     return PlannedProcess(
@@ -100,7 +104,18 @@ def _planned(
         connects=_names(process, "connects", target),
         exposes=exposes,
         where=str(process.where),
+        waits_for=order.get(path_of(group, process), ()),
     )
+
+
+def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
+    """Return what each process waits for, by its declared path; both paths of a wait are the target's."""
+    named = {path_of(group, each): target.path_of(group, each) for group, each in spec.members()}
+    found: dict[str, dict[Wait, None]] = {}
+    for path, each, paths in waits(spec):
+        every = found.setdefault(path, {})
+        every |= dict.fromkeys(Wait(named[on], each.condition, each.timeout) for on in paths)
+    return {path: tuple(every) for path, every in found.items()}
 
 
 def _with_code(

@@ -13,6 +13,7 @@ from symphony.plan.code import VARIABLE, CodeSets, packed
 from symphony.plan.names import printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.location import NOWHERE, Location
+from symphony.spec.order import Condition
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
@@ -40,13 +41,25 @@ class PlannedService:
         return f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True)
+class Wait:
+    """A process that another waits for before it starts; timeout: in seconds, None waits for ever."""
+
+    path: str
+    condition: Condition
+    timeout: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.condition})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedProcess(ProcessSettings):
     """One process with everything it needs to start; the settings of its group and the experiment are merged
     into its own.
 
     env is what the user declared in plain text, service_env the SYMPH_* variables that it gets beside those
-    of the plan, uses the services it deals with.
+    of the plan, uses the services it deals with. waits_for holds it back until those have come so far.
     """
 
     path: str
@@ -58,6 +71,7 @@ class PlannedProcess(ProcessSettings):
     exposes: tuple[str, ...]
     where: str
     command: tuple[str, ...] = ()
+    waits_for: tuple[Wait, ...] = ()
 
     @property
     def uses(self) -> tuple[str, ...]:
@@ -126,6 +140,11 @@ class Plan:
     images: tuple[PlannedImage, ...] = ()
     remarks: tuple[Problem, ...] = ()
     placement: Summary | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Return whether any process waits for another."""
+        return any(process.waits_for for process in self.processes)
 
     def process(self, path: str) -> PlannedProcess:
         return next(process for process in self.processes if process.path == path)

@@ -22,6 +22,7 @@ from symphony.spec.convert import (
 )
 from symphony.spec.inputs import ImageSpec, Secret
 from symphony.spec.location import NOWHERE, Location, place_of
+from symphony.spec.order import Dependencies, Dependency, dependencies
 from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
 from symphony.spec.setting import required, setting
 
@@ -62,6 +63,7 @@ class MemberOptions(SharedOptions, total=False):
     node_selector: Variables | None
     tolerations: Toleration | Sequence[Toleration] | None
     restart_policy: RestartPolicy | None
+    depends_on: Dependencies | None
     labels: Variables | None
     pod_yml: Mapping[str, Any] | None
 
@@ -119,4 +121,5 @@ class MemberSettings(SharedSettings):
     image_pull_policy: PullPolicy | None = setting(of_type(PullPolicy | None), keyword=True, varies=True)
     mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)
     place: Place = setting(instance_of(Place), Place(), keyword=True, varies=True, part=Place)
+    depends_on: tuple[Dependency, ...] = setting(dependencies, (), keyword=True, part=Dependency)
     pod: PodSettings = setting(instance_of(PodSettings), PodSettings(), part=PodSettings)

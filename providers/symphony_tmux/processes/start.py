@@ -17,7 +17,7 @@ from symphony.content.digests import DigestCache
 from symphony.errors import UserError
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import process_table, record
+from symphony_tmux.processes import hold, process_table, record
 from symphony_tmux.processes.launch import exports, launch_file
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
@@ -90,6 +90,14 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         exports.write(secrets, inputs.secret_env)
     else:
         files.remove(secrets)
+    if inputs.waits_for:
+        if not perl():
+            remedy = "Install perl, or take depends_on out"
+            raise UserError("perl, which holds it back, is missing", where=inputs.path, remedy=remedy)
+        variables = addresses.read(inputs.server, inputs.session)
+        hold.write(folder, hold.first(inputs.waits_for, variables))
+    else:
+        files.remove(folder / hold.NAME)
     files.touch(folder / "log")
     files.remove(folder / PIPE)
     os.mkfifo(folder / PIPE, 0o600)

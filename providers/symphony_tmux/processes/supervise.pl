@@ -44,6 +44,7 @@ syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = (undef, '', 0);
 my $cgroup = own_cgroup();
+hold_back();
 while (1) {
     my $began = now();
     # What the start before left without a line break is a line of its own.
@@ -71,6 +72,14 @@ if (my $signal = $status & 127) {
     exit 128 + $signal;
 }
 exit($status >> 8);
+
+# Waits while the file `hold` is there: the supervisor of the experiment removes it, and sends SIGCHLD.
+sub hold_back {
+    while (-e "$folder/hold" && !$stopping) {
+        wait_for_news(undef, 1);
+        if (take_news()) { put($held); $held = '' }
+    }
+}
 
 # Returns true when the process failed because a port of its own was held, and the port is free now. Connections
 # of an earlier start hold it for a minute and more where a server does not set SO_REUSEADDR; a stranger may listen

@@ -15,6 +15,7 @@ import msgspec
 from symphony import paths
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
+from symphony_tmux.processes.hold import Wait
 
 SESSION_INPUTS = (
     "name",
@@ -44,6 +45,7 @@ WINDOW_INPUTS = (
     "services",
     "inherit",
     "restart_policy",
+    "waits_for",
     "grace",
 )
 _Name = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}\Z")]
@@ -103,6 +105,7 @@ class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
     services: dict[_Variable, str] = {}
     inherit: tuple[str, ...] = ()
     restart_policy: _Policy = "Never"
+    waits_for: tuple[Wait, ...] = ()
     grace: _Grace = 5.0
     code: tuple[str, ...] = ()
     folder: str = ""

@@ -70,6 +70,7 @@ class Window(pulumi.CustomResource):
     services:       the variables of those it uses; a change of them starts it again.
     secret_env:     variables of which no output tells and a change is not noticed.
     secret_digests: what stands for their values; a change starts it again.
+    waits_for:      what it waits for, in the fields of hold.Wait; a change of them restarts nothing.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Window(pulumi.CustomResource):
         services: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         inherit: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
         restart_policy: pulumi.Input[str] | None = None,
+        waits_for: pulumi.Input[Sequence[pulumi.Input[Mapping[str, Any]]]] = (),
         server: pulumi.Input[str] = DEFAULT_SERVER,
         grace: pulumi.Input[float] = 5,
         code: pulumi.Input[Sequence[pulumi.Input[str]]] = (),
@@ -110,6 +112,7 @@ class Window(pulumi.CustomResource):
             "services": services or None,
             "inherit": inherit,
             "restart_policy": restart_policy,
+            "waits_for": waits_for,
             "grace": grace,
             "code": code,
             "folder": folder,

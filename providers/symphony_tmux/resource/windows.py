@@ -10,7 +10,7 @@ from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import cgroups, observe, record, start, stop, trees
+from symphony_tmux.processes import cgroups, hold, observe, record, start, stop, trees
 from symphony_tmux.processes.launch import exports, failed_lines
 from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
@@ -108,6 +108,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         exports.SECRETS,
         failed_lines.NAME,
         start.PIPE,
+        hold.NAME,
         record.NAME,
     ):
         with suppress(OSError):

@@ -12,6 +12,7 @@ BACKEND = Backend(
             "cmds",
             "command",
             "configs",
+            "depends_on",
             "inherit",
             "port_range",
             "preamble_cmds",

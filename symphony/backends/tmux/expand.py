@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import Any
 
 import pulumi
@@ -11,9 +13,10 @@ from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.tmux import local_files, render, validation
 from symphony.backends.tmux.settings import server_of
 from symphony.backends.tmux.target import target as target
-from symphony.plan.plan import Plan
+from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import wanted_ports
 from symphony.spec.experiment import ExperimentSpec
+from symphony_tmux import names
 from symphony_tmux.resource import changes, experiment_files
 from symphony_tmux.resource.resources import Session, Window
 
@@ -66,16 +69,31 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         **prepared.session,
         opts=pulumi.ResourceOptions(parent=components.experiment),
     )
-    for process in prepared.plan.processes:
-        options = pulumi.ResourceOptions(
-            parent=components.processes[process.path],
-            depends_on=[session],
-            deleted_with=session,
-            # Also where the engine is told to replace it: what still ran would be taken for the new one.
-            delete_before_replace=True,
-        )
+    # Also where the engine is told to replace it: what still ran would be taken for the new one.
+    shared = pulumi.ResourceOptions(depends_on=[session], deleted_with=session, delete_before_replace=True)
+    windows: dict[str, Window] = {}
+    for process in _in_order(prepared.plan):
+        # Where both start again, what is waited for does so first: its end before that does not count.
+        before = [windows[wait.path] for wait in process.waits_for]
+        options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
         secrets = {name: each.reveal() for name, each in process.secret_env.items()}
-        Window(process.path, **prepared.windows[process.path], secret_env=secrets, opts=options)
+        windows[process.path] = Window(
+            process.path,
+            **prepared.windows[process.path],
+            secret_env=secrets,
+            opts=pulumi.ResourceOptions.merge(shared, options),
+        )
+    if prepared.plan.is_ordered:
+        options = pulumi.ResourceOptions(parent=components.experiment)
+        inputs = render.supervisor(prepared.session, str(context.folder))
+        Window(names.SUPERVISOR, **inputs, opts=pulumi.ResourceOptions.merge(shared, options))
+
+
+def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
+    """Yield every process after those that it waits for."""
+    after = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
+    by_path = {process.path: process for process in plan.processes}
+    return map(by_path.__getitem__, TopologicalSorter(after).static_order())
 
 
 def manifests(prepared: Prepared) -> tuple[()]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -20,8 +21,9 @@ from symphony.backends.observe import (
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, experiment_folder, host
+from symphony_tmux import names
 from symphony_tmux.logs.removed import log_trouble
-from symphony_tmux.processes import observe
+from symphony_tmux.processes import hold, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource import changes
 from symphony_tmux.tmux import client
@@ -30,6 +32,8 @@ from symphony_tmux.tmux.client import Listing
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
+# Seconds between two looks at processes that wait for others.
+_LOOK = 0.2
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -42,6 +46,8 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             session = resource.outputs
         elif resource.type == WINDOW_TYPE:
             window = {**resource.inputs, **resource.outputs}
+            if window["path"] == names.SUPERVISOR and "symphony_tmux.supervisor" in window.get("argv", ()):
+                continue
             windows[str(window["path"])] = {**window, "fingerprint": changes.fingerprint(window)}
     nothing: Mapping[str, Any] = {}
     facts = session or next(iter(windows.values()), nothing)
@@ -78,8 +84,16 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the status of the processes once: a window starts while it is made."""
-    yield tuple(statuses([recorded])[0])
+    """Yield the status of the processes, again whenever it changes while some wait for others to start."""
+    until, last = time.monotonic() + limit, None
+    while True:
+        now = tuple(statuses([recorded])[0])
+        if now != last:
+            yield now
+        last, holds = now, [hold.of(facts) for facts in recorded.processes.values()]
+        if time.monotonic() > until or not any(each is not None and each.ends_soon for each in holds):
+            return
+        time.sleep(_LOOK)
 
 
 def logs(
@@ -224,6 +238,9 @@ def _code(facts: Mapping[str, Any]) -> str:
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
     launched = float(facts["launched"]) if facts.get("launched") else None
+    if condition.state == "running" and (held := hold.of(facts)) is not None:
+        state, waits = "blocked" if held.blocked else "waiting", tuple(map(str, held.waits_for))
+        return ProcessStatus(path, state, ready=False, why=held.why, since=launched, waits_for=waits)
     if condition.state == "running" and (holder := observe.waits_for(facts)):
         return ProcessStatus(path, "waiting", ready=False, why=f"waiting for {holder}", since=launched)
     status = ProcessStatus(

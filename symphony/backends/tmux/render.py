@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from symphony.plan.plan import Plan, PlannedProcess
+from caraml import service_env
+from symphony.plan.plan import Plan, PlannedProcess, Wait
 from symphony.plan.services import file_variables, used_variables
+from symphony_tmux import names
 
 
 def session(
@@ -22,7 +26,7 @@ def session(
         "name": plan.launched_as,
         "owner": owner,
         "server": server,
-        "processes": sorted(process.path for process in plan.processes),
+        "processes": sorted([each.path for each in plan.processes] + [names.SUPERVISOR] * plan.is_ordered),
         "services": dict(plan.service_env),
         "ports": {each.declared or each.name: each.port for each in plan.services},
         "fixed_ports": list(fixed_ports),
@@ -61,9 +65,30 @@ def window(
         "services": used_variables(plan, process),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),
+        "waits_for": [_wait(plan, wait) for wait in process.waits_for],
         "grace": session["grace"],
         **({"code": list(process.code), "folder": folder} if process.code else {}),
     }
+
+
+def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return the inputs of the window that starts processes in their order."""
+    own = {name: session[name] for name in ("server", "owner", "grace")}
+    arguments = (session["server"], session["name"], session["owner"])
+    return {
+        **own,
+        "session": session["name"],
+        "path": names.SUPERVISOR,
+        "argv": [sys.executable, "-P", "-m", "symphony_tmux.supervisor", *arguments],
+        "cwd": folder,
+        "restart_policy": "Always",
+    }
+
+
+def _wait(plan: Plan, wait: Wait) -> dict[str, Any]:
+    binds = plan.process(wait.path).binds if wait.condition == "ready" else ()
+    ports = [service_env.variable_names(service)[1] for service in binds]
+    return {**asdict(wait), "port_variables": ports}
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from symphony.plan.problems import Problem
-from symphony.plan.rules import commands, environment, names, services, settings
+from symphony.plan.rules import commands, environment, names, order, services, settings
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
@@ -25,6 +25,9 @@ RULES: tuple[Rule, ...] = (
     services.ports_are_in_range,
     services.ports_are_declared_once,
     services.ports_are_free,
+    order.order_is_supported,
+    order.dependencies_are_known,
+    order.order_has_no_cycle,
     environment.variables_are_legal,
     environment.variables_do_not_collide,
     environment.secrets_can_be_had,

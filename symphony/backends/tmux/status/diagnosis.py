@@ -14,7 +14,7 @@ from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux.logs import reader as files
 from symphony_tmux.ports import addresses
-from symphony_tmux.processes import observe
+from symphony_tmux.processes import hold, observe
 from symphony_tmux.processes.launch import failed_lines
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Listing, Pane
@@ -44,7 +44,10 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
     if failed := failed_lines.read(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
-    if condition.state == "running" and (holder := observe.waits_for(facts)):
+    if condition.state == "running" and (held := hold.of(facts)) is not None:
+        remedy = f"`symphony why {name} {held.waits_for[0].path}` tells more" if held.blocked else ""
+        yield Link("blocked" if held.blocked else "waiting", held.why, launched, True, remedy=remedy)
+    elif condition.state == "running" and (holder := observe.waits_for(facts)):
         remedy = f"It starts by itself when the port is free: wait, or end what holds it; {again}"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:

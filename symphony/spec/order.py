@@ -1,0 +1,76 @@
+"""The order of processes: what a process waits for before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, cast, get_args
+
+from symphony.spec.convert import of_type, strict_text, wrong_type
+from symphony.spec.location import NOWHERE, Location, caller
+from symphony.spec.setting import Checked, required, setting
+
+Condition = Literal["started", "ready", "completed", "ended"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+# Seconds; a server that listens after ten minutes has a fault. A computation may take days.
+TIMEOUTS: Mapping[Condition, float | None] = {"started": 600, "ready": 600, "completed": None, "ended": None}
+
+
+class Waitable(Protocol):
+    """A Process or a ProcessGroup."""
+
+    @property
+    def path(self) -> str: ...
+
+
+Dependencies = str | Waitable | Sequence[str | Waitable] | Mapping[str, Condition]
+
+
+@dataclass(frozen=True)
+class Dependency(Checked):
+    """A process, a process group or a service that a process waits for.
+
+    Attributes:
+        on: `process`, `group`, `group/process`, or the name of a service.
+        condition: started; ready; completed, with exit code 0; ended, with any.
+        timeout: Seconds after which the wait has failed; None waits for ever.
+        service: Whether `on` is a service: the process that binds it is meant.
+    """
+
+    on: str = required(strict_text)
+    condition: Condition = setting(of_type(Condition), "ready")
+    timeout: float | None = setting(of_type(float | None))
+    service: bool = setting(of_type(bool), False)
+    where: Location = field(default=NOWHERE, compare=False)
+
+
+def dependencies(value: Any, setting: str) -> tuple[Dependency, ...]:
+    """Return the dependencies in a name, a Process, a list of these, or a mapping of names to conditions.
+
+    >>> [(each.on, each.condition) for each in dependencies(["a", {"b": "completed"}], "depends_on")]
+    [('a', 'ready'), ('b', 'completed')]
+    """
+    if isinstance(value, Mapping):
+        conditions = cast("Mapping[Any, Any]", value).items()
+        return tuple(dependency(each, setting, condition) for each, condition in conditions)
+    if isinstance(value, (list, tuple)):
+        return tuple(one for each in cast("list[Any]", value) for one in dependencies(each, setting))
+    return (dependency(value, setting),)
+
+
+def dependency(
+    value: Any,
+    setting: str,
+    condition: Any = "ready",
+    timeout: float | None = None,
+    *,
+    service: bool = False,
+) -> Dependency:
+    """Return one dependency, on the caller's line."""
+    if isinstance(value, Dependency):
+        return value
+    on = value if isinstance(value, str) else getattr(value, "path", None)
+    if not isinstance(on, str):
+        raise wrong_type(setting, value, "a Process, a ProcessGroup, its name, or a list of these")
+    checked = of_type(Condition)(condition, f"{setting}: condition")
+    return Dependency(on, checked, TIMEOUTS[checked] if timeout is None else timeout, service, caller())
