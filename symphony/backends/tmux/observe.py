@@ -34,6 +34,7 @@ WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
 # Seconds between two looks at processes that wait for others.
 _LOOK = 0.2
+_SETTLED = 1.5
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -46,7 +47,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             session = resource.outputs
         elif resource.type == WINDOW_TYPE:
             window = {**resource.inputs, **resource.outputs}
-            if window["path"] == names.SUPERVISOR and "symphony_tmux.supervisor" in window.get("argv", ()):
+            if window["path"] == names.SUPERVISOR:
                 continue
             windows[str(window["path"])] = {**window, "fingerprint": changes.fingerprint(window)}
     nothing: Mapping[str, Any] = {}
@@ -85,13 +86,15 @@ def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the status of the processes, again whenever it changes while some wait for others to start."""
-    until, last = time.monotonic() + limit, None
+    began, last = time.monotonic(), None
     while True:
         now = tuple(statuses([recorded])[0])
         if now != last:
             yield now
-        last, holds = now, [hold.of(facts) for facts in recorded.processes.values()]
-        if time.monotonic() > until or not any(each is not None and each.ends_soon for each in holds):
+        waited, last = time.monotonic() - began, now
+        holds = [held for facts in recorded.processes.values() if (held := hold.of(facts)) is not None]
+        # The supervisor may not have looked at what this run changed.
+        if not holds or waited > limit or (waited > _SETTLED and not any(each.ends_soon for each in holds)):
             return
         time.sleep(_LOOK)
 
@@ -153,7 +156,7 @@ def list_owned() -> Sequence[Owned]:
             listing = client.list_panes(server)
             for session in listing.sessions:
                 panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
-                paths = tuple(sorted(pane.path for pane in panes))
+                paths = tuple(sorted({pane.path for pane in panes} - {names.SUPERVISOR}))
                 result.append(Owned(session.owner, session.name, paths))
     return result
 
@@ -171,7 +174,7 @@ def stop_removed(owner: str, declared: Collection[str]) -> int:
         # A look at the deletion of thousands may have found it busy with their ends.
         client.expect_answer(server)
         snapshot = Snapshot()
-        for path in sorted(snapshot.paths(server, owner) - {*declared}):
+        for path in sorted(snapshot.paths(server, owner) - {*declared, names.SUPERVISOR}):
             windows.take_down_stray(server, owner, path, _GRACE, snapshot)
             ended += 1
     return ended

@@ -40,6 +40,14 @@ def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         yield Problem(what, "take the dependency out, or run it on tmux", (each.where,))
 
 
+def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a process with the name of the window that starts the processes in their order."""
+    for process in spec.processes:
+        if process.name == "symphony":
+            what = 'a process is called "symphony", the name of a window of its own in tmux'
+            yield Problem(what, "give it another name", (process.where,))
+
+
 def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     known = _known(spec)
     for path, each, paths in waits(spec):

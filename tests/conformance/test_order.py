@@ -1,0 +1,94 @@
+"""Processes that wait for others: held back, started in their order, blocked by a failure, and mended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.conformance.backend import Backend
+from tests.sandbox import wait_for
+
+STACK = "pipe"
+PROGRAM = """
+with Experiment() as e:
+    prepare = e.new_process("prepare", "PREPARE")
+    train = e.new_process("train", "sleep 0.5")
+    train.depends_on(prepare, condition="completed")
+    e.new_process("evaluate", "sleep 1000", depends_on={"train": "completed"})
+    server = e.new_process("server", "sleep 2; python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND")
+    server.binds("web")
+    e.new_process("client", "curl -s $SYMPH_WEB_ADDR && sleep 1000").connects("web", wait=True)
+"""
+FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit 3", "true", "sleep 1000"))
+
+
+@pytest.fixture
+def stack(backend: Backend) -> Iterator[str]:
+    if backend.name != "tmux":
+        pytest.skip("order is kept in tmux only so far")
+    try:
+        yield STACK
+    finally:
+        backend.delete(STACK)
+        assert backend.leftovers(STACK) == []
+        backend.forget(STACK)
+
+
+def _states(backend: Backend) -> dict[str, str]:
+    return {path: status["state"] for path, status in backend.statuses(STACK).items()}
+
+
+def test_each_starts_when_what_it_waits_for_has_come_so_far(backend: Backend, stack: str) -> None:
+    backend.up(stack, COMPLETES)
+    starts = [backend.becomes(stack, path, "completed")["since"] for path in ("prepare", "train")]
+    last = backend.becomes(stack, "evaluate", "running")
+    assert starts == sorted(starts)
+    assert last["since"] is not None
+    assert backend.becomes(stack, "client", "running")
+
+
+def test_what_waits_says_so_and_goes_on_after_its_supervisor_was_killed(backend: Backend, stack: str) -> None:
+    backend.up(stack, GOES_ON)
+    status = backend.statuses(stack)["train"]
+    assert (status["state"], status["ready"], status["waits_for"]) == (
+        "waiting",
+        False,
+        ["prepare (completed)"],
+    )
+    assert "prepare" in backend.sandbox.symphony("why", stack, "train").out
+    (supervisor,) = [
+        each for each in psutil.process_iter(["cmdline"]) if _supervises(each.info["cmdline"] or [], stack)
+    ]
+    supervisor.kill()
+    wait_for(lambda: not supervisor.is_running(), 10, "the supervisor is gone")
+    backend.kill(stack, "prepare", signal.SIGKILL)
+    assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
+
+
+def test_a_failure_blocks_what_waits_for_it_until_it_is_mended(backend: Backend, stack: str) -> None:
+    ran = backend.up(stack, FAILS, fails=True)
+    assert ran.code == 1
+    assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
+    assert "train" in backend.becomes(stack, "evaluate", "blocked")["why"]
+    backend.up(stack, COMPLETES)
+    backend.becomes(stack, "evaluate", "running")
+    assert _states(backend)["train"] == "completed"
+
+
+def test_a_restart_waits_for_what_is_there_already_and_restarts_nothing_else(
+    backend: Backend, stack: str
+) -> None:
+    backend.up(stack, COMPLETES)
+    backend.becomes(stack, "evaluate", "running")
+    before = backend.snapshot(stack)
+    backend.sandbox.symphony("restart", stack, "train", "evaluate", "-y")
+    backend.becomes(stack, "evaluate", "running")
+    backend.becomes(stack, "train", "completed")
+    assert backend.snapshot(stack).same(before) >= {"server", "client"}
+
+
+def _supervises(words: list[str], stack: str) -> bool:
+    return "symphony_tmux.supervisor" in words and stack in words

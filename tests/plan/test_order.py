@@ -1,0 +1,85 @@
+"""The order of processes: what is named must be there, and nothing may wait for itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from symphony.errors import UserError
+from symphony.plan.plan import Wait
+
+
+def test_waits_are_for_processes_groups_and_the_binders_of_services(planned):
+    plan = planned(
+        """
+        exp = Experiment("rl")
+        prepare = exp.new_process("prepare", ["x"])
+        exp.new_process("server", ["x"]).binds("replay")
+        agents = exp.new_process_group("agents")
+        agents.new_process("0", ["x"]).connects("replay", wait=True)
+        agents.new_process("1", ["x"])
+        agents.depends_on(prepare, condition="completed")
+        exp.new_process("evaluate", ["x"], depends_on=[agents, {"agents/0": "ended"}])
+        exp.new_process("report", ["x"]).depends_on("evaluate", condition="completed", timeout=60)
+        """
+    )
+    prepared = Wait("prepare", "completed")
+    assert {each.path: each.waits_for for each in plan.processes if each.waits_for} == {
+        "agents/0": (prepared, Wait("server", "ready", 600)),
+        "agents/1": (prepared,),
+        "evaluate": (
+            Wait("agents/0", "ready", 600),
+            Wait("agents/1", "ready", 600),
+            Wait("agents/0", "ended"),
+        ),
+        "report": (Wait("evaluate", "completed", 60),),
+    }
+
+
+def test_an_unknown_name_is_refused_with_the_near_one(problems_of):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl")
+        exp.new_process("prepare", ["x"])
+        exp.new_process("train", ["x"]).depends_on("prepear")
+        """
+    )
+    assert "prepear" in problem.what
+    assert "prepare" in problem.remedy
+
+
+def test_a_cycle_is_refused_with_its_lines(problems_of):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl")
+        exp.new_process("other", ["x"], depends_on="b")
+        exp.new_process("a", ["x"], depends_on="b")
+        exp.new_process("b", ["x"], depends_on="c")
+        exp.new_process("c", ["x"], depends_on={"a": "completed"})
+        """
+    )
+    assert "b -> c -> a -> b" in problem.what
+    assert len(problem.where) == 3
+
+
+@pytest.mark.parametrize("given", ['condition="finished"', "timeout=[]"])
+def test_what_is_no_condition_or_timeout_is_refused_at_its_line(planned, given):
+    with pytest.raises(UserError, match=r"depends_on|timeout"):
+        planned(
+            f"""
+            exp = Experiment("rl")
+            first = exp.new_process("first", ["x"])
+            exp.new_process("then", ["x"]).depends_on(first, {given})
+            """
+        )
+
+
+def test_a_backend_that_cannot_hold_processes_back_refuses(problems_of, kubernetes):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl")
+        exp.new_process("prepare", image="x")
+        exp.new_process("train", image="x").depends_on("prepare")
+        """,
+        kubernetes,
+    )
+    assert "train" in problem.what
