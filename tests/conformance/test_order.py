@@ -43,11 +43,12 @@ def _states(backend: Backend) -> dict[str, str]:
 
 def test_each_starts_when_what_it_waits_for_has_come_so_far(backend: Backend, stack: str) -> None:
     backend.up(stack, COMPLETES)
-    starts = [backend.becomes(stack, path, "completed")["since"] for path in ("prepare", "train")]
-    last = backend.becomes(stack, "evaluate", "running")
-    assert starts == sorted(starts)
-    assert last["since"] is not None
-    assert backend.becomes(stack, "client", "running")
+    backend.sandbox.symphony("wait", stack, "--for", "train", "--timeout", "30s")
+    statuses = backend.statuses(stack)
+    assert statuses["prepare"]["since"] <= statuses["train"]["since"]
+    backend.sandbox.symphony("wait", stack, "--for", "ready", "--timeout", "30s")
+    assert {status["state"] for status in backend.statuses(stack).values()} == {"running", "completed"}
+    assert "1s" in backend.sandbox.symphony("wait", stack, "--timeout", "1s", code=124).out
 
 
 def test_what_waits_says_so_and_goes_on_after_its_supervisor_was_killed(backend: Backend, stack: str) -> None:
@@ -71,6 +72,7 @@ def test_what_waits_says_so_and_goes_on_after_its_supervisor_was_killed(backend:
 def test_a_failure_blocks_what_waits_for_it_until_it_is_mended(backend: Backend, stack: str) -> None:
     ran = backend.up(stack, FAILS, fails=True)
     assert ran.code == 1
+    assert "blocked" in backend.sandbox.symphony("wait", stack, "--for", "evaluate", code=1).out
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
     assert "train" in backend.becomes(stack, "evaluate", "blocked")["why"]
     backend.up(stack, COMPLETES)
