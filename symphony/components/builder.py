@@ -15,6 +15,7 @@ from symphony.plan.names import listed, nearest, shown
 from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_of
+from symphony.spec.order import Condition, Dependencies, dependency
 from symphony.spec.pod import (
     Effect,
     EmptyDirMount,
@@ -30,7 +31,6 @@ from symphony.spec.pod import (
     SharedMemoryMount,
     Toleration,
 )
-from symphony.spec.order import Condition, Dependencies, dependency
 from symphony.spec.process import ProcessSpec, Quantity, Resources
 from symphony.spec.setting import Setting, settings_of
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symphony.errors import UserError
-from symphony.spec import pod
+from symphony.spec import order, pod
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings, Toleration
@@ -37,6 +37,10 @@ effect = st.none() | st.sampled_from(["NoSchedule", "NoExecute"])
 restart = st.none() | st.sampled_from(["Always", "Never"])
 pull = st.none() | st.sampled_from(["Always", "Never"])
 services = st.lists(st.builds(ServiceUse, text, st.none() | st.integers(1, 65535)), max_size=2).map(tuple)
+conditions = st.sampled_from(order.CONDITIONS)
+waits = st.lists(
+    st.builds(order.Dependency, text, conditions, st.none() | st.integers(1, 99), st.booleans()), max_size=2
+).map(tuple)
 quantity = st.none() | text | st.integers() | st.floats(allow_nan=False)
 resources = st.builds(Resources, quantity, quantity, st.none() | st.integers())
 tolerations = st.lists(st.builds(Toleration, maybe, operator, maybe, effect), max_size=2).map(tuple)
@@ -75,6 +79,7 @@ processes = st.builds(
     place=places,
     container_yml=manifest,
     pod=pods,
+    depends_on=waits,
 )
 several = st.lists(processes, max_size=2).map(tuple)
 groups = st.builds(
@@ -91,6 +96,7 @@ groups = st.builds(
     mounts=mounted,
     place=places,
     pod=pods,
+    depends_on=waits,
 )
 experiments = st.builds(
     ExperimentSpec,
