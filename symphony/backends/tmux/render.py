@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from caraml import service_env
 from symphony.plan.plan import Plan, PlannedProcess, Wait
-from symphony.plan.services import file_variables, used_variables
+from symphony.plan.services import file_variables, port_variables, used_variables
 from symphony_tmux import names
 
 
@@ -87,8 +86,7 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 def _wait(plan: Plan, wait: Wait) -> dict[str, Any]:
     binds = plan.process(wait.path).binds if wait.condition == "ready" else ()
-    ports = [service_env.variable_names(service)[1] for service in binds]
-    return {**asdict(wait), "port_variables": ports}
+    return {**asdict(wait), "port_variables": port_variables(binds)}
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
