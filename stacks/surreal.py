@@ -53,7 +53,7 @@ def pod_type(setting: str, default: str) -> dict[str, Any]:
 
 
 def command(program: str, *words: str | int) -> dict[str, Any]:
-    """How a role is started: its own options, and the settings of the run, which are the same for all."""
+    """Return the command of a role: its own options, and the settings of the run."""
     shared = {"agents": number("agents", 4), "folder": folder, **settings}
     options = [word for name, value in shared.items() for word in (f"--{name.replace('_', '-')}", value)]
     return {"command": "python", "args": ["-u", f"{program}.py", *words, *options]}

@@ -1,4 +1,4 @@
-"""Where files lie on this machine, symphony's own and Pulumi's."""
+"""The places of symphony's and Pulumi's files on this machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _refuse_of_others(folder: Path) -> None:
 
 
 def cache() -> Path:
-    """Where what can be built again lies: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
+    """Return the folder of what can be built again: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
     return (_xdg("XDG_CACHE_HOME") or _user_home() / ".cache") / "symphony"
 
 
@@ -115,7 +115,7 @@ def experiments() -> Path:
 
 
 def experiment_folder(server: str, session: str) -> Path:
-    """Where the files of one experiment lie: those of its processes in a folder of their own, and ours."""
+    """Return the folder of an experiment, with one for each of its processes."""
     # Another server may hold a session of that name; the dot is in no name of a session.
     return experiments() / (session if server == DEFAULT_SERVER else f"{server}.{session}")
 
@@ -199,7 +199,7 @@ def _mark_in(file: Path) -> str:
 
 
 def pulumi_home() -> Path:
-    """Where Pulumi keeps its own files: $PULUMI_HOME, else ~/.pulumi."""
+    """Return the folder of Pulumi's own files: $PULUMI_HOME, else ~/.pulumi."""
     chosen = os.environ.get("PULUMI_HOME")
     return Path(chosen) if chosen else _user_home() / ".pulumi"
 
@@ -224,7 +224,7 @@ def host() -> str:
 
 
 def owner_of(project: str, stack: str) -> str:
-    """What tells a stack from every other stack of anybody, as it is written on what it owns."""
+    """Return the mark of a stack on what it owns, which no other stack of any user has."""
     return f"{project}/{stack}#{store_mark()}"
 
 

@@ -1,4 +1,4 @@
-"""What a symphony command asks of the program that it runs, and how the program's reports are found.
+"""The request of a symphony command to the program that it runs, and the program's reports.
 
 The command asks in the environment of the run. The program reports in the engine's debug log, which a plain
 `pulumi` shows only with --debug. A leaf: command, engine room and program share these names.

@@ -1,1 +1,1 @@
-"""What a machine without release downloads needs to run the engine and a cluster."""
+"""Builds the engine, its plugins and a cluster on a machine that cannot download releases."""

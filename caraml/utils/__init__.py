@@ -1,1 +1,1 @@
-"""What the classic `caraml.utils` held: the serializers by name."""
+"""The names of the classic `caraml.utils`: the serializers by name."""

@@ -1,4 +1,4 @@
-"""What can be integrated from 0 to 1, each with the value that must come out; reducer and worker read it."""
+"""Functions to integrate from 0 to 1, each with its exact integral; reducer and worker read them."""
 
 import math
 from collections.abc import Callable

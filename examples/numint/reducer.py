@@ -17,7 +17,7 @@ GOODBYE = 2.0
 
 
 class Pieces:
-    """Which pieces are open, which are out since when, and what is known of the others."""
+    """The pieces of an integral: those open, those given out and when, and the results of the others."""
 
     def __init__(self, count: int, steps: int) -> None:
         self.count, self.steps = count, steps

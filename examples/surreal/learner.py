@@ -45,7 +45,7 @@ class Sampler:
         return answer
 
     def batches(self) -> Iterator[dict[str, Any]]:
-        """What to learn from, update by update."""
+        """Yield the batch of each update."""
         settings = self.settings
         while True:
             if settings.replay == "fifo":
@@ -60,7 +60,7 @@ class Sampler:
             yield {"sample": answer["sample"], "shard": answer["shard"], "steps": self.steps}
 
     def _fragments(self) -> Arrays:
-        """As many fragments as there are agents, whichever made them."""
+        """Return as many fragments as there are agents, from any of them."""
         fragments: list[Arrays] = []
         wanted = self.settings.agents * self.settings.environments
         while wanted:

@@ -1,6 +1,4 @@
-"""Where a program of this folder finds its service: of the experiment it runs in, or on this machine when run
-by hand.
-"""
+"""Finds the service of a program in this folder: in its experiment, or on this machine when run by hand."""
 
 import os
 

@@ -1,1 +1,1 @@
-"""What dynamic providers of Pulumi share: how they are served, and how ours answer."""
+"""Serves symphony's dynamic providers to the engine, and answers for them."""

@@ -1,4 +1,4 @@
-"""What the dynamic providers of symphony have in common."""
+"""The base of symphony's dynamic providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an `up` does to each process, and why in words: rows for the CLI.
+"""The change that an `up` makes to each process, and why in words: rows for the command line.
 
 A process restarts where its fingerprint is another than the recorded one. The reasons are the inputs of its
 components that differ between the state and the program, as the engine tells them.

@@ -238,5 +238,5 @@ def _plain(process: PlannedProcess) -> dict[str, Any]:
 
 
 def _started(process: PlannedProcess) -> str:
-    """What a process runs, in short."""
+    """Return the command of a process, in short."""
     return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

@@ -1,4 +1,4 @@
-"""What a backend can do and has handed out, as a value: plan/ knows limits without importing a backend."""
+"""The limits of a backend and the ports that it handed out, as a value: plan/ imports no backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symphony.spec.process import ProcessSpec
 
 @dataclass(frozen=True)
 class Target:
-    """What a backend offers an experiment; the backend makes it.
+    """The offer of a backend to an experiment.
 
     backend:      its name.
     launched_as:  what the experiment is called there (session, namespace).
@@ -62,13 +62,13 @@ class Target:
     prices: Prices = LIST_PRICES
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
-        """How a process is named there within its experiment."""
+        """Return the path of a process within its experiment there."""
         return "/".join(self.named(each.name) for each in (group, process) if each is not None)
 
     def is_legal(self, name: str, *, maps: bool) -> bool:
-        """Whether something may have this name there; maps: one that is mapped to a legal one is legal."""
+        """Return whether something may have this name there; maps: a name that is mapped to a legal one is legal."""
         return (maps or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:
-        """What a process, group or service of this name is called there."""
+        """Return the name there of a process, group or service."""
         return as_label(name) if self.labels else as_name(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ToolchainError(Exception):
-    """What the person at the keyboard is told: one line, with the remedy where there is one."""
+    """An error that is shown in one line, with the remedy where there is one."""
 
 
 def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = None) -> str:
@@ -29,7 +29,7 @@ def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = 
 
 
 def succeeds(argv: Sequence[str | Path], *, timeout: float = 30) -> bool:
-    """Whether the program ran and returned 0."""
+    """Return whether a program ran and returned 0."""
     try:
         run(argv, timeout=timeout)
     except ToolchainError:

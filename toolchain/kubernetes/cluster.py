@@ -36,7 +36,7 @@ OWNS_MACHINE = "owns-machine"
 
 @dataclass(frozen=True)
 class Status:
-    """What a person or a test needs to reach the cluster, and which of its programs run."""
+    """The state of the cluster: how to reach it, and which of its programs run."""
 
     ready: bool
     kubeconfig: str
@@ -115,7 +115,7 @@ def status(layout: Layout) -> Status:
 
 
 def impossible() -> str:
-    """Why no cluster can be brought up on this machine, '' when it can; any other failure is a defect."""
+    """Return why this machine cannot run a cluster, '' where it can; any other failure is a defect."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "the one-machine cluster needs root on Linux"
     if not build.possible():

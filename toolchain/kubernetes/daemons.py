@@ -25,7 +25,7 @@ class Ended(ToolchainError):
 
 @dataclass(frozen=True)
 class Daemon:
-    """What to run and how to see that it serves."""
+    """A program of the cluster: its command, and how to see that it serves."""
 
     name: str
     argv: tuple[str, ...]
@@ -68,7 +68,7 @@ def await_ready(layout: Layout, daemon: Daemon, *, within: float) -> None:
 
 
 def answers(host: str, path: str) -> bool:
-    """Whether what listens at host:port says 200 to this; asked directly, whatever proxy the caller has."""
+    """Return whether the server at host:port answers 200 to a request, without the caller's proxy."""
     connection = http.client.HTTPConnection(host, timeout=5)
     try:
         connection.request("GET", path)

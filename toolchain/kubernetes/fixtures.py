@@ -30,7 +30,7 @@ IMAGES = {"SYMPHONY_TEST_IMAGE": "shell_image", "SYMPHONY_TEST_PYTHON_IMAGE": "o
 
 @dataclass(frozen=True)
 class Access:
-    """What a test needs of a cluster; an existing one has no ordinary user, registry or Docker of ours."""
+    """The access of a test to a cluster; one not made here has no ordinary user, registry or Docker."""
 
     kubeconfig: str
     kubectl: str = "kubectl"
@@ -79,7 +79,7 @@ def kubectl(cluster: Access) -> Callable[..., str]:
 
 
 def unusable(kubeconfig: str) -> str:
-    """Why no test can run on this cluster, '' when they can: else each would fail in words of its own."""
+    """Return why no test can run on this cluster, '' where tests can; else each test would fail alone."""
     try:
         run(["kubectl", f"--kubeconfig={kubeconfig}", "auth", "can-i", "create", "namespaces", "-A"])
     except ToolchainError as error:

@@ -44,7 +44,7 @@ def busybox() -> bytes:
 
 
 def busybox_program() -> Path:
-    """Where that program is on this machine."""
+    """Return the path of busybox on this machine."""
     program = shutil.which("busybox", path=search_path())
     if not program:
         raise ToolchainError("busybox-static is not installed")
@@ -52,7 +52,7 @@ def busybox_program() -> Path:
 
 
 def is_pushed(image: str) -> bool:
-    """Whether the registry has `host/name:tag`."""
+    """Return whether the registry has `host/name:tag`."""
     host, _, rest = image.partition("/")
     name, _, tag = rest.rpartition(":")
     return _Registry(host, name).has(tag)

@@ -1,4 +1,4 @@
-"""Where the cluster keeps its files and which addresses it uses: plain values for every module here."""
+"""The files and addresses of the cluster, as plain values for every module here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stand-in was asked and has not deleted since: a file a resource, as Google would keep it."""
+"""The resources of the stand-in's cloud: a file each, with what was asked, until it is deleted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IDEMPOTENT = frozenset(each for each in _IDS if "IamMember" in each or "IAMMemb
 
 
 def id_of(type_: str, inputs: dict[str, Any]) -> str:
-    """How Google calls it."""
+    """Return Google's name of a resource."""
     return _IDS[type_].format_map(inputs)
 
 
@@ -70,7 +70,7 @@ def update(id: str, inputs: dict[str, Any]) -> None:
 
 
 def find(id: str) -> dict[str, Any] | None:
-    """What was asked; None where it does not exist."""
+    """Return the properties that were asked for; None where the resource does not exist."""
     kept = _read(id)
     return kept["inputs"] if kept else None
 
@@ -80,7 +80,7 @@ def delete(id: str) -> None:
 
 
 def take_time() -> None:
-    """As Google does; the resource exists meanwhile."""
+    """Take as long as Google does; the resource exists meanwhile."""
     time.sleep(_SECONDS)
 
 

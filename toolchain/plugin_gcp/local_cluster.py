@@ -22,7 +22,7 @@ _HOUR = 3600
 
 
 def kubeconfig() -> str:
-    """That of its administrator; empty where there is no cluster."""
+    """Return the kubeconfig of the administrator; empty where there is no cluster."""
     named = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     place = Path(named) if named else Layout.default().kubeconfig
     return str(place) if place.exists() else ""
@@ -40,7 +40,7 @@ def core_api(client: ApiClient) -> Any:
 
 
 def endpoint() -> tuple[str, str]:
-    """Where it is, without https://, and the certificate of its authority in base 64."""
+    """Return the address without https://, and the certificate of the authority in base 64."""
     place = kubeconfig()
     if not place:
         return "192.0.2.1", base64.b64encode(b"no cluster is up").decode()

@@ -1,4 +1,4 @@
-"""What gke-gcloud-auth-plugin does, for the local cluster: prints a credential that kubectl understands."""
+"""Stands in for gke-gcloud-auth-plugin: prints a credential of the local cluster for kubectl."""
 
 from __future__ import annotations
 

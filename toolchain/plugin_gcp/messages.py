@@ -39,7 +39,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def problems(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """What the API would refuse of a cluster or a pool, in its words."""
+    """Return the errors of the API for a cluster or a pool, in its words."""
     known = _known(inputs)
     name = known.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):

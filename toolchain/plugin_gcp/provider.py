@@ -213,7 +213,7 @@ def _kind(replaces: bool) -> provider_pb2.PropertyDiff:
 
 
 def _computed(type_: str, inputs: dict[str, Any], id: str) -> dict[str, Any]:
-    """What Google says of it beside what was asked."""
+    """Return the properties that Google adds to those that were asked for."""
     if type_ == CLUSTER:
         endpoint, authority = local_cluster.endpoint()
         login = {"clusterCaCertificate": authority, "clientKey": Secret(""), "clientCertificate": ""}
@@ -238,7 +238,7 @@ def _cluster_id(pool: dict[str, Any]) -> str:
 
 @cache
 def _arguments(type_: str) -> frozenset[str]:
-    """What the package that programs import takes for a resource."""
+    """Return the arguments that the package of a program takes for a resource."""
     import importlib
 
     _, place, name = type_.split(":")

@@ -13,7 +13,7 @@ State = Any  # a tree of arrays, which is also what a checkpoint holds
 
 
 class Spaces(NamedTuple):
-    """What goes into a network and what comes out."""
+    """The shapes of the input and the output of a network."""
 
     observations: int
     actions: int
@@ -37,7 +37,7 @@ class Learning(Protocol):
 
 
 def policy_of(spaces: Spaces) -> Policy:
-    """How agents and evaluators act. They do not load jax for it."""
+    """Return the policy by which agents and evaluators act. It does not load jax."""
     return Categorical() if spaces.discrete else SquashedGaussian()
 
 

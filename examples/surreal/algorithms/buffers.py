@@ -1,4 +1,4 @@
-"""What a shard of the replay holds: fragments to be learned from once, or transitions to draw from."""
+"""Buffers of a replay shard: fragments that are learned from once, or transitions to draw from."""
 
 from collections import deque
 from typing import Protocol
@@ -21,11 +21,11 @@ class Buffer(Protocol):
         ...
 
     def sample(self, count: int) -> Arrays | None:
-        """What a learner gets: up to `count` fragments, or `count` transitions. None: there is none."""
+        """Return up to `count` fragments, or `count` transitions; None while there are too few."""
         ...
 
     def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """What the learner says of transitions that it was given."""
+        """Set the priorities of transitions that the learner was given."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How agents act, in numpy: for networks this small it is quicker than jax, and agents start in no time."""
+"""Policies of agents, in numpy: for networks this small it is quicker than jax, and agents start at once."""
 
 from typing import Protocol
 

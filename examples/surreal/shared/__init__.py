@@ -1,1 +1,1 @@
-"""What all roles have: settings, sockets, child processes."""
+"""Parts that all roles share: settings, sockets, child processes."""

@@ -68,7 +68,7 @@ def ask(asking: ZmqClient, request: Any) -> Any:
 
 
 class Reports:
-    """What a role says and measures: lines go to loggerplex, numbers to tensorplex. It waits for neither."""
+    """Sends the log lines of a role to loggerplex and its numbers to tensorplex, and waits for neither."""
 
     def __init__(self, role: str) -> None:
         self.role = role

@@ -1,4 +1,4 @@
-"""What a run is: read from the command line of every role; the defaults suit the environment."""
+"""Settings of a run, read from the command line of each role; the defaults suit the environment."""
 
 import argparse
 import dataclasses

@@ -1,1 +1,1 @@
-"""What runs on the cluster beside its own programs: names and simulated nodes."""
+"""Add-ons of the cluster: its name server, and simulated nodes."""

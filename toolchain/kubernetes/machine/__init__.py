@@ -1,1 +1,1 @@
-"""What the cluster changes on this machine, and puts back."""
+"""Changes the machine for the cluster, and puts it back: packages, kernel, network, firewall."""

@@ -22,7 +22,7 @@ def clean(*, with_docker: bool) -> None:
 
 
 def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> str:
-    """What iptables-restore reads so that all of these chains and bridges goes; '' if there is nothing."""
+    """Return the input of iptables-restore that removes these chains and bridges; '' if there are none."""
     script: list[str] = []
     for table in _tables(saved):
         chains = [line[1:].split()[0] for line in table if line.startswith(":")]

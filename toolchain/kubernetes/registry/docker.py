@@ -11,7 +11,7 @@ from toolchain.kubernetes.machine import kernel
 
 
 def machine_has_one() -> bool:
-    """Whether a plain `docker` reaches a daemon already."""
+    """Return whether a plain `docker` reaches a daemon already."""
     return succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=10)
 
 

@@ -51,7 +51,7 @@ def surreal_packages(docker_host: str) -> str:
 
 
 def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """Where in the image -> the file of a package that is installed here."""
+    """Return path in the image -> the file of an installed package."""
     for name in names:
         for file in importlib.metadata.distribution(name).files or ():
             source = Path(str(file.locate()))

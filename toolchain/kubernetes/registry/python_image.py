@@ -68,7 +68,7 @@ def pushed() -> str:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Where in the image -> the file of this machine."""
+    """Return path in the image -> the file of this machine."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     yield "bin/busybox", images.busybox_program()
     yield f"usr/bin/{_interpreter().name}", _interpreter()
@@ -89,7 +89,7 @@ def _interpreter() -> Path:
 
 
 def _packages_place(version: str) -> str:
-    """Where this interpreter looks for packages: Debian's has a folder of its own for them."""
+    """Return the folder in which this interpreter finds packages: Debian's has one of its own."""
     output = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
     debian = output.endswith("dist-packages")
     return f"usr/local/lib/{version}/dist-packages" if debian else f"usr/lib/{version}/site-packages"
