@@ -66,7 +66,7 @@ class Target:
         return "/".join(self.named(each.name) for each in (group, process) if each is not None)
 
     def is_legal(self, name: str, *, maps: bool) -> bool:
-        """Return whether something may have this name there; maps: a name that is mapped to a legal one is legal."""
+        """Return whether a name is legal there; maps: one that is mapped to a legal name is legal."""
         return (maps or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:
