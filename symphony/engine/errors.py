@@ -231,7 +231,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
 def _locked(text: str, stack: str) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
-        return SymphonyError(f"{stack} is being changed by someone else", remedy="Wait for it to end")
+        return locks.Held(f"{stack} is being changed by someone else", remedy="Wait for it to end")
     since = datetime.fromisoformat(match[4]).timestamp()
     return locks.held(
         stack, locks.Lock(Path(), file_store.StackName("", stack), int(match[3]), match[1], match[2], since)

@@ -30,6 +30,7 @@ from symphony.plan.problems import count
 _LOOKS_EVERY = 0.5
 # The engine waits for what it is changing before it ends, for instance for a process that starts.
 _PATIENCE = 60.0
+_HEARS = 3.0
 # A process that takes longer after SIGTERM saves its work, or ignores the signal.
 _SLOW = 2.0
 
@@ -70,9 +71,10 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
             stack = stacks.read(stack.name)
         try:
             yield from _delete(stack, stopped)
-        except SymphonyError:
-            # An `up` or a `restart` may have taken the lock of the stack meanwhile.
-            if not _interrupt_runs(stack.name):
+        except SymphonyError as error:
+            # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
+            is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
+            if not (_interrupt_runs(stack.name) or is_free):
                 raise
             stack = stacks.read(stack.name)
         else:
@@ -131,14 +133,19 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
     interrupted = False
     for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
         command = locks.command_of(lock)
-        with suppress(psutil.Error, PermissionError):
+        with suppress(psutil.Error, OSError):
             # Another deletion is waited for.
-            if command is not None and "destroy" not in psutil.Process(lock.pid).cmdline():
-                os.kill(command, signal.SIGINT)
-                interrupted = True
-                deadline = time.monotonic() + _PATIENCE
+            if command is None or "destroy" in psutil.Process(lock.pid).cmdline():
+                continue
+            interrupted = True
+            # A shell's `&` has its command ignore Ctrl-C.
+            for number, seconds in ((signal.SIGINT, _HEARS), (signal.SIGTERM, _PATIENCE)):
+                os.kill(command, number)
+                deadline = time.monotonic() + seconds
                 while lock.file.exists() and time.monotonic() < deadline:
                     time.sleep(0.05)
+                if not lock.file.exists():
+                    break
     return interrupted
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 
+from symphony.engine.state import locks
+from symphony.engine.state.file_store import StackName
+from symphony.operations import delete, stacks
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from tests.terminal import terminal
 
@@ -181,13 +186,16 @@ def test_up_takes_over_what_is_in_no_state(sandbox: Sandbox) -> None:
     assert [row["state"] for row in sandbox.symphony("ls", "--json").json] == ["running"]
 
 
-def test_a_deletion_wins_over_a_restart(sandbox: Sandbox) -> None:
-    """It once ended with 1: the experiment is being changed."""
+@pytest.mark.parametrize("ignores_ctrl_c", [False, True])
+def test_a_deletion_wins_over_a_restart(sandbox: Sandbox, ignores_ctrl_c: bool) -> None:
+    """It once ended with 1: the experiment is being changed. A shell's `&` has a command ignore Ctrl-C."""
     program = 'with Experiment() as e:\n    e.new_process("a", command=["sleep", "3600"])'
     sandbox.write(program)
     sandbox.symphony("up", "rl", "-y")
     sandbox.write(f"import time; time.sleep(20)\n{program}")
-    restart = sandbox.start([str(SYMPHONY), "restart", "rl", "-y"])
+    ignore = "trap '' INT; " if ignores_ctrl_c else ""
+    shell = ["sh", "-c", f'{ignore}exec "$0" restart rl -y', str(SYMPHONY)]
+    restart = sandbox.start(shell)
     folder = sandbox.home / "state" / ".pulumi" / "locks"
     wait_for(lambda: [*folder.rglob("*.json")], 60, "the restart has the lock")
     assert sandbox.symphony("delete", "rl", "-y").out.startswith("  a  stopped")
@@ -196,3 +204,19 @@ def test_a_deletion_wins_over_a_restart(sandbox: Sandbox) -> None:
     assert "restart of rl was interrupted" in f"{err}"
     assert restart.returncode != 0
     assert sandbox.trees() == {}
+
+
+def test_a_lock_that_is_gone_again_is_in_no_deletions_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart that held it has ended between the two looks: 2 of 20 deletions ended with 1."""
+    errors = [locks.Held("rl is being changed")]
+
+    def run(*_: object) -> Iterator[delete.Deleted]:
+        if errors:
+            raise errors.pop()
+        yield delete.Deleted("rl", 1, 0, 0.1)
+
+    stack = SimpleNamespace(name=StackName("p", "rl"))
+    monkeypatch.setattr(delete, "_delete", run)
+    monkeypatch.setattr(delete, "_interrupt_runs", lambda _: False)
+    monkeypatch.setattr(stacks, "read", lambda _: stack)
+    assert [each.stack for each in delete.delete(stack)] == ["rl"]  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

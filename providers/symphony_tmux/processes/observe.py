@@ -82,11 +82,11 @@ def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
 
 
 def supervisor_was_killed(pane: Pane, outputs: Mapping[str, Any]) -> bool:
-    """Return whether the supervisor ended without a word: what its process does is in the log."""
+    """Return whether the supervisor was killed: by itself it ends as its log says that the process did."""
     if pane.signal != signal.SIGKILL:
         return False
     started, end = _last_attempt(outputs)
-    return started and end is None
+    return started and (end is None or (end.event, end.number) != ("signal", signal.SIGKILL))
 
 
 def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:

@@ -20,7 +20,7 @@ from pathlib import Path
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
-from symphony_tmux.tmux import program
+from symphony_tmux.tmux import program, servers
 
 DEADLINE = 8.0
 AGAIN = "`tmux -V` must work; install tmux again if it does not"
@@ -136,11 +136,7 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise Silent(
-            f"the tmux server {server!r} does not answer within {deadline:.0f} s",
-            where=str(paths.tmux_socket(server)),
-            remedy="It may be stopped or out of file descriptors; look at it, or end it",
-        ) from None
+        raise _silence(server, deadline) from None
     except OSError as error:
         # The folder it would run in may be what is missing, too.
         if isinstance(error, FileNotFoundError) and error.filename == "tmux":
@@ -151,6 +147,17 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
         error.output = done.stdout.decode(errors="replace")
         raise error
     return done.stdout.decode(errors="replace")
+
+
+def _silence(server: str, deadline: float) -> Silent:
+    """Return the error of a server that does not answer."""
+    what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
+    remedy = "It may be out of file descriptors; look at it, or end it"
+    known = servers.of(server)
+    process = process_table.process(known.pid) if known is not None else None
+    if process is not None and process.identity == known and process.stopped:
+        what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` lets it go on"
+    return Silent(what, where=str(paths.tmux_socket(server)), remedy=remedy)
 
 
 def joined(commands: Iterable[Sequence[str]]) -> list[str]:

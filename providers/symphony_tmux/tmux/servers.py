@@ -22,15 +22,17 @@ def write(server: str, pid: int) -> None:
         files.replace(file, content)
 
 
+def of(server: str) -> Identity | None:
+    """Return the process that is written down as the server of that name; it may have ended."""
+    words = _read(paths.home() / "tmux" / f"{server}.pid").split()
+    is_whole = len(words) == 2 and all(map(bytes.isdigit, words))
+    return Identity(int(words[0]), int(words[1])) if is_whole else None
+
+
 def written() -> set[Identity]:
     """Return the servers that are written down, also those that have ended."""
-    folder = paths.home() / "tmux"
-    result: set[Identity] = set()
-    for file in files.matching(folder, "*.pid"):
-        words = _read(file).split()
-        if len(words) == 2 and all(map(bytes.isdigit, words)):
-            result.add(Identity(int(words[0]), int(words[1])))
-    return result
+    servers = (of(file.stem) for file in files.matching(paths.home() / "tmux", "*.pid"))
+    return {identity for identity in servers if identity is not None}
 
 
 def _read(file: Path) -> bytes:

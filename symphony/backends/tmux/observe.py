@@ -224,7 +224,7 @@ def _status(
 ) -> ProcessStatus:
     listing = _listing(str(facts["server"]), listings)
     if isinstance(listing, SymphonyError):
-        return ProcessStatus(path, "unknown", ready=False, why=listing.what)
+        return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
     condition = observe.condition(facts, listing)
     status = replace(_status_of(path, facts, condition), code=_code(facts))
     if not facts.get("restart_policy"):

@@ -27,6 +27,10 @@ _CLOCKS_DIFFER_BY = 60.0
 _PATIENCE = watchdog.GRACE + 2
 
 
+class Held(SymphonyError):
+    """The lock of a stack, which a live or distant owner holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lock:
     """One lock of a stack; no owner when its file holds none."""
@@ -71,11 +75,11 @@ def recover(project: str, stack: str) -> list[str]:
     return notes
 
 
-def held(stack: str, lock: Lock) -> SymphonyError:
+def held(stack: str, lock: Lock) -> Held:
     wait = "Wait for it to end"
     if not lock.is_here:
         wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
-    return SymphonyError(f"{stack} is being changed by {lock.owner()}", remedy=wait)
+    return Held(f"{stack} is being changed by {lock.owner()}", remedy=wait)
 
 
 def read(project: str, stack: str) -> list[Lock]:

@@ -88,7 +88,9 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     if pane.signal:
         how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
         if observe.supervisor_was_killed(pane, facts):
+            policy = facts.get("restart_policy")
             how = f"its supervisor was {how}, and the process with it"
+            how += f"; {policy} starts nothing again without it" if policy else ""
         if pane.signal == 9:
             remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:

@@ -366,16 +366,26 @@ def test_keys_of_the_window_reach_the_process_in_its_group(rig: Any) -> None:
     assert b"interrupted" in rig.printed(outputs)
 
 
-def test_a_killed_supervisor_is_told_as_such(rig: Any) -> None:
+@pytest.mark.parametrize("command", ["sleep 100", "exit 3"])
+def test_a_killed_supervisor_is_told_as_such(rig: Any, command: str) -> None:
+    """While its process runs, and while it waits before it starts a process again."""
     rig.session("a", "b")
-    supervised, own = rig.start("a", "sleep", "100"), rig.start("b", "sh", "-c", "kill -9 $$")
+    own = rig.start("b", "sh", "-c", "kill -9 $$")
+    supervised = rig.start("a", "sh", "-c", command, restart_policy="OnFailure")
+    state = "running" if command == "sleep 100" else "waiting"
+    rig.until(lambda: _status(rig, supervised).restarts == (state == "waiting"))
+    rig.until(lambda: _status(rig, supervised).state == state)
     os.kill(supervised["pid"], signal.SIGKILL)
     rig.ended(supervised)
     rig.ended(own)
     assert _status(rig, supervised).state == "failed"
     assert "supervisor was killed" in _status(rig, supervised).why
-    assert "supervisor" in tmux_observe.why(_recorded(rig, supervised), "a", "rl")[-1].what
+    link = tmux_observe.why(_recorded(rig, supervised), "a", "rl")[-1]
+    assert all(word in link.what for word in ("supervisor", "OnFailure"))
+    assert "`symphony up rl`" in link.remedy
     assert "supervisor" not in _status(rig, own).why
+    again = windows.update(supervised, rig.inputs("a", "sleep", "100"), Snapshot())
+    assert rig.condition(again).state == "running"
 
 
 def test_what_has_completed_stays_completed_after_a_reboot(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
