@@ -65,7 +65,7 @@ class Forward(Protocol):
 class Way:
     """How a service is reached from this machine: at an address, else by a forward, opened on demand.
 
-    warning: why nobody answers there now.
+    warning: why no process of the experiment answers there now.
     """
 
     address: str = ""

@@ -37,8 +37,11 @@ def command(
     stack, names = choose.split(words or (), _check)
     name = access.service(stack, names[0] if names else None)
     route = access.route(stack, name)
+    remedy = f"See `symphony process {stack.shown}`"
+    if route.warning and route.address:
+        raise SymphonyError(route.warning, remedy=remedy)
     if route.warning:
-        _note(f"{route.warning}. See `symphony process {stack.shown}`.")
+        _note(f"{route.warning}. {remedy}.")
     if route.address:
         return _open(route.address, url_only)
     if route.forward is None:

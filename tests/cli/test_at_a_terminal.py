@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sandbox import Sandbox, sandbox_in
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 from tests.terminal import Shell, shell
 
 pytestmark = pytest.mark.thorough
@@ -14,7 +14,8 @@ PROGRAM = """
 import pulumi
 prefix = pulumi.get_stack()
 with Experiment() as e:
-    learner = e.new_process("learner", cmds=["echo learner of " + prefix, "echo done", "sleep 3600"])
+    serve = "exec python -m http.server --bind 127.0.0.1 $SYMPH_BOARD_PORT >/dev/null 2>&1"
+    learner = e.new_process("learner", cmds=["echo learner of " + prefix, "echo done", serve])
     learner.exposes({"board": None})
     learner.binds("params")
     group = e.new_process_group("pool")
@@ -98,7 +99,9 @@ def test_scp(typed: Shell, sandbox: Sandbox) -> None:
         assert (sandbox.folder / f"back-{number}").read_text() == "text"
 
 
-def test_visit(typed: Shell) -> None:
+def test_visit(typed: Shell, sandbox: Sandbox) -> None:
+    visit = ("visit", "rl", "board", "-u")
+    wait_for(lambda: not sandbox.symphony(*visit, code=None).code, 20, "it listens")
     shown = [typed.run(f"symphony vi {words} -u") for words in ("rl board", "rl", "board", "")]
     assert {code for code, _ in shown} == {0}
     ((url, *_),) = {tuple(text.splitlines()[-1:]) for _, text in shown}

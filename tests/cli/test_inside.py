@@ -29,6 +29,14 @@ with Experiment(env={"HELLO": "wor ld", "EMPTY": ""}, inherit=["WANDB_*"]) as e:
     before = ["echo from the preamble", "export OF=preamble"]
     e.new_process("lines", cmds=["sleep 3600"], preamble_cmds=before)
     e.new_process("ended", command="true")
+    # The program is two shells away.
+    e.new_process("board", cmds=["cd .", "bash -c 'python serve.py & wait'"]).exposes("board", "later")
+"""
+SERVER = """
+import os, signal, socket
+socket.create_server(("127.0.0.1", int(os.environ["SYMPH_BOARD_PORT"])))
+print("listens", flush=True)
+signal.pause()
 """
 
 
@@ -38,6 +46,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with sandbox_in(tmp_path_factory.mktemp("inside"), "inside") as made:
+        (made.folder / "serve.py").write_text(SERVER)
         made.write(PROGRAM % port)
         made.symphony("up", "rl", "-y")
         made.environment["PORT_OF_TEST"] = str(port)
@@ -236,23 +245,34 @@ def test_a_folder_is_not_copied_into_itself(sandbox: Sandbox) -> None:
 
 
 def test_visit_prints_and_opens(sandbox: Sandbox, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{sandbox.environment['PORT_OF_TEST']}\n"
-    for words in ((), ("rl",), ("rl", "tensorboard"), ("tensorboard",), ("rl", "tens")):
-        assert sandbox.symphony("visit", *words, "-u").out == url
-    assert sandbox.symphony("vi", "replay", "--url-only").out.startswith("http://127.0.0.1:")
+    wait_for(lambda: "listens" in sandbox.symphony("logs", "rl", "board").out, 10, "it listens")
+    shown = {sandbox.symphony("visit", *words, "-u").out for words in (("rl", "board"), ("boar",))}
+    (url,) = shown
+    assert url.startswith("http://127.0.0.1:")
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/opened\n')
     browser.chmod(0o755)
-    assert sandbox.symphony("visit", env={"BROWSER": str(browser)}).out == url
+    assert sandbox.symphony("visit", "board", env={"BROWSER": str(browser)}).out == url
     assert wait_for(lambda: (tmp_path / "opened").exists(), 5, "the browser was started")
     assert (tmp_path / "opened").read_text() == url
+    # The pid is that of what listens, not of a shell around it.
+    pid = sandbox.processes("rl")["board"]["pid"]
+    assert "serve.py" in psutil.Process(pid).cmdline()
+
+
+def test_visit_prints_no_url_of_nothing_or_of_a_stranger(sandbox: Sandbox) -> None:
+    ran = sandbox.symphony("visit", "rl", "later", "-u", code=1)
+    assert (ran.out, "nothing listens" in ran.err) == ("", True)
+    port = int(sandbox.environment["PORT_OF_TEST"])
+    with socket.create_server(("127.0.0.1", port)):
+        ran = sandbox.symphony("visit", "rl", "tensorboard", code=1)
+    assert (ran.out, f"pid {os.getpid()}" in ran.err) == ("", True)
 
 
 def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Path) -> None:
     python = str(Path(sys.executable).parent)
-    ran = sandbox.symphony(
-        "visit", code=1, env={"BROWSER": "", "DISPLAY": None, "WAYLAND_DISPLAY": None, "PATH": python}
-    )
+    environment = {"BROWSER": "", "DISPLAY": None, "WAYLAND_DISPLAY": None, "PATH": python}
+    ran = sandbox.symphony("visit", "board", code=1, env=environment)
     assert ran.out.startswith("http://127.0.0.1:")
     assert "no browser" in ran.err
 

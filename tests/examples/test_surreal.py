@@ -224,7 +224,10 @@ def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> No
     wait_for(lambda: reached in logged(sandbox, "evaluator"), 60, f"{reached}: {evaluations()}", pause=0.5)
     assert evaluations()[0] < SHORT[environment]
 
-    url = sandbox.symphony("visit", "surreal", "tensorboard", "-u").out.strip()
+    def visited() -> str:
+        return sandbox.symphony("visit", "surreal", "tensorboard", "-u", code=None).out.strip()
+
+    url = wait_for(visited, 60, "tensorboard listens", pause=0.5)
 
     def plotted() -> bool:
         with urllib.request.urlopen(f"{url}/data/plugin/scalars/tags", timeout=10) as answer:
