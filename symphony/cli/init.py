@@ -26,6 +26,14 @@ with Experiment() as experiment:
     for number in range(2):
         experiment.new_process(f"client-{number}", cmds=[loop]).connects("web")
 '''
+_DISPATCHER = '''"""Each stack runs the program in stacks/ that it is named after: `symphony up hello`."""
+
+from symphony import run_program
+
+run_program("stacks")
+'''
+# The settings of the stacks lie beside their programs.
+_SETTINGS = "stackConfigDir: stacks\n"
 _IGNORED = "__pycache__/\n.venv/\n"
 
 
@@ -33,19 +41,24 @@ def command(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Name of the project; the folder's by default.")
     ] = "",
+    several: Annotated[
+        bool, typer.Option("--stacks", help="For several programs and their settings, in the folder stacks.")
+    ] = False,
 ) -> None:
     """Make a project in this folder: a Pulumi.yaml, a small program, a .gitignore.
 
     Examples:
         mkdir lab && cd lab && symphony init && symphony up
+        symphony init --stacks && symphony up hello
     """
-    for file in _init(Path.cwd(), name):
-        print(screen.clean(file.name))
-    print("Run it with `symphony up`; the program is __main__.py.")
+    program = "stacks/hello.py" if several else "__main__.py"
+    for file in _init(Path.cwd(), name, program):
+        print(screen.clean(file))
+    print(f"Run it with `symphony up{' hello' if several else ''}`; the program is {program}.")
 
 
-def _init(folder: Path, name: str) -> list[Path]:
-    """Write the missing files and return them."""
+def _init(folder: Path, name: str, program: str) -> list[str]:
+    """Write the missing files and return their names."""
     if (around := workspace.find_usable(folder)) is not None:
         raise UserError(
             f"this is a project already: {around.project}",
@@ -55,14 +68,18 @@ def _init(folder: Path, name: str) -> list[Path]:
     project = name or re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
     workspace.stack_name(project, None)
     contents = {
-        folder / "Pulumi.yaml": _PROJECT.format(name=project),
-        folder / "__main__.py": _PROGRAM,
-        folder / ".gitignore": _IGNORED,
+        "Pulumi.yaml": _PROJECT.format(name=project),
+        program: _PROGRAM,
+        ".gitignore": _IGNORED,
     }
+    if program != "__main__.py":
+        contents["Pulumi.yaml"] += _SETTINGS
+        contents["__main__.py"] = _DISPATCHER
     for file in contents:
-        if file.exists() and file.name != ".gitignore":
-            raise UserError(f"{file.name} exists already", where=str(folder), remedy="Use an empty folder")
-    missing = [file for file in contents if not file.exists()]
+        if (folder / file).exists() and file != ".gitignore":
+            raise UserError(f"{file} exists already", where=str(folder), remedy="Use an empty folder")
+    missing = [file for file in contents if not (folder / file).exists()]
     for file in missing:
-        file.write_text(contents[file], encoding="utf-8")
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(contents[file], encoding="utf-8")
     return missing

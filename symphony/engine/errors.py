@@ -224,7 +224,9 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy="Make room there and run it again: what is recorded so far is whole",
         )
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
-        return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy="Make it yours")
+        is_mount = match[2] == "read-only file system"
+        remedy = "Mount it writable, or copy the project to another folder" if is_mount else "Make it yours"
+        return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
 
 

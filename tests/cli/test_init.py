@@ -21,6 +21,16 @@ def test_what_it_makes_runs_without_a_name(sandbox: Sandbox) -> None:
     assert sandbox.trees() == {}
 
 
+def test_several_programs_have_their_settings_beside_them(sandbox: Sandbox) -> None:
+    folder = sandbox.folder.parent / "several"
+    folder.mkdir()
+    made = sandbox.symphony("init", "--stacks", cwd=folder).out
+    assert made.splitlines()[:4] == ["Pulumi.yaml", "stacks/hello.py", ".gitignore", "__main__.py"]
+    (folder / "stacks/Pulumi.hello.yaml").write_text("config:\n  symphony:namespace: other\n")
+    assert sandbox.symphony("plan", "hello", "--json", cwd=folder).json["plan"]["launched_as"] == "other"
+    assert not (folder / "Pulumi.hello.yaml").exists()
+
+
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "__main__.py"])
 def test_what_is_there_stays(sandbox: Sandbox, file: str) -> None:
     folder = sandbox.folder.parent / "there"

@@ -34,7 +34,7 @@ with Experiment(env={"HELLO": "wor ld", "EMPTY": ""}, inherit=["WANDB_*"]) as e:
 """
 SERVER = """
 import os, signal, socket
-socket.create_server(("127.0.0.1", int(os.environ["SYMPH_BOARD_PORT"])))
+server = socket.create_server(("127.0.0.1", int(os.environ["SYMPH_BOARD_PORT"])))
 print("listens", flush=True)
 signal.pause()
 """
@@ -246,7 +246,7 @@ def test_a_folder_is_not_copied_into_itself(sandbox: Sandbox) -> None:
 
 def test_visit_prints_and_opens(sandbox: Sandbox, tmp_path: Path) -> None:
     wait_for(lambda: "listens" in sandbox.symphony("logs", "rl", "board").out, 10, "it listens")
-    shown = {sandbox.symphony("visit", *words, "-u").out for words in (("rl", "board"), ("boar",))}
+    shown = {sandbox.symphony("visit", *words, "-u").out for words in (("rl", "board"), ("board",))}
     (url,) = shown
     assert url.startswith("http://127.0.0.1:")
     browser = tmp_path / "browser"

@@ -364,3 +364,18 @@ def test_a_wide_plan_fits_on_a_terminal(sandbox: Sandbox) -> None:
     for service in services:
         assert sum(word == service or word.startswith(f"{service}:") for word in words) == 2
     assert any(line.startswith("2 to start") for line in lines)
+
+
+@pytest.mark.thorough
+def test_under_cron_and_in_a_long_folder_of_temporary_files(sandbox: Sandbox) -> None:
+    """A locale without letters, a TMPDIR that no socket fits into; the only one that is up needs no name."""
+    (sandbox.folder / "dönß").mkdir()
+    sandbox.write('with Experiment() as e: e.new_process("a", cmds=["pwd", "sleep 3600"], start_dir="dönß")')
+    place = sandbox.folder / ("x" * 90)
+    place.mkdir()
+    cron: dict[str, str | None] = {"LC_ALL": "C", "LANG": None, "TMPDIR": str(place)}
+    sandbox.symphony("up", "lab.test", "-y", env=cron)
+    wait_for(lambda: "dönß" in sandbox.symphony("logs", "lab.test").out, 10, "it runs there")
+    assert "Nothing changes" in sandbox.symphony("up", "-y", env=cron).out
+    sandbox.symphony("delete", "-y", env=cron)
+    assert ([*place.iterdir()], sandbox.trees()) == ([], {})

@@ -245,7 +245,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         state, waits = "blocked" if held.blocked else "waiting", tuple(map(str, held.waits_for))
         return ProcessStatus(path, state, ready=False, why=held.why, since=launched, waits_for=waits)
     if condition.state == "running" and (holder := observe.waits_for(facts)):
-        return ProcessStatus(path, "waiting", ready=False, why=f"waiting for {holder}", since=launched)
+        return ProcessStatus(path, "waiting", ready=False, why=holder)
     status = ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
