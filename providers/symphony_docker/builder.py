@@ -96,6 +96,9 @@ def _command(build: Build, folder: Path) -> list[str]:
     has_buildx = bool(_version(program := docker(), "buildx", "version"))
     words = [program, "buildx", "build", "--load"] if has_buildx else [program, "build"]
     if build.has_many_platforms:
+        if not has_buildx:
+            what = "images for several platforms are built by Docker's buildx plugin, which is missing"
+            raise UserError(what, where=program, remedy=_INSTALL)
         words = [program, "buildx", "build", "--push", f"--metadata-file={folder / 'metadata'}"]
     words += ["--progress=plain", f"--file={build.context.dockerfile}"]
     words += [f"--tag={build.reference}"] if build.reference else []

@@ -64,10 +64,10 @@ class Interrupted(SymphonyError):
 PathOf = Callable[[str], str]
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
     """Return when the run did what it was asked, else raise the one line that says why not."""
     if outcome.result != "succeeded":
-        raise error_of(outcome)
+        raise error_of(outcome, path_of)
 
 
 def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:

@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -161,6 +161,7 @@ def up(
     planned: Planned | None = None
     done: set[str] = set()
     cancelled: set[str] = set()
+    owners: dict[str, str] = {}
     program = Program()
     fetches = stack_target.fetches_plugins(target, before.stack.backend)
     with stack_target.ensure_stack(target, changes=True), tempfile.TemporaryDirectory() as images:
@@ -174,6 +175,8 @@ def up(
                 if output is not None:
                     output.take(event)
                 program.take(event)
+                if isinstance(event, (Started, Failed)) and (owner := path_of(event.step)):
+                    owners[event.step.urn] = owner
                 if planned is None and program.is_declared:
                     planned = before.planned(target.workspace, program)
                     yield planned
@@ -184,7 +187,7 @@ def up(
                         done.add(event_line.path)
                     yield event_line
         program.refuse()
-        _check(run.outcome, planned, done, "restart" if restart else "up")
+        _check(run.outcome, planned, done, "restart" if restart else "up", owners)
         if planned is None and program.cluster is not None:
             yield ClusterEnded(target.name.stack, program.cluster, run.outcome.seconds)
             return
@@ -213,13 +216,18 @@ def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]
     yield Ended(target.name.stack, statuses, time.monotonic() - began)
 
 
-def _check(outcome: Outcome, planned: Planned | None, done: set[str], verb: str) -> None:
-    """Raise the error of a run that failed; of an interrupted one, with what is left."""
+def _check(
+    outcome: Outcome, planned: Planned | None, done: set[str], verb: str, owners: Mapping[str, str]
+) -> None:
+    """Raise the error of a run that failed; of an interrupted one, with what is left.
+
+    owners: the process or group of each resource that the run changed, by its URN.
+    """
     if outcome.result == "interrupted" and planned is None and verb == "restart":
         remedy = f"`symphony restart {outcome.stack}` tries again"
         raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.result != "interrupted" or planned is None:
-        errors.check(outcome)
+        errors.check(outcome, lambda urn: owners.get(urn) or _name(urn))
         return
     wanted = [change.path for change in planned.changes if change.kind != "keep"]
     left = [path for path in wanted if path not in done and path.rpartition("/")[0] not in done]

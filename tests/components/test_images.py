@@ -79,6 +79,8 @@ def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Decl
     [
         ("linux/amd64", []),
         ("linux/arm64/v8", ["image rl is for arm64, the cluster's machines are amd64"]),
+        ("linux/amd64,linux/arm64", []),
+        ("linux/arm64,linux/s390x", ["image rl is for arm64, s390x, the cluster's machines are amd64"]),
         ("amd64", []),
     ],
 )

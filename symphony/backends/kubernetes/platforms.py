@@ -19,12 +19,13 @@ def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
         return
     for image in images:
         # One without a slash is a problem of its own.
-        wanted = (image.platform or f"linux/{_own()}").partition("/")[2].partition("/")[0]
-        if wanted and wanted not in there:
+        platforms = (image.platform or f"linux/{_own()}").split(",")
+        wanted = {each.partition("/")[2].partition("/")[0] for each in platforms} - {""}
+        if wanted and not wanted & there:
             nodes = ", ".join(sorted(there))
             remedy = f'set platform="linux/{min(there)}"'
             yield Problem(
-                f"image {image.name} is for {wanted}, the cluster's machines are {nodes}",
+                f"image {image.name} is for {', '.join(sorted(wanted))}, the cluster's machines are {nodes}",
                 remedy,
                 (image.where,),
             )

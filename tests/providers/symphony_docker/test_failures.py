@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from symphony_docker import failures
+from symphony.errors import UserError
+from symphony_docker import builder, failures
+from symphony_docker.context import Context
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,17 @@ def test_why_a_build_failed(text: str, step: str, what: str, remedy: str) -> Non
 )
 def test_why_a_push_failed(text: str, line: str) -> None:
     assert failures.of_push(text, "r.io/me/rl").line.startswith(line)
+
+
+def test_several_platforms_without_buildx_are_refused_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with Debian's docker command, whose own BuildKit builds for one."""
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\ntest "$1" = --version && echo "Docker version 20.10.24, build x"\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    build = builder.Build(Context("Dockerfile", "", {}, {}), "r.io/rl:1", platform="linux/amd64,linux/arm64")
+    with pytest.raises(UserError, match="several platforms") as error:
+        builder.build(build, "unix:///docker.sock")
+    assert "buildx" in error.value.remedy

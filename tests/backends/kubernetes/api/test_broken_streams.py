@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import time
 import urllib.request
@@ -9,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
+from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.api.client import client_of, path_of
+from symphony.backends.observe import Recorded
 from tests.backends.kubernetes.relay import relayed
 from tests.backends.kubernetes.status.test_troubles import SLEEPER
 from tests.backends.kubernetes.test_runs import up
@@ -18,19 +23,19 @@ from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
+COUNTING = """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "i=0; while :; do echo n $i; i=$((i+1)); sleep 0.1; done"])
+"""
 
 
 def test_a_log_goes_on_where_its_connection_broke(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     """No line is lost, none is told twice; when the pod is gone the command ends."""
-    program = """
-with Experiment("e") as e:
-    e.new_process("a", command="sh", args=["-c", "i=0; while :; do echo n $i; i=$((i+1)); sleep 0.1; done"])
-"""
     with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
         sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
-        up(sandbox, stack, program, code=0)
+        up(sandbox, stack, COUNTING, code=0)
         following = sandbox.start([str(SYMPHONY), "logs", stack, "a", "-f"])
         assert following.stdout is not None
         seen: list[int] = []
@@ -44,6 +49,48 @@ with Experiment("e") as e:
         assert seen == list(range(len(seen)))
         assert following.returncode == 1, err  # its process was killed
         sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
+def test_a_token_that_ends_while_a_log_is_followed_is_fetched_again(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, kubectl: Callable[..., str]
+) -> None:
+    """The log goes on with the token that the exec plugin of the kubeconfig returns then."""
+    up(sandbox, stack, COUNTING, code=0)
+    for name in ("first", "second"):
+        kubectl("-n", stack, "create", "serviceaccount", name)
+        bound = ["--clusterrole=cluster-admin", f"--serviceaccount={stack}:{name}"]
+        kubectl("-n", stack, "create", "rolebinding", name, *bound)
+        (tmp_path / name).write_text(kubectl("-n", stack, "create", "token", name).strip())
+    plugin, current = tmp_path / "plugin", tmp_path / "current"
+    answer = '{"apiVersion": "%s", "kind": "ExecCredential", "status": {"token": "%s"}}'
+    version = "client.authentication.k8s.io/v1"
+    plugin.write_text(
+        f"""#!/bin/sh\necho asked >> {tmp_path}/asked\nprintf '{answer}' {version} $(cat {current})\n"""
+    )
+    plugin.chmod(0o755)
+    shutil.copy(tmp_path / "first", current)
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        content = yaml.safe_load(Path(kubeconfig).read_text())
+        login = {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}
+        content["users"][0]["user"] = {"exec": login}
+        Path(kubeconfig).write_text(json.dumps(content))
+        connection = {"kubeconfig": kubeconfig}
+        recorded = Recorded("", stack, {"a": {"pod_name": "a", "container_name": "a"}}, connection=connection)
+        lines = observe.logs(recorded, ["a"], follow=True)
+        seen = [int(next(lines).text.split()[1]) for _ in range(20)]
+        shutil.copy(tmp_path / "second", current)
+        kubectl("-n", stack, "delete", "serviceaccount", "first")
+        asked = len((tmp_path / "asked").read_text().splitlines())
+        # The server remembers a token for ten seconds.
+        deadline = time.monotonic() + 60
+        while len((tmp_path / "asked").read_text().splitlines()) == asked and time.monotonic() < deadline:
+            cut()
+            ahead = time.monotonic() + 2
+            while time.monotonic() < ahead:
+                seen.append(int(next(lines).text.split()[1]))
+        seen += [int(next(lines).text.split()[1]) for _ in range(20)]
+    assert len((tmp_path / "asked").read_text().splitlines()) > asked
+    assert seen == list(range(len(seen)))
 
 
 def test_a_command_whose_connection_broke_ends_with_one_line(

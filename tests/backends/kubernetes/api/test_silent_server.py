@@ -16,8 +16,9 @@ from tests.backends.kubernetes.test_runs import Live, up
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(900)]
 DEADLINE = 30
+STARTS = 8
 PROGRAM = """
 with Experiment("e") as e:
     a = e.new_process("a", command="sh", args=["-c", "echo begun; exec sleep 1000"])
@@ -25,19 +26,19 @@ with Experiment("e") as e:
 """
 
 
-def ended(began: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
-    """What each command said when it ended, and that it did so in time."""
+def ended(began: float, allowed: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
+    """What each command said when it ended, and that it did so in the seconds that are allowed."""
     values: dict[str, str] = {}
     late: list[str] = []
     for name, process in running.items():
         try:
-            out, err = process.communicate(timeout=max(1.0, began + 60 - time.monotonic()))
+            out, err = process.communicate(timeout=max(1.0, began + 2 * allowed - time.monotonic()))
             values[name] = out + err
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             values[name] = "never ended"
-        if time.monotonic() - began > DEADLINE:
+        if time.monotonic() - began > allowed:
             late.append(name)
     assert not late, {name: values[name] for name in late}
     return values
@@ -61,7 +62,9 @@ def test_every_command_ends_in_time(
             sandbox.config(each, **{**settings, "kubernetes:kubeconfig": kubeconfig})
         sandbox.write(PROGRAM)
         for process in [start("up", each, "-y") for each in stacks]:
-            assert process.wait(120) == 0
+            assert process.wait(300) == 0
+        # A busy machine starts Python slowly, which is no wait for the server: several start at once.
+        allowed = DEADLINE + STARTS * sandbox.symphony("process", stack).seconds
         inside = {
             "logs -f": start("logs", stack, "-f"),
             "exec": start("exec", stack, "a", "--", "sh", "-c", "echo begun; sleep 100"),
@@ -73,7 +76,7 @@ def test_every_command_ends_in_time(
             while "begun" not in stdout.readline():
                 pass
         look = ["exec", stack, "a", "--", "sh", "-c", "ls -A /tmp"]
-        wait_for(lambda: "huge" in sandbox.symphony(*look).out, 30, "the copy has begun")
+        wait_for(lambda: "huge" in sandbox.symphony(*look).out, 60, "the copy has begun")
         silence.set()
         began = time.monotonic()
         looking = {
@@ -86,7 +89,7 @@ def test_every_command_ends_in_time(
             "new scp": start("scp", stack, "a:/tmp", str(tmp_path / "new")),
             "visit": start("visit", stack, "-u"),
         }
-        result = ended(began, {**inside, **looking})
+        result = ended(began, allowed, {**inside, **looking})
         for name, process in inside.items():
             assert process.returncode == 1, (name, result[name])
             assert len(result[name].splitlines()) == 1, result[name]
@@ -103,7 +106,7 @@ def test_every_command_ends_in_time(
             "up": start("up", upped, "-y"),
             "delete": start("delete", deleted, "-y"),
         }
-        for name, text in ended(began, changing).items():
+        for name, text in ended(began, allowed, changing).items():
             assert "answer" in text, (name, text)
     kubectl("delete", "namespace", *stacks, "--wait=false")
 
@@ -125,11 +128,11 @@ with Experiment("e") as e:
         # Pods that do not go at once: the engine waits for them.
         wait_for(
             lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
-            30,
+            60,
             "it works",
         )
         silence.set()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=240)
         assert process.returncode == 1, out + err
         assert "does not answer" in err, err
         # The way of which the state knows leads to the server again.
