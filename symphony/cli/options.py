@@ -22,7 +22,8 @@ Program = Annotated[
     str | None,
     typer.Argument(
         metavar="[STACK]",
-        help="Name of the experiment; NAME.ANYTHING runs the same program as NAME.",
+        help="Name of the experiment, which the only program of a project does not need. Where a"
+        " project has several, NAME or NAME.ANYTHING runs program NAME.",
         autocompletion=complete.programs,
     ),
 ]

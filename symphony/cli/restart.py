@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from symphony.backends.observe import ProcessStatus
 from symphony.cli import choose, options, screen
 from symphony.cli.progress import Board, names_of
 from symphony.cli.up import as_facts, interruptible, show_end, show_json_end, told_by
@@ -48,8 +50,17 @@ def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
                 ended = replace(event, statuses=statuses)
                 if as_json:
                     return show_json_end(ended, {"stack": ended.stack, **as_facts(ended)})
-                running = sum(1 for status in statuses if status.state in ("running", "completed"))
-                rest = f"; {others} unchanged" if others else ""
-                text = f"{running} of {len(statuses)} running again in {event.seconds:.1f} s{rest}."
+                text = f"{_counts(statuses)} in {event.seconds:.1f} s"
+                text += f"; {others} unchanged." if others else "."
                 return show_end(ended, text)
     return 1
+
+
+def _counts(statuses: Sequence[ProcessStatus]) -> str:
+    """Return `2 of 3 running again, 1 completed`."""
+    completed = sum(1 for status in statuses if status.state == "completed")
+    if completed == len(statuses):
+        return f"{completed} of {len(statuses)} completed again"
+    running = sum(1 for status in statuses if status.state == "running")
+    more = f", {completed} completed" if completed else ""
+    return f"{running} of {len(statuses)} running again{more}"

@@ -35,8 +35,8 @@ def command(
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
 
     Examples:
-        symphony up rl
-        symphony up rl.gke -y
+        symphony up
+        symphony up rl -y
         symphony up rl --dry-run
         symphony up 'sweep.*' -y
         symphony up rl --watch

@@ -40,8 +40,10 @@ _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: prog
 class ProgramError(UserError):
     """The user's program failed; `details` are lines to show under the first: the user's own frames."""
 
-    def __init__(self, what: str, *, where: str = "", details: tuple[str, ...] = ()) -> None:
-        super().__init__(what, where=where)
+    def __init__(
+        self, what: str, *, where: str = "", remedy: str = "", details: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
         self.details = details
 
 
@@ -161,6 +163,13 @@ def _of_program(message: str, outcome: Outcome) -> SymphonyError:
     if trace.is_ours:
         first, *rest = trace.text.splitlines() or [trace.short]
         return ProgramError(first.rstrip("."), details=tuple(rest))
+    if trace.name == "bdb.BdbQuit":
+        return ProgramError(
+            "breakpoint() has no terminal: Pulumi runs the program",
+            where=_relative(trace.where, outcome.folder),
+            remedy="Write `import debugpy; debugpy.listen(5678); debugpy.wait_for_client()` in its place,"
+            " and attach your editor to port 5678",
+        )
     if trace.name in ("SyntaxError", "IndentationError", "TabError") and trace.where:
         where = _relative(trace.where, outcome.folder)
         return ProgramError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)

@@ -140,6 +140,14 @@ def test_users_error_shows_the_users_frames() -> None:
     assert "pulumi-language" not in "\n".join(error.details)
 
 
+def test_a_breakpoint_says_how_to_debug_a_program_of_pulumi() -> None:
+    text = f'{tracebacks.HEAD}\n  File "/w/__main__.py", line 3, in <module>\n    with e:\nbdb.BdbQuit\n'
+    error = errors.error_of(outcome((text, "")))
+    assert "breakpoint()" in error.what
+    assert ":3" in error.where
+    assert "debugpy" in error.remedy
+
+
 BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26\n"
 
 

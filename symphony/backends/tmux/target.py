@@ -18,6 +18,7 @@ HOST = "127.0.0.1"
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what tmux on this machine can do for the experiment, with the ports it would get."""
+    path = search_path(launch_file.caller())
     # Only looked up: the session leases them.
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
@@ -31,10 +32,10 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         ports=leased.ports,
         taken=leased.taken,
         unreadable=validation.unusable(spec, context.folder),
-        unstartable=validation.unstartable(spec, context.folder, search_path(launch_file.caller())),
+        unstartable=validation.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
         problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
-        remarks=validation.missing_files(spec, context.folder),
+        remarks=validation.missing_programs(spec, context.folder, path),
         changed_files=local_files.changed(spec, server_of(context), context.launched_as),
     )

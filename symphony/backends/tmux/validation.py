@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from functools import lru_cache
+import subprocess
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony_tmux.processes import start
-from symphony_tmux.processes.launch import limits
+from symphony_tmux.processes.launch import launch_file, limits
 from symphony_tmux.tmux import capacity, client
+
+# Quotes, variables, patterns, assignments and redirections.
+_OF_SHELLS = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -50,24 +55,56 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
     return result
 
 
-def missing_files(spec: ExperimentSpec, folder: Path) -> tuple[Problem, ...]:
-    """Return remarks on `python FILE` whose file is not there; a process with a preamble is believed."""
-    return tuple(_missing_files(spec, folder))
+def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> tuple[Problem, ...]:
+    """Return remarks on commands that will not start; a process with a preamble is believed.
+
+    Args:
+        spec: The experiment.
+        folder: Where relative paths begin.
+        path: The PATH of its processes.
+    """
+    return tuple(_missing_programs(spec, folder, path))
 
 
-def _missing_files(spec: ExperimentSpec, folder: Path) -> Iterator[Problem]:
+def _missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
     for group, process in spec.members():
-        command, *args = (*(process.command or ("",)), *process.args)
-        file = next((each for each in args if not each.startswith("-")), "")
+        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds):
+            continue
+        who, setting = path_of(group, process), "cmds" if process.cmds else "args"
+        words = _plain_words(process.cmds[0]) if process.cmds else [*(process.command or ()), *process.args]
         start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        is_python = Path(command).name.startswith("python") and file.endswith(".py")
-        has_preamble = spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds)
-        if process.cmds or has_preamble or not is_python or "-m" in args or "-c" in args:
+        home = resolved(start_dir, folder)
+        if not words:
             continue
-        if os.path.lexists(resolved(start_dir, folder) / file):
-            continue
-        what = f"{path_of(group, process)} runs {file}, which is not in its start folder"
-        yield Problem(what, "check its name, or set start_dir", (process.at("args"),))
+        own_path = _declared_path(spec, group, process) or path
+        # A missing `command` is a problem, and no remark.
+        if process.cmds and (why := _missing(words[0], home, own_path)) and not _is_of_shell(words[0]):
+            what = f"{who} runs {words[0]}: {why}"
+            yield Problem(what, "check its spelling and PATH", (process.at(setting),))
+        elif (file := _python_file(words)) and not os.path.lexists(home / file):
+            what = f"{who} runs {file}, which is not in its start folder"
+            yield Problem(what, "check its name, or set start_dir", (process.at(setting),))
+
+
+def _plain_words(line: str) -> list[str]:
+    """Return the words of a line without `exec`, none where a shell does more than split it."""
+    words = [] if _OF_SHELLS.search(line) else line.split()
+    return words[1:] if words[:1] == ["exec"] else words
+
+
+def _python_file(words: Sequence[str]) -> str:
+    """Return the file of `python -u FILE.py ARG`, or nothing."""
+    if not Path(words[0]).name.startswith("python") or {"-m", "-c"} & set(words):
+        return ""
+    file = next((word for word in words[1:] if not word.startswith("-")), "")
+    return file if file.endswith(".py") else ""
+
+
+@cache
+def _is_of_shell(word: str) -> bool:
+    """Return whether a shell has a command or keyword of its own with this name."""
+    asked = [launch_file.bash(), "-c", 'command -v -- "$1"', "sh", word]
+    return subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).returncode == 0
 
 
 def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:

@@ -118,13 +118,30 @@ def test_shell_lines_are_the_shells(experiment, tmp_path):
     assert validation.unstartable(experiment.spec, tmp_path, "") == {}
 
 
+def remarked(experiment, tmp_path):
+    return validation.missing_programs(experiment.spec, tmp_path, os.environ["PATH"])
+
+
 def test_a_python_file_that_is_missing_is_a_remark(tmp_path):
     (tmp_path / "there.py").touch()
     experiment = Experiment("rl")
-    experiment.new_process("a", command="python", args=["-u", "nosuch.py"])
+    experiment.new_process("a", command="python3", args=["-u", "nosuch.py"])
     experiment.new_process("b", command=["python3", "there.py"])
-    experiment.new_process("c", command="python -m nosuch.py")
-    experiment.new_process("d", command="python nosuch.py", preamble_cmds="cd x")
-    (remark,) = validation.missing_files(experiment.spec, tmp_path)
-    assert remark.what.startswith("a runs nosuch.py")
-    assert remark.where[0].file == __file__
+    experiment.new_process("c", command="python3 -m nosuch.py")
+    experiment.new_process("d", command="python3 nosuch.py", preamble_cmds="cd x")
+    experiment.new_process("e", cmds=["exec python3 nosuch.py --lr=0.1"])
+    experiment.new_process("f", cmds=["cd x", "python3 nosuch.py"])
+    experiment.new_process("g", cmds=["cd x && python3 nosuch.py"])
+    remarks = remarked(experiment, tmp_path)
+    assert [remark.what.split(",")[0] for remark in remarks] == ["a runs nosuch.py", "e runs nosuch.py"]
+    assert remarks[0].where[0].file == __file__
+
+
+def test_a_program_that_no_path_has_is_a_remark(tmp_path):
+    experiment = Experiment("rl")
+    experiment.new_process("a", cmds=["nosuchprogram -x"])
+    experiment.new_process("b", cmds=["source env.sh", "nosuchprogram"])
+    experiment.new_process("c", cmds=["while true; do nosuchprogram; done"])
+    experiment.new_process("d", cmds=["exec sleep 3"])
+    (remark,) = remarked(experiment, tmp_path)
+    assert "a runs nosuchprogram" in remark.what

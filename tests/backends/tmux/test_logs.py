@@ -242,7 +242,7 @@ def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPat
     [
         ("exit 0", ("completed", "")),
         ("exit 3", ("failed", "exit 3: two")),
-        ("signal 9", ("failed", "SIGKILL: two")),
+        ("signal 9", ("failed", "killed by SIGKILL: two")),
         ("", ("failed", "exit code unknown: two")),
     ],
 )
@@ -254,6 +254,26 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
     result = endings.ended(status, pane, {"log": str(log), "attempt": 1})
     assert (result.state, result.why) == expected
+
+
+def test_a_program_of_a_script_that_was_killed_is_named(log: Path) -> None:
+    log.write_bytes(b"one\nexperiments/rl/processes/a/launch.sh: line 16: 21331 Killed      sleep 5000\n")
+    index(log, None, "1.000 0 start 1 0\n2.000 8 exit 137\n")
+    pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=137, signal=None, ended=2)
+    status = ProcessStatus("a", "failed", ready=False)
+    result = endings.ended(status, pane, {"log": str(log), "attempt": 1})
+    assert result.why == "killed by SIGKILL: sleep 5000"
+
+
+def test_a_preamble_that_failed_is_named_once(log: Path) -> None:
+    log.write_bytes(
+        b"[symphony: preamble_cmds line 1 failed with exit 4: activate x (|| true behind it goes on)]\n"
+    )
+    index(log, None, "1.000 0 start 1 0\n2.000 8 exit 4\n")
+    pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=4, signal=None, ended=2)
+    status = ProcessStatus("a", "failed", ready=False)
+    why = endings.ended(status, pane, {"log": str(log), "attempt": 1}).why
+    assert why == "preamble_cmds line 1 failed with exit 4: activate x"
 
 
 def test_the_last_lines_are_of_the_last_start_as_they_are_indented(log: Path) -> None:

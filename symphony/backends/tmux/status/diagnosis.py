@@ -95,6 +95,8 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
             remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:
         how += f": {_CODES[pane.exit_code]}"
+    elif killed := logs.killed_program(pane.exit_code, _last(facts)):
+        how += f": {killed}"
     how += logs.after_restarts(facts)
     if taken := _taken(facts):
         how += f"; {taken}"

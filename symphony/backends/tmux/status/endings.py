@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,8 @@ from symphony_tmux.processes import observe
 from symphony_tmux.tmux.client import Pane
 
 _LONGEST = 120
+# The note of failed_lines on a line that ended the process.
+_PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
 
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
@@ -62,8 +65,14 @@ def _how(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     if pane.exit_code == 0:
         return ""
     code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"
-    how = observe.signal_name(pane.signal) if pane.signal else code
+    how = f"killed by {observe.signal_name(pane.signal)}" if pane.signal else code
     if observe.supervisor_was_killed(pane, facts):
         return f"{how}: its supervisor was killed"
-    how += log_lines.after_restarts(facts)
-    return f"{how}: {words[-1].strip()[:_LONGEST]}" if words else how
+    again = log_lines.after_restarts(facts)
+    if killed := log_lines.killed_program(pane.exit_code, words):
+        return f"{killed[:_LONGEST]}{again}"
+    how += again
+    line = words[-1].strip() if words else ""
+    if failed := _PREAMBLE.match(line):
+        return f"{failed[1][:_LONGEST]}{again}"
+    return f"{how}: {line[:_LONGEST]}" if line else how

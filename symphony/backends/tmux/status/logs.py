@@ -27,6 +27,8 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
 # How a shell says which line of its file went wrong; that file is ours.
 _OF_SHELL = re.compile(rf"^(\S*/)?experiments/\S+/{re.escape(LAUNCH_FILE)}: (line )?\d+: ")
+# How bash tells that a signal ended a program of a script: `21331 Killed    sleep 5000`.
+_KILLED_PROGRAM = re.compile(r"\d+ [A-Z][a-z ]+(\(core dumped\))?\s{2,}(?P<program>\S.*)")
 _ROUND = 0.1
 # A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
 _ENDED_AFTER = 1.5
@@ -176,6 +178,14 @@ def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """Return a line as a terminal shows it, without what a progress bar overwrote."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
     return _OF_SHELL.sub("", text) if LAUNCH_FILE in text else text
+
+
+def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
+    """Return `killed by SIGKILL: sleep 5000` where a signal ended a program of a script, else nothing."""
+    line = _KILLED_PROGRAM.fullmatch(words[-1].strip()) if words else None
+    if line is None or exit_code is None or exit_code <= 128:
+        return ""
+    return f"killed by {signal_name(exit_code - 128)}: {line['program']}"
 
 
 def how(mark: Mark) -> str:
