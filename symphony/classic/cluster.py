@@ -48,15 +48,15 @@ class Experiments:
     backend = registry.DEFAULT
 
     def list_experiments(self) -> list[str]:
-        """The names of the experiments there are: cluster.list_experiments()."""
+        """Return the names of the experiments: cluster.list_experiments()."""
         with stacks.only_on(self.backend):
             return [each.name for each in listing.ls()]
 
     def describe_experiment(self, name: str | None = None) -> Described:
-        """{group or None: {process: {column: value}}}: cluster.describe_experiment("rl")[None]["learner"].
+        """Return {group or None: {process: {column: value}}}: cluster.describe_experiment("rl")[None].
 
         The columns are Group, Name, Ready, Restarts and State.
-        name: the experiment, or a part of its name; None for the current one. UserError: there is none.
+        name: the experiment, or a part of its name; None for the current one. UserError: it does not exist.
         """
         described: Described = {}
         for status in processes(self._stack(name)):
@@ -66,10 +66,10 @@ class Experiments:
     def describe_process_group(
         self, name: str | None, process_group: str | None = None
     ) -> dict[str, dict[str, Any]]:
-        """{process: {column: value}} of a group: cluster.describe_process_group("rl", "agents")["agent-0"].
+        """Return a group as {process: {column: value}}: cluster.describe_process_group("rl", "agents").
 
         name: the experiment, or a part of its name; None for the current one.
-        process_group: the group; None for the processes that are in none. UserError: there is no such one.
+        process_group: the group; None for the processes in no group. UserError: it does not exist.
         """
         groups = self.describe_experiment(name)
         if process_group is None:
@@ -81,20 +81,20 @@ class Experiments:
     def describe_process(
         self, name: str | None, process: str, process_group: str | None = None
     ) -> dict[str, Any]:
-        """{column: value} of one process: cluster.describe_process("rl", "agent-0", "agents")["State"].
+        """Return a process as {column: value}: cluster.describe_process("rl", "agent-0", "agents")["State"].
 
         name: the experiment, or a part of its name; None for the current one. process: its name.
-        process_group: its group; None to look in all of them, and where it is in none.
-        UserError: there is no such one, or several match.
+        process_group: its group; None for any group or none.
+        UserError: it does not exist, or several match.
         """
         statuses = {status.path: status for status in processes(self._stack(name))}
         return columns(statuses[matching.match(options.path_of(process, process_group), statuses, "process")])
 
     def find_process(self, name: str | None, process: str) -> list[str | None]:
-        """The groups with a process of this name, None for no group: cluster.find_process("rl", "agent-0").
+        """Return the groups that have a process, None for no group: cluster.find_process("rl", "agent-0").
 
         name: the experiment, or a part of its name; None for the current one. process: its whole name.
-        UserError: there is no such experiment.
+        UserError: the experiment does not exist.
         """
         return [group for group, members in self.describe_experiment(name).items() if process in members]
 
@@ -131,13 +131,13 @@ class Experiments:
         tail: int | None = None,
         print_logs: bool = False,
     ) -> Iterable[str]:
-        """The lines a process prints, as a list; with follow an iterator, which goes on with those to come.
+        """Return the output of a process as a list of lines; with follow an iterator that waits for more.
 
         for line in cluster.get_log("rl", "learner", follow=True): ...
 
         exp, process, process_group: as describe_process(), with its errors.
-        since: those of the last so many seconds, or "5m", "1h30m"; None or 0 for all.
-        tail: that many of the last; None or -1 for all. print_logs: print them as they come.
+        since: only lines of the last seconds, or of "5m", "1h30m"; None or 0 for all.
+        tail: only the last lines; None or -1 for all. print_logs: print them as they come.
         """
         lines: Iterator[LogLine] = output.logs(
             self._stack(exp),
@@ -154,21 +154,21 @@ class Experiments:
     def exec_command(
         self, exp: str | None, process: str, command: Sequence[str] | str, process_group: str | None = None
     ) -> int:
-        """Run a command in a process, on the terminal or the pipes of this program; its exit code.
+        """Run a command in a process, on the terminal or pipes of this program, and return its exit code.
 
         cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
 
-        command: no shell runs it; one text is split at its blanks as a shell would.
-        exp, process, process_group: as describe_process(), with its errors; or the process does not run.
+        command: runs without a shell; one text is split into words as a shell does.
+        exp, process, process_group, errors: as describe_process(); UserError: the process does not run.
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
         return access.execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
 
     def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
-        """Let the person at the terminal work in a process until they leave: cluster.login("rl", "learner").
+        """Attach the terminal to a process until the user leaves it: cluster.login("rl", "learner").
 
-        Returns the exit code. exp, process, process_group: as describe_process(), with its errors; or the
-        process does not run.
+        Returns the exit code. exp, process, process_group, errors: as describe_process();
+        UserError: the process does not run.
         """
         return access.login(self._stack(exp), options.path_of(process, process_group), _streams())
 
@@ -187,7 +187,7 @@ class Experiments:
         exp: the experiment, or a part of its name; None for the current one.
         source, target: paths, one of them `PROCESS:PATH`, or in the process named apart by src_process (with
         src_process_group where it is in one) or dest_process (with dest_process_group).
-        UserError: no such experiment, process or file.
+        UserError: the experiment, the process or the file does not exist.
         """
         here, there = str(source), str(target)
         if dest_process is not None:
@@ -202,14 +202,14 @@ class Experiments:
         """Return the address host:port of a service from outside: cluster.external_url("rl", "tensorboard").
 
         exp: the experiment, or a part of its name; None for the current one. service: its name, or a part.
-        UserError: no such service, or it can only be reached through a forwarded port.
+        UserError: it does not exist, or can only be reached through a forwarded port.
         """
         return access.external_address(self._stack(exp), service)
 
     external_service = external_url
 
     def current_experiment(self) -> str | None:
-        """The name of the experiment that is meant where none is named; None when there is no such one.
+        """Return the name of the experiment that calls without a name use, or None.
 
         It is that of set_experiment(), else the only one, that of the project here, or the last launched.
         """
@@ -219,18 +219,18 @@ class Experiments:
             return None
 
     def set_experiment(self, name: str) -> None:
-        """From now on this experiment is meant where none is named: cluster.set_experiment("rl").
+        """Set the experiment that calls without a name use: cluster.set_experiment("rl").
 
-        name: the experiment, or a part of its name. UserError: there is none such.
+        name: the experiment, or a part of its name. UserError: it does not exist.
         """
         stacks.set_current(self._stack(name).name)
 
     def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
-        """The experiments of this cluster that may be meant, and whether that is the name itself.
+        """Return the experiments that a name may mean, and whether one of them has the name itself.
 
         matches, is_exact = cluster.fuzzy_match_experiment("rl")
 
-        name: with the username before it, as it is, then those that begin with it or hold it.
+        name: the whole name with or without the username, its beginning, or a part.
         """
         options.require_name("an experiment", name)
         return _fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
@@ -238,7 +238,7 @@ class Experiments:
     def fuzzy_match_process(
         self, process: str, name: str | None = None
     ) -> tuple[list[tuple[str | None, str]], bool]:
-        """The processes (group or None, name) that may be meant, and whether that is the name itself.
+        """Return the processes (group or None, name) that a name may mean, and whether one has that name.
 
         matches, is_exact = cluster.fuzzy_match_process("agent", "rl")
 
@@ -251,11 +251,11 @@ class Experiments:
         return _fuzzy([process], known, lambda each: each[1])
 
     def prefix_username(self, name: str) -> str:
-        """The name with the username of SymphonyConfig before it, once: cluster.prefix_username("rl")."""
+        """Return the name with the username of SymphonyConfig before it: cluster.prefix_username("rl")."""
         return SymphonyConfig().prefixed(name)
 
     def _stack(self, name: str | None) -> stacks.Stack:
-        """The one on this cluster's backend; without a name the current one. UserError: there is none."""
+        """Return a stack of this backend; without a name the current one. UserError: it does not exist."""
         if name is not None:
             options.require_name("an experiment", name)
             prefixed = self.prefix_username(name)
@@ -277,46 +277,46 @@ class Cluster(Experiments):
     preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
 
     What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too. Names
-    of experiments, groups and processes may be given by a part of them. UserError: none or several match.
+    of experiments, groups and processes may be abbreviated to a part. UserError: none or several match.
     """
 
     options_type: ClassVar[type[Any]] = options.ClusterOptions
 
-    def __init__(self, **given: Unpack[options.ClusterOptions]) -> None:
+    def __init__(self, **keywords: Unpack[options.ClusterOptions]) -> None:
         known = self.options_type.__annotations__
-        for option in given:
+        for option in keywords:
             if option not in options.ClusterOptions.__annotations__:
-                raise options.mistake(
+                raise usage_error(
                     f'a {self.backend} cluster has no option "{option}"',
                     f"The options are: {', '.join(known)}",
                 )
-        self._defaults: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        self._defaults: dict[str, Any] = {key: value for key, value in keywords.items() if value is not None}
         self._settings: dict[str, str | None] = {}
 
     @overload
     @staticmethod
-    def new(backend: options.Tmux = "tmux", **given: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
+    def new(backend: options.Tmux = "tmux", **keywords: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
     @overload
     @staticmethod
-    def new(backend: options.Kubernetes, **given: Unpack[options.KubeOptions]) -> KubeCluster: ...
+    def new(backend: options.Kubernetes, **keywords: Unpack[options.KubeOptions]) -> KubeCluster: ...
     @overload
     @staticmethod
-    def new(backend: str, **given: Unpack[options.ClusterOptions]) -> Cluster: ...
+    def new(backend: str, **keywords: Unpack[options.ClusterOptions]) -> Cluster: ...
     @staticmethod
-    def new(backend: str = registry.DEFAULT, **given: Any) -> Cluster:
-        """A cluster of a backend, with the options of its class: Cluster.new("tmux", start_dir="~/rl").
+    def new(backend: str = registry.DEFAULT, **keywords: Any) -> Cluster:
+        """Return a cluster of a backend with the options of its class: Cluster.new("tmux", start_dir="~/rl").
 
         backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; or the name
         of an installed backend, for a Cluster.
-        UserError: no such backend, or it has no such option, with those there are.
+        UserError: the backend or the option does not exist; the remedy lists those that do.
         """
         row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
-        cluster = row.cluster_class(**given)
+        cluster = row.cluster_class(**keywords)
         cluster.backend = row.name
         return cluster
 
     @overload
-    def new_experiment(self, name: str, **given: Unpack[ClassicExperimentOptions]) -> Experiment: ...
+    def new_experiment(self, name: str, **keywords: Unpack[ClassicExperimentOptions]) -> Experiment: ...
     @overload
     def new_experiment(
         self,
@@ -333,7 +333,7 @@ class Cluster(Experiments):
         secrets: Any = None,
         preamble_cmds: Any = None,
         start_dir: Any = None,
-        **given: Any,
+        **keywords: Any,
     ) -> Experiment:
         """Declare an experiment: cluster.new_experiment("rl", env={"SEED": 1}).
 
@@ -341,9 +341,11 @@ class Cluster(Experiments):
         These and all other keywords are those of Experiment; preamble_cmds and start_dir are by default those
         of this cluster. A wrong value is a UserError at launch, with its line.
         """
-        given.update(port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir)
+        keywords.update(
+            port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir
+        )
         require_name("an experiment", name)
-        made = {key: value for key, value in given.items() if value is not None}
+        made = {key: value for key, value in keywords.items() if value is not None}
         return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
 
     @overload
@@ -353,7 +355,7 @@ class Cluster(Experiments):
     @overload
     def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
     def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Any:
-        """Start an experiment: cluster.launch(experiment). At a terminal progress and plan are shown as well.
+        """Start an experiment: cluster.launch(experiment). A terminal shows its plan and progress.
 
         exp:     what new_experiment() returned.
         force:   change the experiment of that name, where there is one, to this one.
@@ -362,10 +364,10 @@ class Cluster(Experiments):
         Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
         returned; symphony:backend of the stack goes before this cluster.
         UserError: one of that name exists, or it cannot run (PlanError).
-        SymphonyError: it is up and some of its processes neither run nor came to a good end.
+        SymphonyError: it is up, and some of its processes failed or do not run.
         """
         if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise options.mistake(
+            raise usage_error(
                 f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
             )
         if run.in_program():
@@ -379,15 +381,15 @@ class Cluster(Experiments):
     ) -> list[Ended | Planned]:
         """Start several, one after the other: cluster.launch_batch([first, second]).
 
-        experiments: what new_experiment() returned. force, errors: as launch(); those before it stay up.
+        experiments: of new_experiment(). force, errors: as launch(); those launched before an error stay up.
         """
         return [self.launch(each, force=force) for each in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
         """Stop an experiment and everything it started: cluster.delete("rl").
 
-        name: of the experiment, or a part of it. dry_run: only look for it.
-        UserError: there is none, or several match. SymphonyError: something of it could not be removed.
+        name: the experiment, or a part of its name. dry_run: only look for it.
+        UserError: it does not exist, or several match. SymphonyError: a part of it could not be removed.
         """
         options.require_name("an experiment", name)
         if run.in_program():
@@ -400,14 +402,14 @@ class Cluster(Experiments):
     def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
         """Stop several experiments, one after the other: cluster.delete_batch(["rl", "sweep"]).
 
-        names, dry_run, errors: as delete(), of each; those before it stay deleted.
+        names, dry_run, errors: as delete(); those deleted before an error stay deleted.
         """
         for name in names:
             self.delete(name, dry_run=dry_run)
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings that this cluster gives a stack; those it is not told stay as the stack has them."""
+        """The settings of this cluster for a stack, without those that it leaves to the stack."""
         values = {key: value for key, value in self._settings.items() if value is not None}
         return {"symphony:backend": self.backend, **values}
 
@@ -418,14 +420,14 @@ class TmuxCluster(Cluster):
     TmuxCluster("mine", preamble_cmds=["source venv/bin/activate"])
 
     server_name: which of several tmux servers of yours; "default" by default.
-    preamble_cmds, start_dir: as Cluster. UserError: there is no such option.
+    preamble_cmds, start_dir: as Cluster. UserError: an option does not exist.
     """
 
     backend = "tmux"
     options_type = options.TmuxOptions
 
-    def __init__(self, server_name: str | None = None, **given: Unpack[options.ClusterOptions]) -> None:
-        super().__init__(**given)
+    def __init__(self, server_name: str | None = None, **keywords: Unpack[options.ClusterOptions]) -> None:
+        super().__init__(**keywords)
         self._settings = {"symphony:server": server_name}
 
     def session(self, name: str) -> Session:
@@ -433,7 +435,7 @@ class TmuxCluster(Cluster):
 
         cluster.session("rl").window("agent-0").active_pane.send_keys("help")
 
-        name: of the experiment, or a part of it. UserError: it does not run in tmux on this machine.
+        name: the experiment, or a part of its name. UserError: it does not run in tmux on this machine.
         """
         from symphony.operations import tmux_session
 
@@ -454,7 +456,7 @@ class KubeCluster(Cluster):
     source_ranges: who may reach a LoadBalancer, such as "203.0.113.0/24".
     patience:      seconds to wait for trouble that may pass, such as a machine that is not there yet.
 
-    preamble_cmds, start_dir: as Cluster. UserError: there is no such option, or its value is none.
+    preamble_cmds, start_dir: as Cluster. UserError: an option does not exist, or its value is wrong.
 
     The stack keeps them: `symphony config` lists its settings.
     """
@@ -462,9 +464,9 @@ class KubeCluster(Cluster):
     backend = "kubernetes"
     options_type = options.KubeOptions
 
-    def __init__(self, **given: Unpack[options.KubeOptions]) -> None:
-        own = {key: value for key, value in given.items() if key in options.KUBE_SETTINGS}
-        super().__init__(**{key: value for key, value in given.items() if key not in own})  # pyright: ignore[reportArgumentType]
+    def __init__(self, **keywords: Unpack[options.KubeOptions]) -> None:
+        own = {key: value for key, value in keywords.items() if key in options.KUBE_SETTINGS}
+        super().__init__(**{key: value for key, value in keywords.items() if key not in own})  # pyright: ignore[reportArgumentType]
         self._settings = options.kube_settings(own)
 
 

@@ -18,7 +18,7 @@ class SymphonyConfig:
     SymphonyConfig().set_username("ada")
 
     username: stands before the names of experiments. experiment_folder: each launched experiment is saved
-    below it. A field with a handler of its own is what that made of its value.
+    below it. A field with a handler of its own holds what the handler returned.
     """
 
     _only: ClassVar[SymphonyConfig | None] = None
@@ -45,14 +45,14 @@ class SymphonyConfig:
     def set_username(self, name: str) -> None:
         """Put this name before the names of experiments: SymphonyConfig().set_username("ada").
 
-        UserError: the name is no text.
+        UserError: the name is not text.
         """
         self.update({"username": name})
 
     def set_experiment_folder(self, folder: str | Path) -> None:
         """Save each launched experiment below this folder: SymphonyConfig().set_experiment_folder("~/runs").
 
-        UserError: the folder is no path.
+        UserError: the folder is not a path.
         """
         self.update({"experiment_folder": folder})
 
@@ -62,7 +62,7 @@ class SymphonyConfig:
         SymphonyConfig().register_handler("retries", int)
 
         field: its name. handler: takes its value.
-        UserError: the field has a handler, or that is no function.
+        UserError: the field has a handler, or the handler is not a function.
         """
         if not callable(handler):
             raise UserError(
@@ -75,7 +75,7 @@ class SymphonyConfig:
     def update(self, settings: Mapping[str, Any]) -> None:
         """Make several settings: SymphonyConfig().update({"username": "ada"}).
 
-        settings: {field: value}. UserError: a field that nobody handles; then none is made.
+        settings: {field: value}. UserError: a field is unknown; then none is set.
         """
         for field in settings:
             if field not in self._handlers:
@@ -103,6 +103,6 @@ class SymphonyConfig:
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
-        """The name of an experiment with the username before it, once: SymphonyConfig().prefixed("rl")."""
+        """Return the name of an experiment with the username before it: SymphonyConfig().prefixed("rl")."""
         prefix = f"{self.username}-" if self.username else ""
         return name if name.startswith(prefix) else f"{prefix}{name}"

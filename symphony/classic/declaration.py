@@ -41,9 +41,11 @@ class ClassicGroupOptions(GroupOptions, total=False):
 
 def _translated(options: Mapping[str, Any]) -> Any:
     """Return the options with today's spellings."""
-    given = {name: value for name, value in options.items() if name != "standalone"}
-    image = given.pop("container_image", None)
-    return given if image is None or given.get("image") is not None else {**given, "image": image}
+    translated = {name: value for name, value in options.items() if name != "standalone"}
+    image = translated.pop("container_image", None)
+    if image is not None and translated.get("image") is None:
+        translated["image"] = image
+    return translated
 
 
 def require_name(kind: str, name: object) -> None:

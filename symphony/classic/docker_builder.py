@@ -31,7 +31,7 @@ class DockerBuilder:
     builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
     builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
 
-    UserError: a setting is wrong, or nothing lies at a path. SymphonyError: Docker does not answer.
+    UserError: a setting is wrong, or a path does not exist. SymphonyError: Docker does not answer.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DockerBuilder:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """A builder of settings that are called as its arguments: DockerBuilder.from_dict(settings).
+        """Return a builder with settings named as its arguments: DockerBuilder.from_dict(settings).
 
         UserError: a setting is unknown or missing.
         """
@@ -154,16 +154,16 @@ def clean_images(
     return removed
 
 
-def _directory(given: Mapping[str, Any]) -> dict[str, Any]:
-    _refuse_unknown(given, _OF_DIRECTORY, "a context directory")
-    if missing := [name for name in _OF_DIRECTORY[:2] if not given.get(name)]:
+def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(settings, _OF_DIRECTORY, "a context directory")
+    if missing := [name for name in _OF_DIRECTORY[:2] if not settings.get(name)]:
         raise UserError(f"a context directory lacks {' and '.join(missing)}", remedy="Add it")
-    name = str(given["name"])
+    name = str(settings["name"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(f"a context directory is called {name}", remedy="Name a place within the context")
-    return {"force_update": False, **given}
+    return {"force_update": False, **settings}
 
 
-def _refuse_unknown(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
-    if unknown := [name for name in given if name not in known]:
-        raise UserError(f"{what} has no {unknown[0]}", remedy=f"It may have: {', '.join(known)}")
+def _refuse_unknown(settings: Mapping[str, Any], known: Sequence[str], owner: str) -> None:
+    if unknown := [name for name in settings if name not in known]:
+        raise UserError(f"{owner} has no {unknown[0]}", remedy=f"It may have: {', '.join(known)}")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from symphony.classic.options import mistake
+from symphony.components.errors import usage_error
 from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB
@@ -36,8 +36,8 @@ class GKEDispatcher:
 
     tf_json: the path or the content of the `.tf.json` that cloudwise wrote, or a GkeCluster.
 
-    Of a process in a process group say process_group=: the group gets the pool, the process the resources.
-    UserError: a file that cannot be read or is wrong; of the calls: what a pool does not have.
+    For a process in a group give process_group=: the group gets the pool, the process the resources.
+    UserError: the file is wrong, or a call asks for resources that a pool does not have.
     """
 
     def __init__(self, tf_json: tf_json.TfJson | HasPools) -> None:
@@ -53,13 +53,13 @@ class GKEDispatcher:
         self._entries = cluster.entries
 
     def get_node_pools(self) -> list[str]:
-        """The names of the node pools, sorted."""
+        """Return the names of the node pools, sorted."""
         return sorted(self._pools)
 
     def get_node_pool(self, name: str) -> Mapping[str, Any]:
         """Return the content of the file for a node pool: dispatcher.get_node_pool("v100-pool").
 
-        KeyError, which is a UserError: there is none of that name.
+        name: the pool. KeyError, which is a UserError: it does not exist.
         """
         self._pool(name)
         return self._entries[name]
@@ -80,14 +80,14 @@ class GKEDispatcher:
         """
         ways = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in ways:
-            raise mistake(f"invalid value assign_to={assign_to!r}", f"Expected one of {', '.join(ways)}")
-        given = {name: value for name, value in settings.items() if value is not None}
+            raise usage_error(f"invalid value assign_to={assign_to!r}", f"Expected one of {', '.join(ways)}")
+        keywords = {name: value for name, value in settings.items() if value is not None}
         method = getattr(self, f"assign_to_{assign_to}")
         try:
-            method(process, **given)
+            method(process, **keywords)
         except TypeError as error:
             # Which keyword is missing or unknown.
-            raise mistake(str(error).replace("GKEDispatcher.", ""), "See its parameters") from None
+            raise usage_error(str(error).replace("GKEDispatcher.", ""), "See its parameters") from None
 
     def assign_to_machine(
         self,
@@ -102,8 +102,8 @@ class GKEDispatcher:
         dispatcher.assign_to_machine(agent, node_pool_name="cpu-pool", process_per_machine=4)
 
         node_pool_name: of get_node_pools(). process_group: that of the process, where it is in one.
-        process_per_machine: so many such processes fit on a machine, and no more.
-        UserError: there is no such pool, or no machine of it has that much.
+        process_per_machine: how many such processes fit on a machine.
+        UserError: the pool does not exist, or no machine of it has that much.
         """
         parts = _integer("process_per_machine", process_per_machine, least=1)
         self._assign(process, process_group, Claim(parts=parts or 1), self._pool(node_pool_name).name)
@@ -119,7 +119,7 @@ class GKEDispatcher:
         """
         pool = self._pool(node_pool_name)
         if not pool.gpus:
-            raise mistake(f"node pool {node_pool_name} has no GPUs", "Assign to a machine of it instead")
+            raise usage_error(f"node pool {node_pool_name} has no GPUs", "Assign to a machine of it instead")
         self._assign(process, process_group, Claim(parts=pool.gpus), pool.name)
 
     def assign_to_node_pool(
@@ -132,12 +132,12 @@ class GKEDispatcher:
         memory_m: float | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """Claim what is said of a machine of a pool.
+        """Claim amounts of a machine of a pool.
 
         dispatcher.assign_to_node_pool(agent, node_pool_name="cpu-pool", cpu=2.5, memory_m=4096)
 
         process, node_pool_name, process_group, UserError: as assign_to_machine().
-        cpu: cores. memory_m: MiB. gpu_count: how many. What is not said is not claimed.
+        cpu: cores. memory_m: MiB. gpu_count: how many. Amounts that are left out are not claimed.
         """
         claim = _claim(cpu, memory_m, gpu_count)
         self._assign(process, process_group, claim, self._pool(node_pool_name).name)
@@ -153,12 +153,12 @@ class GKEDispatcher:
         gpu_type: str | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """Claim this much of a machine of the cheapest pool that has it; one without GPUs where none is said.
+        """Claim amounts of a machine of the cheapest pool that has them, without GPUs where none are claimed.
 
         dispatcher.assign_to_resource(learner, cpu=4, memory_m=8192, gpu_type="v100")
 
         process, process_group, UserError: as assign_to_machine(). node_pool_name: only of this pool.
-        cpu: cores. memory_m: MiB. gpu_type: such as "v100", of which gpu_count is 1 unless it is said.
+        cpu: cores. memory_m: MiB. gpu_type: such as "v100"; its gpu_count is 1 by default.
         """
         name = self._pool(node_pool_name).name if node_pool_name is not None else ""
         claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)
@@ -171,7 +171,7 @@ class GKEDispatcher:
             return self._pools[name]
         near = nearest(str(name), self._pools)
         remedy = f"Did you mean {shown(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
-        error = mistake(f"there is no node pool {shown(name)}", f"{remedy}?" if near else remedy)
+        error = usage_error(f"there is no node pool {shown(name)}", f"{remedy}?" if near else remedy)
         raise MissingError(error.what, where=error.where, remedy=error.remedy)
 
     def _assign(
@@ -202,7 +202,7 @@ class GKEDispatcher:
         fits = "the node pool" if pod.pool else "no node pool"
         negated = "does not fit" if pod.pool else "fits"
         another = "another" if pod.pool else "the"
-        return mistake(f"{pod.name} {negated} {fits}: {pools}", f"Ask for less, or name {another} pool")
+        return usage_error(f"{pod.name} {negated} {fits}: {pools}", f"Ask for less, or name {another} pool")
 
     def __repr__(self) -> str:
         return f"GKEDispatcher({', '.join(self.get_node_pools())})"
@@ -214,10 +214,10 @@ def _tainted(pool: Pool) -> tuple[Taint, ...]:
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 
 
-def _read(given: Any) -> tf_json.TfCluster:
-    if not isinstance(given, (str, Mapping)) and not hasattr(given, "__fspath__"):
-        raise mistake(f"{given!r:.60} is not a .tf.json", "Give its path, its content, or a GkeCluster")
-    return tf_json.read(cast("tf_json.TfJson", given))
+def _read(file: Any) -> tf_json.TfCluster:
+    if not isinstance(file, (str, Mapping)) and not hasattr(file, "__fspath__"):
+        raise usage_error(f"{file!r:.60} is not a .tf.json", "Give its path, its content, or a GkeCluster")
+    return tf_json.read(cast("tf_json.TfJson", file))
 
 
 def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> Claim:
@@ -228,20 +228,20 @@ def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> 
     )
 
 
-def _amount(name: str, given: Any) -> float:
+def _amount(name: str, value: Any) -> float:
     try:
-        number = float(given)
+        number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if isinstance(given, bool) or not 0 <= number < 2**40:
-        raise mistake(f"{name}={given!r:.40} is not an amount", "Give a number, 0 or more")
+    if isinstance(value, bool) or not 0 <= number < 2**40:
+        raise usage_error(f"{name}={value!r:.40} is not an amount", "Give a number, 0 or more")
     return number
 
 
-def _integer(name: str, given: Any, *, least: int) -> int | None:
-    if given is None:
+def _integer(name: str, value: Any, *, least: int) -> int | None:
+    if value is None:
         return None
-    number = _amount(name, given)
+    number = _amount(name, value)
     if number % 1 or number < least:
-        raise mistake(f"{name}={given!r:.40} is not a whole number of at least {least}", "Correct it")
+        raise usage_error(f"{name}={value!r:.40} is not a whole number of at least {least}", "Correct it")
     return int(number)

@@ -29,12 +29,12 @@ from symphony.plan.names import as_stack
 from symphony.run_request import RunRequest
 
 
-def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
+def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run: bool) -> Ended | Planned:
     """Start an experiment, or only plan it, and show the progress at a terminal.
 
     Args:
         exp: The experiment.
-        given: The settings of the cluster.
+        settings: Those of the cluster.
         force: Change the experiment of that name, where there is one.
         dry_run: Only return the plan.
 
@@ -44,7 +44,7 @@ def launch(exp: Experiment, given: Mapping[str, str], *, force: bool, dry_run: b
     """
     name = as_stack(exp.name)
     place = inline.workspace_for(name)
-    target = StackTarget(workspace.stack_name(name, place), place, given)
+    target = StackTarget(workspace.stack_name(name, place), place, settings)
     folder = _refuse_second(target, force or dry_run)
     if dry_run:
         planned = planned_from(target, partial(_run, "preview", exp), manifests=True)

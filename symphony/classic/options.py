@@ -1,4 +1,4 @@
-"""The options of a Cluster by backend, as types, and the checks of what its calls take."""
+"""Options of a Cluster by backend, and checks of the arguments of its calls."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from symphony.errors import UserError
-from symphony.spec.location import caller
+from symphony.components.errors import usage_error
 from symphony.spec.shared import Text, Texts
 
 _T = TypeVar("_T")
@@ -82,81 +81,76 @@ def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
     own = tuple(inspect.signature(method).parameters)
 
     @wraps(method)
-    def call(*words: Any, **given: Any) -> Any:
-        for old in [key for key in given if key in _OLD_KEYWORDS and key not in own]:
-            value = given.pop(old)
-            given.update((new, value) for new in _OLD_KEYWORDS[old] if new in own)
-        return method(*words, **given)
+    def call(*words: Any, **keywords: Any) -> Any:
+        for old in [key for key in keywords if key in _OLD_KEYWORDS and key not in own]:
+            argument = keywords.pop(old)
+            keywords.update((new, argument) for new in _OLD_KEYWORDS[old] if new in own)
+        return method(*words, **keywords)
 
     return call
 
 
-def kube_settings(given: Mapping[str, Any]) -> dict[str, str | None]:
+def kube_settings(options: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the options of a KubeCluster as settings of a stack, which checks their values."""
-    read = {"kubeconfig": kubeconfig_path, "source_ranges": _joined, "patience": _number}
-    return {
-        KUBE_SETTINGS[key]: read[key](value) if key in read else word(key, value)
-        for key, value in given.items()
-    }
+    settings = {name: _setting(name, value) for name, value in options.items()}
+    return {KUBE_SETTINGS[name]: setting for name, setting in settings.items()}
 
 
-def _joined(given: Any) -> str | None:
-    if isinstance(given, (list, tuple)):
-        return ", ".join(map(str, cast("Sequence[object]", given)))
-    return word("source_ranges", given)
+def _setting(option: str, value: Any) -> str | None:
+    if option == "kubeconfig":
+        return _kubeconfig_path(value)
+    if option == "source_ranges" and isinstance(value, (list, tuple)):
+        return ", ".join(map(str, cast("Sequence[object]", value)))
+    if option == "patience":
+        return None if value is None else str(value)
+    return _word(option, value)
 
 
-def _number(given: Any) -> str | None:
-    return None if given is None else str(given)
-
-
-def mistake(what: str, remedy: str) -> UserError:
-    """Return the error for the line of the script that is running now."""
-    return UserError(what, where=str(caller()), remedy=remedy)
-
-
-def require_name(kind: str, given: object) -> None:
+def require_name(kind: str, name: object) -> None:
     """Raise UserError where it cannot be a name."""
-    if not isinstance(given, str):
-        raise mistake(f"{given!r:.60} is not the name of {kind}", "Give its name")
+    if not isinstance(name, str):
+        raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
 
 
-def word(option: str, given: Any) -> str | None:
+def _word(option: str, text: Any) -> str | None:
     """Return a text that is not empty, or None."""
-    if given is None or (isinstance(given, str) and given.strip()):
-        return given
-    raise mistake(f"{option}={given!r}: must be a non-empty string", "Give a name, or leave it out")
+    if text is None or (isinstance(text, str) and text.strip()):
+        return text
+    raise usage_error(f"{option}={text!r}: must be a non-empty string", "Give a name, or leave it out")
 
 
-def kubeconfig_path(given: object) -> str | None:
+def _kubeconfig_path(path: object) -> str | None:
     """Return the absolute path. The content of a kubeconfig is refused: the settings would show it."""
-    path = word("kubeconfig", str(given) if isinstance(given, Path) else given)
-    if path is None:
+    text = _word("kubeconfig", str(path) if isinstance(path, Path) else path)
+    if text is None:
         return None
-    if "\n" in path or path.lstrip().startswith("{"):
-        raise mistake("kubeconfig= is the content of a kubeconfig", "Write it to a file and give its path")
-    return str(Path(path).expanduser().absolute())
+    if "\n" in text or text.lstrip().startswith("{"):
+        raise usage_error(
+            "kubeconfig= is the content of a kubeconfig", "Write it to a file and give its path"
+        )
+    return str(Path(text).expanduser().absolute())
 
 
-def duration(given: object) -> str | None:
+def duration(since: object) -> str | None:
     """Return the age of the oldest log line; 0 stands for all lines, as for kubectl and the original."""
-    if given is None or (isinstance(given, (int, float)) and not isinstance(given, bool)):
-        return f"{given:.3f}" if given else None
-    if isinstance(given, str):
-        return None if given == "0" else given
-    raise mistake(f"since={given!r} is not a duration", "Write seconds, or 90s, 5m, 1h30m, 2d")
+    if since is None or (isinstance(since, (int, float)) and not isinstance(since, bool)):
+        return f"{since:.3f}" if since else None
+    if isinstance(since, str):
+        return None if since == "0" else since
+    raise usage_error(f"since={since!r} is not a duration", "Write seconds, or 90s, 5m, 1h30m, 2d")
 
 
-def count(given: object) -> int | None:
+def count(tail: object) -> int | None:
     """Return the number of the last lines; None for all."""
-    if given == -1:
+    if tail == -1:
         return None
-    if given is None or (isinstance(given, int) and not isinstance(given, bool) and given >= 0):
-        return given
-    raise mistake(f"tail={given!r} is not a number of lines", "Give 0 or more, or leave it out for all lines")
+    if tail is None or (isinstance(tail, int) and not isinstance(tail, bool) and tail >= 0):
+        return tail
+    remedy = "Give 0 or more, or leave it out for all lines"
+    raise usage_error(f"tail={tail!r} is not a number of lines", remedy)
 
 
 def path_of(process: str, group: str | None) -> str:
-    """`process`, or `group/process`."""
+    """Return `process`, or `group/process`."""
     require_name("a process", process)
     return f"{group}/{process}" if group else process

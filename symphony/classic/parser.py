@@ -55,8 +55,8 @@ class Row(NamedTuple):
         """The help of `symphony --help`."""
         from symphony.cli import commands
 
-        result = commands.find(self.command)
-        return result.help if result else ""
+        command = commands.find(self.command)
+        return command.help if command else ""
 
     def is_overridden(self, kind: type[Any]) -> bool:
         """Return whether a subclass of SymphonyParser has an action of its own for it."""
@@ -71,16 +71,16 @@ class Row(NamedTuple):
 
     def words(self, args: argparse.Namespace) -> list[str]:
         """Return the words after `symphony` that do the same."""
-        given = vars(args)
+        arguments = vars(args)
         words = [self.command]
         for name in _WORDS:
-            value = given.get(name) if name in self.arguments else None
+            value = arguments.get(name) if name in self.arguments else None
             words += value if isinstance(value, list) else [value] if value else []
         for name in self.arguments:
-            value = given.get(name)
+            value = arguments.get(name)
             if name in _OPTIONS and value not in (None, False):
                 words += [_OPTIONS[name]] if value is True else [_OPTIONS[name], str(value)]
-        remainder = ["--", *given.get("remainder", ())] if self.command == "exec" else []
+        remainder = ["--", *arguments.get("remainder", ())] if self.command == "exec" else []
         return [*words, *remainder]
 
 
@@ -104,7 +104,7 @@ def find_row(word: str) -> Row | None:
 
 
 class SymphonyParser:
-    """Subclass it, name the cluster, add commands; what is not one of them is a command of `symphony`.
+    """A command line of your own: subclass it, name the cluster, and add commands to those of `symphony`.
 
     class MyParser(SymphonyParser):
         def create_cluster(self):
@@ -120,8 +120,8 @@ class SymphonyParser:
 
     MyParser().main()
 
-    What stands behind `--` is args.remainder. The commands of `symphony` see what is on the cluster's backend
-    only; a subclass that defines, say, action_delete(self, args) has its own.
+    args.remainder has the words after `--`. The commands of `symphony` see only the cluster's backend; a
+    subclass that defines, say, action_delete(self, args) replaces that one.
     """
 
     def __init__(self) -> None:
@@ -154,7 +154,7 @@ class SymphonyParser:
         self.add_subparser("create", aliases=["c"], help="Start it.").add_argument("name")
 
         aliases: other names of it. settings: those of argparse.ArgumentParser, and help.
-        A command of `symphony` of that name or alias is hidden by it. UserError: there is no such action.
+        It hides a command of `symphony` with that name or alias. UserError: the action does not exist.
         """
         action = self._action(name)
         help_ = str(settings.pop("help", None) or inspect.getdoc(action) or "")
@@ -167,11 +167,11 @@ class SymphonyParser:
         return parser
 
     def get_subparser(self, name: str) -> argparse.ArgumentParser:
-        """The parser of a command, also of one of `symphony`, for an action of one's own.
+        """Return the parser of a command, also of one of `symphony`, for an action of your own.
 
         self.get_subparser("delete").add_argument("--archive", action="store_true")
 
-        name: of the command. UserError: there is no such one.
+        name: the command. UserError: it does not exist.
         """
         if name not in self._parsers:
             row = find_row(name)
@@ -183,7 +183,7 @@ class SymphonyParser:
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Run the command that was typed: MyParser().main().
 
-        arguments: instead of those of sys.argv. SystemExit: it did not end well, with its exit code.
+        arguments: instead of those of sys.argv. SystemExit: it failed, with its exit code.
         """
         words = list(sys.argv[1:] if arguments is None else arguments)
         try:
@@ -211,7 +211,7 @@ class SymphonyParser:
         return code
 
     def _symphony(self, words: Sequence[str]) -> int:
-        """Run a command of `symphony` on what is in the cluster's backend; its exit code."""
+        """Run a command of `symphony` on the experiments of the cluster's backend; return its exit code."""
         if type(self).create_cluster is SymphonyParser.create_cluster:
             return symphony.main(words)
         words = _with_username(words)
@@ -236,7 +236,7 @@ class SymphonyParser:
         lines = [f"  {names:{width}}  {text}".rstrip() for names, text in self._helps.items()]
         return "\n".join(["", f"Commands of {Path(sys.argv[0]).name}:", *lines, ""]) if lines else ""
 
-    # the built-in commands, each for a subclass to have in its own way
+    # the built-in commands, which a subclass may replace
 
     if TYPE_CHECKING:
 
@@ -275,16 +275,16 @@ class SymphonyParser:
         parser.add_argument("component_name", help="The process, or group/process.")
 
     def _get_experiment(self, args: argparse.Namespace) -> str | None:
-        """The full name of the experiment that args.experiment_name means; None without one."""
+        """Return the full name of the experiment that args.experiment_name means; None without one."""
         return self._interactive_find_exp(args.experiment_name) if args.experiment_name else None
 
     def _interactive_find_exp(self, name: str) -> str:
-        """The full name of an experiment. UserError: none or several."""
+        """Return the full name of an experiment. UserError: none or several match."""
         matches, is_exact = self.cluster.fuzzy_match_experiment(name)
         return matches[0] if is_exact else self._interactive_find(matches, name, "experiment")
 
     def _interactive_find_process(self, process: str, name: str | None = None) -> tuple[str | None, str]:
-        """Group, or None, and name of a process. UserError: none or several."""
+        """Return the group, or None, and the name of a process. UserError: none or several match."""
         group, _, last = process.rpartition("/")
         matches, is_exact = self.cluster.fuzzy_match_process(last, name)
         if group:
@@ -294,7 +294,7 @@ class SymphonyParser:
         return self._interactive_find(matches, process, "process")
 
     def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "one") -> Any:
-        """The only one of some candidates. UserError: none or several."""
+        """Return the only candidate. UserError: none or several."""
         if len(matches) == 1:
             return matches[0]
         if not matches:
@@ -328,6 +328,6 @@ def _label(match: str | tuple[str | None, str]) -> str:
 
 
 def _show_error(error: SymphonyError) -> int:
-    """Show an error in its own lines; the exit code."""
+    """Show an error in its own lines and return its exit code."""
     screen.show_error(error.line, error.details)
     return error.exit_code

@@ -16,9 +16,8 @@ from symphony.components.errors import as_usage_error
 from symphony.components.run import refused, report_facts, require_root
 from symphony.errors import UserError
 from symphony.placement import machines, tf_json
-from symphony.placement.check import faults, unknown_machines
 from symphony.placement.machines import GIB, Machine
-from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint
+from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint, faults, unknown_machines
 from symphony.plan.problems import PlanError, Problem
 from symphony.spec.convert import (
     FLAG,
@@ -46,6 +45,7 @@ _VENDOR = Path("/sys/class/dmi/id/product_name")
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_LEGAL_NAME = "use at most 40 lower-case letters, digits and -, a letter first"
 # Google names every region after a point of the compass.
 _LOCATION = re.compile(r"[a-z]+-(central|north|south|(north|south)?(east|west))[0-9]+(-[a-z])?")
 _EFFECTS = {kubernetes: google for google, kubernetes in EFFECTS.items()}
@@ -214,12 +214,12 @@ class GkeCluster(pulumi.ComponentResource):
 
     @classmethod
     def from_tf_json(
-        cls, given: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
+        cls, file: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
     ) -> GkeCluster:
         """Declare the cluster of a `.tf.json` that cloudwise wrote.
 
         Args:
-            given: The path of the file, or its content.
+            file: Its path, or its content.
             name: Another name than that in the file.
             location: Another location than that in the file.
             options: The options of GkeCluster.
@@ -231,13 +231,13 @@ class GkeCluster(pulumi.ComponentResource):
             GkeCluster.from_tf_json("cluster.tf.json")
         """
         try:
-            read = tf_json.read(given)
+            cluster = tf_json.read(file)
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
-        for each in read.ignored:
-            pulumi.log.info(f"not converted: {each}")
-        pools = [NodePool.from_pool(pool, read.disks.get(pool.name)) for pool in read.pools]
-        return cls(name or read.name, location=location or read.location, pools=pools, **options)
+        for resource in cluster.ignored:
+            pulumi.log.info(f"not converted: {resource}")
+        pools = [NodePool.from_pool(pool, cluster.disks.get(pool.name)) for pool in cluster.pools]
+        return cls(name or cluster.name, location=location or cluster.location, pools=pools, **options)
 
     @property
     def region(self) -> str:
@@ -247,8 +247,7 @@ class GkeCluster(pulumi.ComponentResource):
     def _problems(self, where: Location) -> Iterator[Problem]:
         name = f"cluster {self.name}"
         if not _NAME.fullmatch(self.name):
-            remedy = "use at most 40 lower-case letters, digits and -, a letter first"
-            yield Problem(f"{name} has a name that GKE refuses", remedy, (where,))
+            yield Problem(f"{name} has a name that GKE refuses", _LEGAL_NAME, (where,))
         home = self.location if _LOCATION.fullmatch(self.location) else ""
         if not home:
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
@@ -260,27 +259,12 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(f"{name} has no project", remedy, (where,))
         if not _has_credentials():
             yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
-        reported: set[tuple[str, str]] = set()
-        for each in self.declared:
-            for pool, what, remedy in faults([each.pool], home):
-                reported.add((pool, what))
-                yield Problem(f"pool {pool} {what}", remedy, (each.where,))
         for pool, what, remedy in faults(self.pools, home):
-            if (pool, what) not in reported:
-                lines = tuple(each.where for each in self.declared if each.name == pool)
-                yield Problem(f"pool {pool} {what}", remedy, lines)
-        for each in self.declared:
-            if not _NAME.fullmatch(each.name):
-                remedy = "use at most 40 lower-case letters, digits and -, a letter first"
-                yield Problem(f"pool {each.name} has a name that GKE refuses", remedy, (each.where,))
-            least, most = _DISK_GB
-            if not least <= each.disk_gb <= most:
-                what = f"pool {each.name} has a disk of {each.disk_gb} GB"
-                yield Problem(what, f"disk_gb is {least} to {most}", (each.where,))
-            for taint in each.pool.taints:
-                if taint.effect not in _EFFECTS:
-                    remedy = f"expected one of {', '.join(_EFFECTS)}"
-                    yield Problem(f"pool {each.name} has a taint {taint.effect}", remedy, (each.where,))
+            lines = tuple(declared.where for declared in self.declared if declared.name == pool)
+            yield Problem(f"pool {pool} {what}", remedy, lines)
+        for declared in self.declared:
+            for what, remedy in _pool_problems(declared):
+                yield Problem(f"pool {declared.name} {what}", remedy, (declared.where,))
 
     def _register(self) -> None:
         # Only a stack with a cluster loads it: it takes 0.2 s.
@@ -416,6 +400,18 @@ class GkeCluster(pulumi.ComponentResource):
             "contexts": [{"name": context, "context": named}],
         }
         return json.dumps(content)
+
+
+def _pool_problems(declared: NodePool) -> Iterator[tuple[str, str]]:
+    """Yield what Google would refuse in a pool, and the remedy."""
+    if not _NAME.fullmatch(declared.name):
+        yield "has a name that GKE refuses", _LEGAL_NAME
+    least, most = _DISK_GB
+    if not least <= declared.disk_gb <= most:
+        yield f"has a disk of {declared.disk_gb} GB", f"disk_gb is {least} to {most}"
+    for taint in declared.pool.taints:
+        if taint.effect not in _EFFECTS:
+            yield f"has a taint {taint.effect}", f"expected one of {', '.join(_EFFECTS)}"
 
 
 def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 
 from symphony import paths, run_request
 from symphony.backends import registry, settings_reader
-from symphony.backends.expand import Components, Context, Expander, Facts
+from symphony.backends.expand import Context, Expander
 from symphony.backends.stack_settings import StackSettings
 from symphony.components import secret_env
 from symphony.components.image import Images, named_images
@@ -25,23 +25,11 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs import ImageSpec
 
 if TYPE_CHECKING:
+    from symphony.components.experiment import Experiment
     from symphony.plan.plan import Plan
 
 # engine/run/program_host.py knows the name: it runs programs that never load this.
 _ATTRIBUTE = "_symphony_run"
-
-
-class Declared(Protocol):
-    """An experiment as the program declared it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def spec(self) -> ExperimentSpec: ...
-    def register(
-        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
-    ) -> None: ...
-    def components(self) -> Components: ...
 
 
 @dataclass
@@ -49,8 +37,8 @@ class ProgramRun:
     """The experiment of one run of a program, and what its stack is."""
 
     context: Context
-    experiments: list[Declared] = field(default_factory=list["Declared"])
-    launched: list[Declared] = field(default_factory=list["Declared"])
+    experiments: list[Experiment] = field(default_factory=list["Experiment"])
+    launched: list[Experiment] = field(default_factory=list["Experiment"])
     built: Images | None = None
 
     @property
@@ -78,7 +66,7 @@ def program_name() -> str:
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
-def declared(experiment: Declared) -> None:
+def declared(experiment: Experiment) -> None:
     """Note a declaration; outside a Pulumi program there is nothing to note."""
     root = _root()
     if root is None:
@@ -93,10 +81,10 @@ def in_program() -> bool:
     return _root() is not None
 
 
-def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None:
+def launch(experiment: Experiment, cluster: Mapping[str, str] | None = None) -> None:
     """Plan an experiment and register its components and resources.
 
-    given: the settings of the Cluster that launches it; those of the stack go before them.
+    cluster: The settings of the Cluster that launches it; those of the stack go before them.
     """
     run = _run_of(require_root())
     if not any(each is experiment for each in run.experiments):
@@ -107,20 +95,20 @@ def launch(experiment: Declared, given: Mapping[str, str] | None = None) -> None
         return
     run.launched.append(experiment)
     try:
-        _register(run, experiment, replace(experiment.spec, maps_names=given is not None), given)
+        _register(run, experiment, replace(experiment.spec, maps_names=cluster is not None), cluster)
     except SymphonyError as error:
         raise refused(error) from None
 
 
 def _register(
-    run: ProgramRun, experiment: Declared, spec: ExperimentSpec, given: Mapping[str, str] | None
+    run: ProgramRun, experiment: Experiment, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
     # Who imports symphony inside a process plans nothing, and need not load the rules.
     from symphony.components import code_files
     from symphony.plan.build import build_plan
 
-    if given:
-        run.context = _context(given)
+    if cluster:
+        run.context = _context(cluster)
     _refuse_to_move(run.context)
     _require_plugins(run.context)
     clean, problems = secret_env.read(spec)
@@ -133,7 +121,7 @@ def _register(
         clean = named_images(clean)
     plan = build_plan(clean, run.expander.target(clean, run.context), problems)
     _refuse_undeclared(plan, spec, run.context.stack)
-    remarks = (*_overruled(run, given), *_unnamed(run, experiment, given), *plan.remarks)
+    remarks = (*_overruled(run, cluster), *_unnamed(run, experiment, cluster), *plan.remarks)
     code = {**plan.code, **run.images.files} if run.context.images else plan.code
     plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
     prepared = run.expander.prepare(plan, clean, run.context)
@@ -213,11 +201,11 @@ def image(spec: ImageSpec) -> pulumi.Output[str]:
     return run.images.resource(planned).image
 
 
-def settings(given: Mapping[str, str] | None = None) -> StackSettings:
-    """Return what the configuration of the stack says, else what is given. PlanError: what is wrong in it."""
+def settings(cluster: Mapping[str, str] | None = None) -> StackSettings:
+    """Return the settings of the stack, else those of its Cluster. PlanError: some are wrong."""
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
-    values = {**(given or {}), **{key: config.get_config(key) for key in keys}}
+    values = {**(cluster or {}), **{key: config.get_config(key) for key in keys}}
     read = settings_reader.read(values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
     if read.problems:
         raise PlanError(pulumi.get_stack(), read.problems)
@@ -253,11 +241,11 @@ def _require_plugins(context: Context) -> None:
         raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
 
 
-def _unnamed(run: ProgramRun, experiment: Declared, given: Mapping[str, str] | None) -> Iterator[Problem]:
+def _unnamed(run: ProgramRun, experiment: Experiment, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
     """Tell that the experiment has the name of its stack, where the program gives another."""
     stack, name = run.context.stack, experiment.name
     if (
-        given is None
+        cluster is None
         and run.context.settings.namespace is None
         and name not in (stack, stack.partition(".")[0])
     ):
@@ -268,18 +256,18 @@ def _unnamed(run: ProgramRun, experiment: Declared, given: Mapping[str, str] | N
         )
 
 
-def _overruled(run: ProgramRun, given: Mapping[str, str] | None) -> Iterator[Problem]:
+def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
     """Yield a remark where the Cluster says one backend and the stack another."""
-    wanted, backend = (given or {}).get("symphony:backend"), run.context.backend
+    wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
         goes_before = f"is {backend}, which goes before the {wanted} cluster."
         yield Problem(f"symphony:backend of {run.context.stack} {goes_before}", "")
 
 
-def _context(given: Mapping[str, str] | None = None) -> Context:
-    """Return the stack that runs; given: settings that hold where it says nothing."""
+def _context(cluster: Mapping[str, str] | None = None) -> Context:
+    """Return the stack that runs; cluster: settings that hold where the stack makes none."""
     project, stack = pulumi.get_project(), pulumi.get_stack()
-    read = settings(given)
+    read = settings(cluster)
     request = run_request.current()
     return Context(
         project=project,

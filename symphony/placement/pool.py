@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from symphony.placement import machines
 from symphony.placement.machines import GIB, MIB
 
 POOL_LABEL = "cloud.google.com/gke-nodepool"
@@ -128,16 +131,15 @@ class Pool:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Pool:
-        """Return the pool of to_json(). KeyError, TypeError, ValueError: it is another value."""
-        allocatable = given.get("allocatable")
-        read: dict[str, Any] = {name: int(given[name]) for name in ("memory", "gpus", "min")}
-        read["max"] = None if given["max"] is None else int(given["max"])
-        read["taints"] = tuple(Taint(**each) for each in given["taints"])
-        read["zones"] = tuple(given["zones"])
-        if allocatable is not None:
-            read["allocatable"] = Amounts(**{name: int(value) for name, value in allocatable.items()})
-        return cls(**{**given, **read})
+    def from_json(cls, data: Mapping[str, Any]) -> Pool:
+        """Return the pool of to_json(). KeyError, TypeError, ValueError: the data are of something else."""
+        fields: dict[str, Any] = {name: int(data[name]) for name in ("memory", "gpus", "min")}
+        fields["max"] = None if data["max"] is None else int(data["max"])
+        fields["taints"] = tuple(Taint(**taint) for taint in data["taints"])
+        fields["zones"] = tuple(data["zones"])
+        if (amounts := data.get("allocatable")) is not None:
+            fields["allocatable"] = Amounts(**{kind: int(number) for kind, number in amounts.items()})
+        return cls(**{**data, **fields})
 
 
 @dataclass(frozen=True)
@@ -182,15 +184,15 @@ def available(pool: Pool) -> Amounts:
     if pool.allocatable is not None:
         return pool.allocatable
     left = allocatable(pool)
-    for each in system_pods(pool):
-        left -= each.amounts
+    for pod in system_pods(pool):
+        left -= pod.amounts
     return left
 
 
 def system_pods(pool: Pool) -> tuple[SystemPod, ...]:
     """Return the pods that run, or may run, on every machine of the pool."""
     keeps_off = pool.gpus or any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
-    own = tuple(each for each in SYSTEM_PODS if pool.gpus or not each.gpus_only)
+    own = tuple(pod for pod in SYSTEM_PODS if pool.gpus or not pod.gpus_only)
     return own if keeps_off else (*own, _CLUSTER_PODS)
 
 
@@ -200,3 +202,42 @@ def _steps(amount: float, steps: tuple[tuple[float, float], ...]) -> float:
         reserved += min(amount, size) * part
         amount = max(0.0, amount - size)
     return reserved
+
+
+def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
+    for name, times in Counter(pool.name for pool in pools).items():
+        if times > 1:
+            yield name, f"is declared {times} times", "give each pool a name of its own"
+    for pool in pools:
+        for what, remedy in _pool_faults(pool, location):
+            yield pool.name, what, remedy
+
+
+def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
+    """Yield a warning for each machine type that is not in the table, which ages."""
+    for pool in pools:
+        if pool.machine_type and machines.find(pool.machine_type) is None:
+            near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            sizes = "" if pool.cpu else " Give cpus=, memory_gb= and gpus=, or nothing is placed on it."
+            what = f"pool {pool.name} has a machine type that symphony does not know"
+            yield f"{what}: {pool.machine_type}.{meant}{sizes}"
+
+
+def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
+    machine = machines.find(pool.machine_type)
+    if not pool.machine_type:
+        yield "has no machine type", "such as n1-standard-8"
+    elif (
+        machine is not None and pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus))
+    ):
+        yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
+    if pool.min < 0 or (pool.max is not None and pool.max < 1):
+        yield f"has the sizes min {pool.min} and max {pool.max}", "min is at least 0, max at least 1"
+    elif pool.max is not None and pool.min > pool.max:
+        yield f"has min {pool.min} above max {pool.max}", "raise max or lower min"
+    region = "-".join(location.split("-")[:2])
+    if location and (far := [zone for zone in pool.zones if zone.rpartition("-")[0] != region]):
+        remedy = f"the cluster is in {location}: choose zones such as {region}-a"
+        yield f"is in {', '.join(far)}, outside of {region}", remedy

@@ -1,9 +1,8 @@
 """What is wrong with pools is told at once, by name."""
 
 from symphony import NodePool
-from symphony.placement.check import faults, unknown_machines
 from symphony.placement.machines import GIB
-from symphony.placement.pool import Pool
+from symphony.placement.pool import Pool, faults, unknown_machines
 
 
 def test_all_that_is_wrong_is_told():

@@ -10,9 +10,8 @@ from typing import Any
 from google.protobuf import json_format
 from pulumi.runtime.proto import status_pb2
 
-from symphony.placement.check import faults
 from symphony.placement.machines import find
-from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint
+from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint, faults
 from toolchain.plugin_gcp.properties import UNKNOWN
 
 # Pulumi's package has a copy of this message, and a process can have it once only.
