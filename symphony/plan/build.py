@@ -22,7 +22,7 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.inputs import Secret
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.process import ProcessSettings, ProcessSpec
-from symphony.spec.setting import given, settings_of
+from symphony.spec.setting import made_settings, settings_of
 
 _LISTED = 5
 
@@ -38,9 +38,9 @@ def problems(
 
 
 def _problems(
-    spec: ExperimentSpec, target: Target, where: Places, image_problems: Sequence[Problem]
+    spec: ExperimentSpec, target: Target, places: Places, image_problems: Sequence[Problem]
 ) -> tuple[Problem, ...]:
-    every = dict.fromkeys((*image_problems, *check(spec, target), *where.problems))
+    every = dict.fromkeys((*image_problems, *check(spec, target), *places.problems))
     return tuple(sorted(every, key=lambda problem: problem.where[:1]))
 
 
@@ -50,12 +50,14 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     Raises:
         PlanError: The experiment cannot run; the error has every reason.
     """
-    where = place(spec, target)
-    if found := _problems(spec, target, where, image_problems):
-        raise PlanError(target.launched_as, found)
+    places = place(spec, target)
+    if mistakes := _problems(spec, target, places, image_problems):
+        raise PlanError(target.launched_as, mistakes)
     services = resolve(spec, target)
     order = _order(spec, target)
-    members = tuple(_planned(spec, group, process, target, where, order) for group, process in spec.members())
+    members = tuple(
+        _planned(spec, group, process, target, places, order) for group, process in spec.members()
+    )
     names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
     files = {each.code: code.files_of(spec, each.code) for each in members if each.code}
     return Plan(
@@ -63,7 +65,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         backend=target.backend,
         launched_as=target.launched_as,
         processes=tuple(_with_code(members, files)),
-        groups=tuple(_planned_group(group, target, where) for group in spec.groups),
+        groups=tuple(_planned_group(group, target, places) for group in spec.groups),
         services=services,
         service_env=variables(services),
         inherit=spec.inherit,
@@ -73,8 +75,8 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
         code={code.digest_of(each): each for each in files.values()},
-        remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *where.remarks),
-        placement=summed(where.placement, target.pools, target.prices, names),
+        remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
+        placement=summed(places.placement, target.pools, target.prices, names),
     )
 
 
@@ -83,14 +85,14 @@ def _planned(
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
     target: Target,
-    where: Places,
+    places: Places,
     order: Mapping[str, tuple[Wait, ...]],
 ) -> PlannedProcess:
     settings = merge(spec, group, process, target)
-    if claims := where.resources.get(path_of(group, process)):
+    if claims := places.resources.get(path_of(group, process)):
         settings["resource_request"], settings["resource_limit"] = claims
-    if group is None and process.name in where.pods:
-        settings["pod"] = where.pods[process.name]
+    if group is None and process.name in places.pods:
+        settings["pod"] = places.pods[process.name]
     settings.pop("depends_on", None)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
@@ -121,7 +123,7 @@ def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
 def _with_code(
     members: tuple[PlannedProcess, ...], files: Mapping[tuple[str, ...], Mapping[str, str]]
 ) -> Iterator[PlannedProcess]:
-    """Each with the digest of its code, which is made once of what many have alike."""
+    """Yield the processes with the digests of their code; processes with the same code share one."""
     digests = {declared: code.digest_of(each) for declared, each in files.items()}
     for each in members:
         if each.code:
@@ -134,20 +136,20 @@ def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
 
 
-def _planned_group(group: ProcessGroupSpec, target: Target, where: Places) -> PlannedGroup:
+def _planned_group(group: ProcessGroupSpec, target: Target, places: Places) -> PlannedGroup:
     paths = tuple(target.path_of(group, process) for process in group.processes)
-    return PlannedGroup(target.named(group.name), paths, where.pods.get(group.name, group.pod))
+    return PlannedGroup(target.named(group.name), paths, places.pods.get(group.name, group.pod))
 
 
 def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
-    result = {group.name: target.named(group.name) for group in spec.groups}
+    paths = {group.name: target.named(group.name) for group in spec.groups}
     for group, process in spec.members():
-        result[path_of(group, process)] = target.path_of(group, process)
-    return {declared: name for declared, name in result.items() if declared != name}
+        paths[path_of(group, process)] = target.path_of(group, process)
+    return {declared: path for declared, path in paths.items() if declared != path}
 
 
 def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    """One sentence on all names that are others here."""
+    """Yield one remark on all names that the backend changes."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
     names = [each.name for each in (*spec.groups, *processes, *uses)]
@@ -155,21 +157,21 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if target.named(spec.name) == target.launched_as != spec.name:
         mapped = {spec.name: target.launched_as, **mapped}
     if mapped:
-        messages = [f"{declared} is {name}" for declared, name in mapped.items()]
-        more = f" and {len(messages) - _LISTED} more" if len(messages) > _LISTED else ""
-        yield Problem(f"Names on {target.backend}: {', '.join(messages[:_LISTED])}{more}.", "")
+        pairs = [f"{declared} is {name}" for declared, name in mapped.items()]
+        more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
+        yield Problem(f"Names on {target.backend}: {', '.join(pairs[:_LISTED])}{more}.", "")
 
 
 def merge(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
     """Return the value of every setting: lists and mappings joined, else the nearest."""
-    result: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
+    merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        if name not in result and (given := [value for value in values if value]):
-            result[name] = _joined(given)
-    return result
+        if name not in merged and (made := [value for value in values if value]):
+            merged[name] = _joined(made)
+    return merged
 
 
 def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
@@ -212,14 +214,14 @@ def _joined(values: list[Any]) -> Any:
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
     """Return every setting that the target does not support, with the processes and groups that made it."""
     made_by: dict[str, dict[str, None]] = defaultdict(dict)
-    for setting, who in _made(spec):
+    for setting, owner in _made(spec):
         if setting not in target.supports:
-            made_by[setting][who] = None
+            made_by[setting][owner] = None
     for group, process in spec.members():
         for setting in ineffective(merge(spec, group, process, target), target):
             if setting in target.supports:
                 made_by[setting][path_of(group, process)] = None
-    return tuple(Unused(setting, tuple(who)) for setting, who in sorted(made_by.items()))
+    return tuple(Unused(setting, tuple(owners)) for setting, owners in sorted(made_by.items()))
 
 
 def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
@@ -230,11 +232,11 @@ def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
         yield from _made_by(process, path_of(group, process))
 
 
-def _made_by(thing: Any, who: str) -> Iterator[tuple[str, str]]:
-    for setting, value in given(thing):
+def _made_by(owner: Any, name: str) -> Iterator[tuple[str, str]]:
+    for setting, value in made_settings(owner):
         if setting.part is PodSettings:
-            yield from _made_by(value, who)
+            yield from _made_by(value, name)
         elif setting.part is Mount:
-            yield from ((_MOUNT_NAMES[type(mount)], who) for mount in value)
+            yield from ((_MOUNT_NAMES[type(mount)], name) for mount in value)
         elif setting.varies and value:
-            yield setting.name, who
+            yield setting.name, name

@@ -44,16 +44,16 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
 
 def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
     """Return the SYMPH_* variables that every process gets."""
-    result: dict[str, str] = {}
+    env: dict[str, str] = {}
     for service in services:
-        result.update(service_env.service_variables(service.name, service.host, service.port))
-    return result
+        env.update(service_env.service_variables(service.name, service.host, service.port))
+    return env
 
 
 def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     """Return the variables of the services that a process uses; a change of them restarts it."""
     uses = set(process.uses)
-    used = variables(tuple(each for each in plan.services if each.name in uses))
+    used = variables(tuple(service for service in plan.services if service.name in uses))
     return {**used, **process.service_env}
 
 
@@ -64,11 +64,8 @@ def port_variables(services: Iterable[str]) -> list[str]:
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
     """Return the variables with the folders of the experiment's secret and config files, if it has any."""
-    every = (
-        (plan.secrets, environment.SECRETS_VARIABLE, secrets),
-        (plan.configs, environment.CONFIGS_VARIABLE, configs),
-    )
-    return {name: folder for files, name, folder in every if files}
+    folders = {environment.SECRETS_VARIABLE: secrets} if plan.secrets else {}
+    return folders | ({environment.CONFIGS_VARIABLE: configs} if plan.configs else {})
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from symphony.errors import UserError
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.pod import MOUNT_KINDS, Mount
-from symphony.spec.setting import Setting, given, settings_of
+from symphony.spec.setting import Setting, made_settings, settings_of
 
 FORMAT = 1
 _KIND_OF = {kind: name for name, kind in MOUNT_KINDS.items()}
@@ -64,7 +64,7 @@ def _dump(value: Any, path: str) -> Any:
 
 
 def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
-    return {setting.name: _dump(value, f"{path}.{setting.name}") for setting, value in given(spec)}
+    return {setting.name: _dump(value, f"{path}.{setting.name}") for setting, value in made_settings(spec)}
 
 
 def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
@@ -74,7 +74,7 @@ def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
     if unknown := [name for name in fields if name not in settings]:
         remedy = f"It may have: {', '.join(sorted(settings))}"
         raise UserError(f"{path} has no field {unknown[0]!r}", where=str(where), remedy=remedy)
-    if missing := [name for name, each in settings.items() if each.required and name not in fields]:
+    if missing := [name for name, field in settings.items() if field.required and name not in fields]:
         raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy="Add it")
     loaded = {name: _value(settings[name], value, f"{path}.{name}", where) for name, value in fields.items()}
     if any(field.name == "where" for field in dataclasses.fields(cast("Any", kind))):

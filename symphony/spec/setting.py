@@ -59,21 +59,24 @@ def required(convert: Converter) -> Any:
 @cache
 def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
     """Return the settings of a class by name, in the order of its fields."""
-    fields = dataclasses.fields(kind)
-    return {each.name: Setting(each.name, **each.metadata[_KEY]) for each in fields if _KEY in each.metadata}
+    return {
+        field.name: Setting(field.name, **field.metadata[_KEY])
+        for field in dataclasses.fields(kind)
+        if _KEY in field.metadata
+    }
 
 
-def given(thing: Any) -> Iterator[tuple[Setting, Any]]:
-    """Yield the settings of a thing that differ from their defaults, with their values."""
-    for each in settings_of(cast("type[Any]", type(thing))).values():
-        value = getattr(thing, each.name)
-        if each.required or value != each.default:
-            yield each, value
+def made_settings(spec: Any) -> Iterator[tuple[Setting, Any]]:
+    """Yield the settings of a spec that differ from their defaults, with their values."""
+    for made in settings_of(cast("type[Any]", type(spec))).values():
+        value = getattr(spec, made.name)
+        if made.required or value != made.default:
+            yield made, value
 
 
 class Checked:
     """A dataclass whose settings are converted when it is made."""
 
     def __post_init__(self) -> None:
-        for name, each in settings_of(type(self)).items():
-            object.__setattr__(self, name, each.convert(getattr(self, name), name))
+        for name, checked in settings_of(type(self)).items():
+            object.__setattr__(self, name, checked.convert(getattr(self, name), name))

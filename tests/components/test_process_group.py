@@ -7,7 +7,7 @@ import pytest
 from symphony import Process, ProcessGroup
 from symphony.errors import UserError
 from symphony.spec.pod import NfsMount, SharedMemoryMount
-from symphony.spec.setting import given
+from symphony.spec.setting import made_settings
 
 
 def test_processes():
@@ -48,7 +48,7 @@ def test_settings_for_all_its_processes():
         NfsMount(server="nas", path="/data", mount_path="/data"),
         SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
     )
-    assert tuple(each.name for each, _ in given(spec.pod)) == (
+    assert tuple(each.name for each, _ in made_settings(spec.pod)) == (
         "node_selector",
         "tolerations",
         "restart_policy",

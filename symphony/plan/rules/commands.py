@@ -10,7 +10,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.location import Location
-from symphony.spec.setting import Setting, given
+from symphony.spec.setting import Setting, made_settings
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
@@ -63,9 +63,9 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
-    """Yield (owner, setting, text, line) for everything that a program is given."""
+    """Yield (owner, setting, text, line) for every text that a process gets."""
     for who, owner in spec.owners():
-        for setting, value in given(owner):
+        for setting, value in made_settings(owner):
             for part, text in _parts(setting, value):
                 yield who, part, text, owner.at(part)
 
