@@ -276,7 +276,7 @@ class Cluster(Experiments):
 
     preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
 
-    What is launched here is a Pulumi stack of that name: `symphony` and `pulumi` see and change it too. Names
+    A launched experiment is a Pulumi stack of its name: `symphony` and `pulumi` see and change it too. Names
     of experiments, groups and processes may be abbreviated to a part. UserError: none or several match.
     """
 

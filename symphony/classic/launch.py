@@ -82,7 +82,7 @@ def _refuse_second(target: StackTarget, force: bool) -> Path | None:
         )
     home = SymphonyConfig().experiment_folder
     folder = Path(home).expanduser() / target.name.stack if home is not None else None
-    # What was deleted is known, and may be launched again.
+    # A deleted experiment is known, and may be launched again.
     if folder is not None and folder.exists() and not is_known and not force:
         raise ResourceExistsError(
             f"experiment {target.name.stack} was saved before",

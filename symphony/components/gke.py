@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _KEY_VARIABLES = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON",
                   "GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")  # fmt: skip
 _LOGGED_IN = Path(".config/gcloud/application_default_credentials.json")
-# What tells a machine of Google's, which has credentials of its own.
+# Names Google on its machines, which have credentials of their own.
 _VENDOR = Path("/sys/class/dmi/id/product_name")
-# What GKE needs of the machines' account: to write logs and metrics, nothing else.
+# The least role that GKE needs of the machines' account: to write logs and metrics.
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")

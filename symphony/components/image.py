@@ -299,7 +299,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
         "retain_on_delete": spec.retain_on_delete,
     }
     given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
-    # What is wrong with it is told once, not for each of its processes, too.
+    # A legal name, so that a problem is not reported again for every process.
     reference = f"{'image' if problems else repository}:{tag}"
     image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
     return _Read(image, tuple(problems), result.digests)

@@ -103,7 +103,7 @@ def launch(experiment: Experiment, cluster: Mapping[str, str] | None = None) -> 
 def _register(
     run: ProgramRun, experiment: Experiment, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
-    # Who imports symphony inside a process plans nothing, and need not load the rules.
+    # A process that imports symphony plans nothing, and need not load the rules.
     from symphony.components import code_files
     from symphony.plan.build import build_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -23,6 +23,8 @@ from symphony.spec.process import ProcessSpec
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 # Stands in a preview for an Output that only the run itself makes.
 UNKNOWN = "known-after-up"
+# Settings whose Outputs become texts of the plan.
+_TAKE_OUTPUTS = ("image", "command", "args")
 
 
 def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
@@ -54,25 +56,20 @@ def _hidden(owner: AnySpec, known: frozenset[str]) -> AnySpec:
 
 
 def _resolved(owner: AnySpec) -> AnySpec:
-    """Return the owner with texts for the Outputs of its command, its args and its image."""
-    changes = {setting: resolve(value) for setting, value, resolve in _plain_settings(owner)}
-    changes = {name: value for name, value in changes.items() if value is not getattr(owner, name)}
+    """Return the owner with texts for the Outputs of its image, command and args."""
+    values = {setting: getattr(owner, setting, None) for setting in _TAKE_OUTPUTS}
+    changes = {setting: _texts_of(value) for setting, value in values.items() if _outputs(value)}
     return dataclasses.replace(owner, **changes) if changes else owner
 
 
-def _plain_settings(owner: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
-    yield "image", owner.image, _text_of
-    if isinstance(owner, ProcessSpec):
-        yield "command", owner.command, _texts_of
-        yield "args", owner.args, _texts_of
+def _outputs(value: Any) -> list[pulumi.Output[Any]]:
+    values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
+    return [cast("pulumi.Output[Any]", each) for each in values if isinstance(each, pulumi.Output)]
 
 
-def _texts_of(values: Any) -> Any:
-    has_outputs = any(isinstance(each, pulumi.Output) for each in values or ())
-    return tuple(map(_text_of, values)) if has_outputs else values
-
-
-def _text_of(value: Any) -> Any:
+def _texts_of(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_texts_of, cast("tuple[Any, ...]", value)))
     if not isinstance(value, pulumi.Output):
         return value
     awaited = _await(cast("pulumi.Output[Any]", value))
@@ -80,16 +77,14 @@ def _text_of(value: Any) -> Any:
 
 
 def _secrets_in_plain_sight(spec: ExperimentSpec) -> Iterator[Problem]:
-    for who, owner in spec.owners():
-        for setting, value, _ in _plain_settings(owner):
-            values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
-            for each in values:
-                if isinstance(each, pulumi.Output) and _await(cast("pulumi.Output[Any]", each)).is_secret:
-                    yield Problem(
-                        f"{who} has a secret Output in {setting}, which the state and the plan show",
-                        "give it in secret_env, and have the program read that variable",
-                        (owner.at(setting),),
-                    )
+    for name, owner in spec.owners():
+        for setting in _TAKE_OUTPUTS:
+            if any(_await(output).is_secret for output in _outputs(getattr(owner, setting, None))):
+                yield Problem(
+                    f"{name} has a secret Output in {setting}, which the state and the plan show",
+                    "give it in secret_env, and have the program read that variable",
+                    (owner.at(setting),),
+                )
 
 
 class _Awaited(NamedTuple):
@@ -127,7 +122,7 @@ def _of_output(output: pulumi.Output[Any]) -> Secret:
 
 
 def _of_file(file: str) -> Secret:
-    # What does not look like a path may be the value itself, by mistake.
+    # A text that does not look like a path may be the value itself, by mistake.
     source = file if file.startswith(("~", "/", "./", "../")) else ""
     try:
         text = files.read_source(Path(file).expanduser()).decode()

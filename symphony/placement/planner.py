@@ -24,19 +24,19 @@ from symphony.placement.pool import (
 from symphony.placement.prices import Prices
 from symphony.spec.pod import Effect, Toleration
 
-# What a label of these says of a machine need not be known of its pool.
+# Labels with these endings may be on the machines of a pool without being known here.
 _FOREIGN_LABELS = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
-# But GKE puts these on every machine that they are true of.
-_OF_GKE = (POOL_LABEL, GPU_LABEL, SPOT_LABEL)
-# Who tolerates one of these by hand is let in.
-_OF_GPUS, _OF_SPOT = Taint(GPU_TAINT, "present"), Taint(SPOT_LABEL, "true")
+# GKE sets these on every machine that they apply to.
+_GKE_LABELS = (POOL_LABEL, GPU_LABEL, SPOT_LABEL)
+# A pod that tolerates one of these by hand may use such a pool.
+_GPUS, _SPOT = Taint(GPU_TAINT, "present"), Taint(SPOT_LABEL, "true")
 
 
 @dataclass(frozen=True)
 class Claim:
     """The claim of a container or of a whole pod: cpu in thousandths, memory in bytes.
 
-    parts: what is None is this part of a machine: 4 is a quarter; with 0 it is nothing.
+    parts: amounts that are None are this part of a machine: 4 is a quarter; 0: nothing.
     """
 
     cpu: int | None = None
@@ -49,9 +49,9 @@ class Claim:
 class Pod:
     """A pod to place.
 
-    claims: of each container; whole: of the pod, of which containers that claim nothing get like parts.
-    pool:   the only one that will do; empty: any.
-    spot:   whether spot machines will do. tolerates_all: whatever taints the pool has.
+    claims: of the containers; whole: of the pod, which containers without a claim share evenly.
+    pool:   the only pool that it may use; empty: any.
+    spot:   whether it may use spot machines. tolerates_all: it tolerates every taint.
     """
 
     name: str
@@ -73,25 +73,30 @@ class Choice:
     claims: tuple[Amounts, ...]
     per_machine: int
 
-    def tolerations(self, given: Sequence[Toleration]) -> tuple[Toleration, ...]:
-        """Return the tolerations that the pool needs beside the given ones."""
-        taints = [each for each in self.pool.taints if each.effect != "PreferNoSchedule"]
-        if self.pool.gpus and not any(each.key == GPU_TAINT for each in taints):
+    def tolerations(self, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
+        """Return the tolerations that the pool needs beside those that the pod has."""
+        taints = [taint for taint in self.pool.taints if taint.effect != "PreferNoSchedule"]
+        if self.pool.gpus and not any(taint.key == GPU_TAINT for taint in taints):
             # GKE taints machines with GPUs by itself.
             taints.append(Taint(GPU_TAINT))
         return tuple(
             Toleration(
-                each.key, "Equal" if each.value else "Exists", each.value or None, cast("Effect", each.effect)
+                taint.key,
+                "Equal" if taint.value else "Exists",
+                taint.value or None,
+                cast("Effect", taint.effect),
             )
-            for each in taints
-            if not tolerated(given, each)
+            for taint in taints
+            if not tolerated(own, taint)
         )
 
 
 @dataclass(frozen=True)
 class Placement:
-    """chosen: pod -> where it goes. lacking: pod -> pool -> what that lacks, of each that goes nowhere.
-    machines: pool -> how many. tight: pools at their max, where some pods may stay Pending.
+    """The pools of all pods, by their names.
+
+    chosen: the pools of pods. lacking: for pods that fit nowhere, the lacks of every pool.
+    machines: the number of machines in every pool. tight: pools at their max, where pods may stay Pending.
     """
 
     chosen: Mapping[str, Choice] = field(default_factory=dict[str, Choice])
@@ -104,7 +109,7 @@ class Packing:
     """The machines of one pool and the room that is left on them.
 
     Args:
-        room: What one machine offers.
+        room: The amounts that one machine offers.
         most: The most machines; None for any number.
     """
 
@@ -206,20 +211,20 @@ def claims_of(pod: Pod, room: Amounts) -> tuple[Amounts, ...]:
     """Return the claims of the containers on a machine with this room."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
-        given = [_of_machine(claim, kind, room) for claim in pod.claims]
-        none = given.count(None)
-        share = _of_machine(pod.whole, kind, room) if pod.whole else None
-        rest = max(0, (share or 0) - sum(each or 0 for each in given))
-        amounts[kind] = [_even(rest // none, kind) if each is None else each for each in given]
+        claimed = [_claimed(claim, kind, room) for claim in pod.claims]
+        without = claimed.count(None)
+        whole = _claimed(pod.whole, kind, room) if pod.whole else None
+        rest = max(0, (whole or 0) - sum(number or 0 for number in claimed))
+        amounts[kind] = [_even(rest // without, kind) if number is None else number for number in claimed]
     pods = [1, *[0] * (len(pod.claims) - 1)]
     return tuple(map(Amounts, *amounts.values(), pods))
 
 
-def _of_machine(claim: Claim, kind: str, room: Amounts) -> int | None:
-    given: int | None = getattr(claim, kind)
-    if given is None and claim.parts:
+def _claimed(claim: Claim, kind: str, room: Amounts) -> int | None:
+    number: int | None = getattr(claim, kind)
+    if number is None and claim.parts:
         return _even(getattr(room, kind) // claim.parts, kind)
-    return given
+    return number
 
 
 def _even(amount: int, kind: str) -> int:
@@ -241,9 +246,9 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
-    if pool.gpus and not (total.gpus or pod.pool or tolerated(pod.tolerations, _OF_GPUS)):
+    if pool.gpus and not (total.gpus or pod.pool or tolerated(pod.tolerations, _GPUS)):
         lacks.append("is kept for processes with GPUs")
-    if pool.spot and not (pod.spot or pod.pool or tolerated(pod.tolerations, _OF_SPOT)):
+    if pool.spot and not (pod.spot or pod.pool or tolerated(pod.tolerations, _SPOT)):
         lacks.append("has spot machines")
     labels = pool.node_labels
     for key, value in pod.selector:
@@ -258,16 +263,16 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
 
 
 def _is_foreign(key: str) -> bool:
-    return key not in _OF_GKE and key.partition("/")[0].endswith(_FOREIGN_LABELS)
+    return key not in _GKE_LABELS and key.partition("/")[0].endswith(_FOREIGN_LABELS)
 
 
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     """Return whether one of the tolerations matches this taint."""
     return any(
-        each.effect in (None, "", taint.effect)
-        and each.key in (None, "", taint.key)
-        and (each.operator == "Exists" or (each.value or "") == taint.value)
-        for each in tolerations
+        own.effect in (None, "", taint.effect)
+        and own.key in (None, "", taint.key)
+        and (own.operator == "Exists" or (own.value or "") == taint.value)
+        for own in tolerations
     )
 
 
@@ -276,11 +281,11 @@ def _uneven(pod: Pod, room: Amounts) -> list[str]:
     parts = [
         claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
     ]
-    lacks = [f"has {room.gpus} GPUs, which {each} cannot share evenly" for each in parts if room.gpus % each]
+    lacks = [f"has {room.gpus} GPUs, which {part} cannot share evenly" for part in parts if room.gpus % part]
     if pod.whole and not lacks:
-        named = sum(each.gpus or 0 for each in pod.claims)
-        rest = max(0, (_of_machine(pod.whole, "gpus", room) or 0) - named)
-        without = sum(1 for each in pod.claims if each.gpus is None and not each.parts)
+        named = sum(claim.gpus or 0 for claim in pod.claims)
+        rest = max(0, (_claimed(pod.whole, "gpus", room) or 0) - named)
+        without = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
         if without and rest % without:
             lacks.append(
                 f"has {rest} GPUs for {without} processes of the group: set gpu of each that gets one"
@@ -331,7 +336,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class PoolUse:
-    """A pool with its pods. machines: those that these need; hourly: dollars for them; None: not known."""
+    """A pool with its pods, the number of machines that they need, and their price; hourly None: unknown."""
 
     name: str
     machine_type: str
@@ -347,7 +352,7 @@ class PoolUse:
 
 @dataclass(frozen=True)
 class Summary:
-    """The pools that take something; hourly: of all, None where that of one is not known.
+    """The pools that take pods, and the price of all, None where one is unknown.
 
     priced: the month and the region of the prices.
     """

@@ -18,10 +18,10 @@ from symphony.plan.names import printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
-# Variables whose values are nobody's to read over a shoulder.
+# Variables with values that a screen does not show.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
-# No reasons: names, and what `services`, `secret_env` and the settings of the pod say better.
+# Inputs that are no reasons: names, and those that `services`, `secret_env` and the pod repeat.
 _NOT_COMPARED = (
     *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
@@ -31,7 +31,7 @@ _NOT_COMPARED = (
 
 @dataclass(frozen=True)
 class Change:
-    """One process and what happens to it, and every reason for that."""
+    """A process, what an `up` does to it, and every reason."""
 
     path: str
     kind: Kind

@@ -60,7 +60,7 @@ def convert(value: Any, type: Any, setting: str) -> Any:
 
 def builtin(value: Any) -> Any:
     """Return the value in Python's own types: numbers of numpy and its like as numbers, paths and Decimals as
-    text. What is none of these stays, for `convert` to refuse.
+    text. Other values stay, for `convert` to refuse.
     """
     if value is None or type(value) in (str, bool, int, float):
         return value
