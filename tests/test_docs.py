@@ -11,7 +11,7 @@ import yaml
 
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.cli.commands import find
-from symphony.engine.state import prune
+from symphony.engine.state import store
 from symphony_tmux.processes import start
 from tests.documents import FILES, anchors, blocks, text
 from tests.sandbox import ROOT, Sandbox
@@ -64,7 +64,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"a run of {int(long) // 60} minutes" in processes
     assert f"{controllers.RETRIES} restarts" in processes
     assert f"{start.LOG_CAP >> 20} MiB" in processes
-    assert prune.KEPT == 10
+    assert store.KEPT == 10
     assert "the last ten entries" in processes
 
 

@@ -17,7 +17,7 @@ from symphony.components import run
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
 from symphony.engine.run import inline
-from symphony.engine.run.outcome import Verb
+from symphony.engine.run.events import Verb
 from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks

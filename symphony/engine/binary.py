@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
@@ -46,7 +46,7 @@ def require() -> Engine:
     """Return the engine.
 
     Raises:
-        SymphonyError: it is missing or too old.
+        SymphonyError: It is missing or too old.
     """
     engine = find()
     if engine is None:
@@ -73,15 +73,19 @@ def version(engine: Engine) -> tuple[int, int, int]:
     """Return the version of the command line; it is cached by file, because asking starts a process."""
     stat = engine.pulumi.stat()
     key = f"{engine.pulumi.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-    memory = paths.cache() / "engine-versions.json"
-    known = _remembered(memory)
-    if (text := known.get(key)) is None:
-        text = _ask_version(engine)
-        _remember(memory, {**known, key: text})
-    return _parse(text, engine)
+    memory = paths.cache() / f"engine-version-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    with suppress(OSError, ValueError):
+        return _numbers(memory.read_text())
+    text = _ask_version(engine)
+    # A cache that cannot be written costs a process for each run, and nothing else.
+    with suppress(OSError):
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(memory, text.encode())
+    return _numbers(text)
 
 
 def check_age(engine: Engine) -> None:
+    """Raise SymphonyError if the engine is too old."""
     if version(engine) < OLDEST:
         have, want = (".".join(map(str, v)) for v in (version(engine), OLDEST))
         raise SymphonyError(
@@ -92,41 +96,26 @@ def check_age(engine: Engine) -> None:
 
 
 def _ask_version(engine: Engine) -> str:
+    """Return the text of `pulumi version`.
+
+    Raises:
+        SymphonyError: The engine does not start, or the text is no version.
+    """
     env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    command = [engine.pulumi, "version"]
     try:
-        done = subprocess.run(
-            [engine.pulumi, "version"], capture_output=True, text=True, timeout=DEADLINE, env=env, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, env=env, check=True)
+        _numbers(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise SymphonyError(
             "pulumi does not start", where=str(engine.pulumi), remedy="Run `symphony setup` for a working one"
         ) from error
-    return done.stdout.strip()
+    return done.stdout
 
 
-def _parse(text: str, engine: Engine) -> tuple[int, int, int]:
+def _numbers(text: str) -> tuple[int, int, int]:
+    """Return the numbers of `v3.259.0`. ValueError: there are none."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
-        raise SymphonyError(
-            f"pulumi reports an unreadable version, {text[:40]!r}",
-            where=str(engine.pulumi),
-            remedy="Take it off PATH and run `symphony setup`",
-        )
-    major, minor, patch = match.groups()
-    return int(major), int(minor), int(patch)
-
-
-def _remembered(memory: Path) -> dict[str, str]:
-    try:
-        known: Any = json.loads(memory.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return cast("dict[str, str]", known) if isinstance(known, dict) else {}
-
-
-def _remember(memory: Path, known: dict[str, str]) -> None:
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(memory, json.dumps(known).encode())
-    except OSError:
-        pass  # A cache that cannot be written costs a process a run, nothing else.
+        raise ValueError(text)
+    return int(match[1]), int(match[2]), int(match[3])

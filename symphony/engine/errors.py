@@ -1,16 +1,16 @@
-"""Turns what engine, plugin or program says about a failure into one line."""
+"""Turns the failure of an engine, plugin or program into an error of one line."""
 
 from __future__ import annotations
 
 import re
+import sysconfig
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from symphony import paths
-from symphony.engine import tracebacks
-from symphony.engine.run.events import Diagnostic
-from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.events import Diagnostic, Outcome
 from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError, UserError
 
@@ -23,18 +23,51 @@ _REMEDIES = (
     ("exceeded quota", "End something there, or have the quota raised"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
-# Pulumi's Kubernetes plugin says so for each resource, and advises to have them deleted from the state.
+# Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
-# What it writes before the API server's own words.
+# The words of the plugin before those of the API server.
 _PLUGIN_WORDS = re.compile(
     r'(?:creation of |update of )?resource "urn:[^"]+" [^:]*: '
     r'|the Kubernetes API server reported that "[^"]+" failed to fully initialize or become live: '
 )
-# The first line of several errors in one; each follows in a line of its own.
+# The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
 _NO_ANSWER = "error reading from server: EOF"
 # Lines that only repeat that something failed.
+_HEAD = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_NAMED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTALL)
+_OURS = re.compile(r"^symphony(?:_\w+)?\.")
+_NOT_THE_USERS = ("<frozen ", "pulumi-language-python-exec", "/site-packages/", "/dist-packages/")
+_PACKAGES = (Path(__file__).parents[1],)
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback:
+    """The last exception of a text.
+
+    Attributes:
+        name: The class, with its module unless that is builtins.
+        text: The message, which may have several lines.
+        frames: The lines that show the user's own code, outermost first.
+        where: file:line of the innermost of them, if there is one.
+    """
+
+    name: str
+    text: str
+    frames: tuple[str, ...]
+    where: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether symphony or one of its providers raised it on purpose."""
+        return bool(_OURS.match(self.name))
+
+    @property
+    def short(self) -> str:
+        name = self.name.rpartition(".")[2]
+        return f"{name}: {self.text}" if self.text else name
 
 
 class ProgramError(UserError):
@@ -67,50 +100,40 @@ PathOf = Callable[[str], str]
 
 
 def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
-    """Return when the run did what it was asked, else raise the one line that says why not."""
+    """Raise the error of a run unless it succeeded; path_of returns the process of a resource by its urn."""
     if outcome.result != "succeeded":
         raise error_of(outcome, path_of)
 
 
 def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
-    """The error of a run; path_of turns the urn of a resource into what the user calls it."""
+    """Return the error of a run; path_of returns the process of a resource by its urn."""
     if outcome.result == "interrupted":
-        again = "Nothing was changed" if outcome.verb == "preview" else f"`{_command(outcome)}` finishes it"
-        return Interrupted(f"{_run_name(outcome)} was interrupted", remedy=again)
+        verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
+        again = f"`symphony {verb} {outcome.stack}` finishes it"
+        remedy = "Nothing was changed" if outcome.verb == "preview" else again
+        return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
         return ProgramError(f"the program of {outcome.stack} was killed")
-    spoken = [d for d in errors if not d.message.startswith(_ECHOES)]
-    of_resources = [d for d in spoken if d.urn]
+    causes = [d for d in errors if not d.message.startswith(_ECHOES)]
+    of_resources = [d for d in causes if d.urn]
     if of_resources:
         return _of_resources(of_resources, outcome, path_of or _name)
-    if spoken:
-        return _of_program(spoken[0].message, outcome)
+    if causes:
+        return _of_program(causes[0].message, outcome)
     if errors:
         return _of_exit(errors[-1].message, outcome)
     return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
 
 
 def _is_program_gone(texts: list[str]) -> bool:
-    """Return whether the engine says no more than that the program does not answer any more."""
-    said = [text.strip() for text in texts if text.strip()]
-    return all(_NO_ANSWER in text and text.count("\n") == 0 for text in said)
-
-
-def _command(outcome: Outcome) -> str:
-    """What a person types for it."""
-    names = {"up": "symphony up", "preview": "symphony plan", "destroy": "symphony delete"}
-    return f"{names.get(outcome.verb, f'pulumi {outcome.verb}')} {outcome.stack}"
-
-
-def _run_name(outcome: Outcome) -> str:
-    """The run in the user's words: nobody types `destroy` or `preview`."""
-    names = {"preview": "plan", "destroy": "delete"}
-    return f"{names.get(outcome.verb, outcome.verb)} of {outcome.stack}"
+    """Return whether the engine only says that the program does not answer any more."""
+    lines = [text.strip() for text in texts if text.strip()]
+    return all(_NO_ANSWER in line and "\n" not in line for line in lines)
 
 
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
-    """The error for what the command line wrote before the engine began to work."""
+    """Return the error for the text that the command line wrote before the engine began to work."""
     plain = re.sub(r"^(error: )+", "", text.strip())
     known = _known(plain, stack, project)
     if known is not None:
@@ -120,42 +143,36 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     return SymphonyError(what, where=stack)
 
 
-def _of_resources(errors: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
-    """One line for the first resource that failed, one more for each other."""
-    result = [_of_resource(error, outcome, path_of(error.urn)) for error in errors]
+def _of_resources(diagnostics: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
+    """Return an error with the first failure, and a line for every other one."""
+    errors = [_of_resource(diagnostic, outcome, path_of(diagnostic.urn)) for diagnostic in diagnostics]
     # The same cause stops many resources, such as a server that does not answer.
-    distinct = list({(error.what, error.where): error for error in result}.values())
+    distinct = list({(error.what, error.where): error for error in errors}.values())
     return distinct[0] if len(distinct) == 1 else ResourceError(distinct[0], distinct[1:])
 
 
-def _of_resource(error: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
-    trace = tracebacks.find(error.message)
-    if trace is None:
-        return _known(error.message, outcome.stack, outcome.project) or _in_lines(error, path)
-    if trace.is_ours:
+def _of_resource(diagnostic: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
+    message = diagnostic.message
+    trace = find_traceback(message)
+    if trace is not None and trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
-    return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
-
-
-def _in_lines(error: Diagnostic, path: str) -> SymphonyError:
-    """What a resource says of itself; the step of an image that failed has its last lines under it."""
-    built = _IMAGE in error.urn
-    what = _first_line(error.message)
-    result = SymphonyError(what, where="" if built else path, remedy=_remedy(error.message))
-    if built:
-        result.details = tuple(f"    | {line}" for line in error.message.strip().splitlines()[1:])
-    return result
-
-
-def _remedy(message: str) -> str:
-    """What to do about what an API server refused."""
-    return next((remedy for words, remedy in _REMEDIES if words in message), "")
+    if trace is not None:
+        return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+    if known := _known(message, outcome.stack, outcome.project):
+        return known
+    is_image = _IMAGE in diagnostic.urn
+    remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
+    error = SymphonyError(_first_line(message), where="" if is_image else path, remedy=remedy)
+    if is_image:
+        # The last lines of the step that failed.
+        error.details = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
+    return error
 
 
 def _of_program(message: str, outcome: Outcome) -> SymphonyError:
-    """What the user's program raised: a RunError or an error of ours is its own text, others show where."""
-    trace = tracebacks.find(message)
+    """Return the error that the user's program raised; any but ours with its line."""
+    trace = find_traceback(message)
     if trace is None:
         known = _known(message, outcome.stack, outcome.project)
         first, *rest = message.strip().splitlines()
@@ -192,7 +209,7 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:
-    """The failures that have a remedy of their own."""
+    """Return the error of a failure that has a remedy of its own."""
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
             f"this passphrase does not open the secrets of {stack}",
@@ -244,9 +261,7 @@ def _locked(text: str, stack: str) -> SymphonyError:
     if match is None:
         return locks.Held(f"{stack} is being changed by someone else", remedy="Wait for it to end")
     since = datetime.fromisoformat(match[4]).timestamp()
-    return locks.held(
-        stack, locks.Lock(Path(), file_store.StackName("", stack), int(match[3]), match[1], match[2], since)
-    )
+    return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
 
 
 def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
@@ -258,7 +273,7 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
 
 
 def _damaged(stack: str, project: str) -> SymphonyError:
-    """What our own reading of a file says, for that names the copy; of a bucket the engine has said all."""
+    """Return the error of a state that the engine cannot load; reading a file tells more."""
     name = file_store.StackName(project, stack)
     where = paths.store_url()
     if file_store.is_files():
@@ -277,7 +292,7 @@ def _damaged(stack: str, project: str) -> SymphonyError:
 
 
 def _bug_of_the_engine(text: str, stack: str) -> SymphonyError:
-    """What it says in a page for its authors."""
+    """Return the reason in a report that the engine writes for its authors."""
     match = re.search(r"^(?:Error|Panic):\s+(.+)", text, re.MULTILINE)
     reason = match[1].strip() if match else _first_line(text)
     if "snapshot integrity" in text:
@@ -306,3 +321,41 @@ def _first_line(text: str) -> str:
 
 def _relative(place: str, folder: Path) -> str:
     return place.removeprefix(f"{folder}/")
+
+
+def find_traceback(message: str) -> Traceback | None:
+    """Return the last traceback in a message, if there is one."""
+    _, head, text = message.rpartition(_HEAD)
+    if not head:
+        return None
+    blocks: list[list[str]] = []
+    ending: list[str] = []
+    for line in text.strip("\n").splitlines():
+        if _FRAME.match(line):
+            blocks.append([line])
+        elif blocks and line.startswith("  ") and not ending:
+            blocks[-1].append(line)
+        else:
+            ending.append(line)
+    own = [block for block in blocks if _is_users(block[0])]
+    match = _NAMED.match("\n".join(ending).strip())
+    return Traceback(
+        name=match["name"] if match else "error",
+        text=((match["text"] or "") if match else "\n".join(ending)).strip(),
+        frames=tuple(line for block in own for line in block),
+        where=_place(own[-1][0]) if own else "",
+    )
+
+
+def _is_users(frame: str) -> bool:
+    match = _FRAME.match(frame)
+    file = match["file"] if match else ""
+    library = sysconfig.get_path("stdlib")
+    if any(part in file for part in _NOT_THE_USERS) or file.startswith(f"{library}/"):
+        return False
+    return not any(file.startswith(f"{package}/") for package in _PACKAGES)
+
+
+def _place(frame: str) -> str:
+    match = _FRAME.match(frame)
+    return f"{match['file']}:{match['line']}" if match else ""

@@ -35,18 +35,18 @@ class Workspace:
 
     @property
     def program(self) -> Path:
-        """The file that the engine runs."""
+        """The file of the program."""
         main = self.folder / self.main
         return main / "__main__.py" if main.is_dir() else main
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Stands for a configuration value that is encrypted."""
+    """A setting that is encrypted."""
 
 
 def find(start: Path | None = None) -> Workspace | None:
-    """The project of a folder or of the nearest one above it that has a Pulumi.yaml."""
+    """Return the project of a folder, or of the nearest one above it that has a Pulumi.yaml."""
     folder = (start or Path.cwd()).absolute()
     for candidate in (folder, *folder.parents):
         for name in _FILES:
@@ -56,7 +56,7 @@ def find(start: Path | None = None) -> Workspace | None:
 
 
 def find_usable(start: Path | None = None) -> Workspace | None:
-    """The same for those who need no project: one that symphony cannot run is none."""
+    """Return find(), but None for a project that symphony cannot run."""
     try:
         return find(start)
     except UserError:
@@ -64,18 +64,18 @@ def find_usable(start: Path | None = None) -> Workspace | None:
 
 
 def require(start: Path | None = None) -> Workspace:
-    """The project of a folder, or the line that says there is none."""
-    if (result := find(start)) is None:
+    """Return find(), or raise UserError if there is no project."""
+    if (workspace := find(start)) is None:
         raise UserError(
             "no Pulumi.yaml here or in a folder above",
             where=str(start or Path.cwd()),
             remedy="Go to your project, or make one here with `symphony init`",
         )
-    return result
+    return workspace
 
 
 def load(file: Path) -> Workspace:
-    """The project that a Pulumi.yaml describes; what symphony cannot run is refused."""
+    """Return the project of a Pulumi.yaml, or raise UserError if symphony cannot run it."""
     raw = _yaml(file)
     if not raw:
         raise UserError(
@@ -116,7 +116,7 @@ def load(file: Path) -> Workspace:
 
 
 def require_virtualenv(workspace: Workspace) -> None:
-    """UserError: the project names a virtualenv that is not there."""
+    """Raise UserError if the project names a virtualenv that is missing."""
     if workspace.virtualenv is None:
         return
     folder = workspace.folder / workspace.virtualenv
@@ -129,7 +129,7 @@ def require_virtualenv(workspace: Workspace) -> None:
 
 
 def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
-    """A private project folder for a stack whose project is not here; `main` is where its program runs."""
+    """Return a private project folder for a stack without one; its program runs in the folder `main`."""
     folder = paths.private_folder(paths.home() / "projects" / paths.store_id() / project / stack)
     text = f"name: {project}\nruntime: python\ndescription: made by symphony\n"
     if main is not None:
@@ -141,13 +141,13 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
 
 
 def for_stack(name: file_store.StackName, start: Path | None = None) -> Workspace:
-    """The project here when the stack is of it, else a hidden folder for it."""
+    """Return the project here if the stack belongs to it, else a hidden folder for the stack."""
     here = find_usable(start)
     return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
 
 
 def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
-    """`rl`, `project/rl` or `organization/project/rl` as a full name; without a project, the workspace's."""
+    """Return `rl`, `project/rl` or `organization/project/rl` as a full name, by default of the workspace."""
     *above, stack = text.split("/")
     project = above[-1] if above else (workspace.project if workspace else DEFAULT_PROJECT)
     if len(above) > 2 or not _STACK.fullmatch(stack) or not _PROJECT.fullmatch(project):
@@ -159,18 +159,18 @@ def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
 
 
 def config_file(workspace: Workspace, stack: str) -> Path:
-    """Where the settings of a stack are."""
+    """Return the file with the settings of a stack."""
     return workspace.config_folder / f"Pulumi.{stack}.yaml"
 
 
 def configured(workspace: Workspace) -> set[str]:
-    """The stacks that have settings."""
+    """Return the stacks that have settings."""
     files = workspace.config_folder.glob("Pulumi.*.yaml")
     return {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}
 
 
 def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
-    """The settings of a stack, those of its project under them; an encrypted value is a Secret."""
+    """Return the settings of a stack over those of its project; an encrypted value is a Secret."""
     values: dict[str, Any] = {}
     for key, raw in (workspace.config or {}).items():
         full = key if ":" in key else f"{workspace.project}:{key}"
@@ -184,7 +184,7 @@ def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
 
 
 def _project_value(raw: Any) -> Any:
-    """The value of a project's setting, which may be given alone or with its type and default."""
+    """Return the value of a project's setting, which stands alone or with a type and a default."""
     if not isinstance(raw, dict):
         return raw
     setting = cast("dict[str, Any]", raw)
@@ -198,7 +198,7 @@ def _is_secure(value: Any) -> bool:
 
 
 def create_stack(workspace: Workspace, stack: str) -> bool:
-    """Make a stack that is missing; False when it was there."""
+    """Create a stack; return False if it exists."""
     if file_store.is_files() and file_store.exists(file_store.StackName(workspace.project, stack)):
         return False
     # What a kill or a full disk kept from being one leaves a lock.
@@ -214,7 +214,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
 
 
 def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
-    """Whether the settings name a service that encrypts: the engine has it make a key for a new stack."""
+    """Return whether the settings name a service for encryption, which the engine asks for a key."""
     file = config_file(workspace, stack)
     return file.is_file() and "secretsprovider" in _yaml(file)
 
@@ -222,7 +222,7 @@ def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
 def pulumi(
     workspace: Workspace, arguments: list[str], *, deadline: float = DEADLINE
 ) -> subprocess.CompletedProcess[str]:
-    """One short engine command; its exit code is the caller's to judge."""
+    """Run a short command of the engine, whatever its exit code."""
     engine = binary.require()
     file_store.prepare()
     try:
@@ -260,10 +260,6 @@ def _yaml(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
-        ) from error
-    except RecursionError as error:
-        raise UserError(
-            f"{file.name} is nested too deeply", where=str(file), remedy="Take the brackets out"
         ) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

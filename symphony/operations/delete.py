@@ -17,10 +17,9 @@ from symphony.backends import registry, settings_reader
 from symphony.backends.observe import LocalObserver, Recorded, RemoteObserver
 from symphony.content import digests
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Failed, Finished, Started
-from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.events import Failed, Finished, Outcome, Started
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store, locks, prune
+from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, image_changes, stack_target, stacks
 from symphony.operations.up import Progress, cluster_progress, path_of
@@ -123,7 +122,7 @@ def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Pr
         yield from stopping.end()
     strays = _delete_orphans(stack, place)
     stacks.forget_current(stack.name)
-    prune.purge(stack.name)
+    store.purge(stack.name)
     _forget_files(stack)
     yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds)
 
@@ -159,7 +158,7 @@ def _delete_cluster(
             if (progress := cluster_progress(event)) is not None:
                 yield progress
     errors.check(run.outcome)
-    prune.purge(stack.name)
+    store.purge(stack.name)
     yield Deleted(stack.shown, 0, 0, run.outcome.seconds, cluster=name)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from symphony import paths
 from symphony.backends import registry
 from symphony.backends.prerequisites import Finding, guarded
-from symphony.engine import binary
+from symphony.engine import binary, environment
 from symphony.engine.run import start
-from symphony.engine.state import file_store, passphrase
+from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 from symphony.operations.images import registries
 
@@ -72,16 +72,18 @@ def _state_at(url: str) -> Finding:
 
 
 def _secrets() -> Finding:
-    name = next((n for n in passphrase.BY_USER if n in os.environ), "")
+    name = next((n for n in environment.PASSPHRASES if n in os.environ), "")
     if name:
         return Finding("passphrase", True, "yours", f"${name}")
-    if paths.store_url() != passphrase.own_store():
+    if paths.store_url() != environment.own_store():
         needed = file_store.is_files()
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
     if not paths.home().exists():
         return Finding("passphrase", True, "ours", "the first `up` makes it")
-    return guarded("passphrase", "", lambda: Finding("passphrase", True, "ours", str(passphrase.ensure())))
+    return guarded(
+        "passphrase", "", lambda: Finding("passphrase", True, "ours", str(environment.ensure_passphrase()))
+    )
 
 
 def _isolation() -> Finding:

@@ -11,8 +11,7 @@ import msgspec
 
 from symphony.backends import registry
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Event, Report, RunRestarted, Started
-from symphony.engine.run.outcome import Verb
+from symphony.engine.run.events import Event, Report, RunRestarted, Started, Verb
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks

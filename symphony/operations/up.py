@@ -15,8 +15,7 @@ from typing import Literal
 from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors
-from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Started, Step
-from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
 from symphony.operations import cluster, stack_target, stacks

@@ -10,7 +10,7 @@ import pytest
 
 from symphony.engine import binary, workspace
 from symphony.engine.run import checkpoints
-from symphony.engine.run.outcome import Verb
+from symphony.engine.run.events import Verb
 from symphony.engine.run.run import Run
 from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, Ran, Runner

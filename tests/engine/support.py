@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from symphony.engine.run.events import Event
-from symphony.engine.run.outcome import Outcome
+from symphony.engine.run.events import Event, Outcome
 
 TINY = Path(__file__).parent / "tiny"
 Kind = TypeVar("Kind")

@@ -71,5 +71,5 @@ def test_too_old(nowhere: Path) -> None:
 def test_broken(nowhere: Path, text: str) -> None:
     engine = binary.Engine(fake(nowhere / "bin") / "pulumi", "PATH")
     engine.pulumi.write_text(text)
-    with pytest.raises(SymphonyError, match=r"does not start|reports an unreadable version"):
+    with pytest.raises(SymphonyError, match="does not start"):
         binary.version(engine)

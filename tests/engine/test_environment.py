@@ -12,7 +12,6 @@ import pytest
 
 from symphony.engine import environment
 from symphony.engine.binary import Engine
-from symphony.engine.state import passphrase
 
 ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 
@@ -87,21 +86,23 @@ def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:
 def test_passphrase_is_ours_only_where_nobody_chose(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, any_umask: int
 ) -> None:
-    assert passphrase.variables(passphrase.own_store()) == {}
+    assert environment.passphrase_variables(environment.own_store()) == {}
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
-    assert passphrase.variables("file:///elsewhere") == {}
+    assert environment.passphrase_variables("file:///elsewhere") == {}
     assert not (own_home / "passphrase").exists()
-    result = passphrase.variables(passphrase.own_store())
+    result = environment.passphrase_variables(environment.own_store())
     assert result == {"PULUMI_CONFIG_PASSPHRASE_FILE": str(own_home / "passphrase")}
     assert stat.S_IMODE((own_home / "passphrase").stat().st_mode) == 0o600
     assert stat.S_IMODE(own_home.stat().st_mode) == 0o700
     assert len((own_home / "passphrase").read_text()) > 30
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "")
-    assert passphrase.variables(passphrase.own_store()) == {}, "an empty passphrase is a choice too"
+    assert environment.passphrase_variables(environment.own_store()) == {}, (
+        "an empty passphrase is a choice too"
+    )
 
 
 def test_many_at_once_agree_on_the_passphrase(own_home: Path) -> None:
-    program = "from symphony.engine.state import passphrase; print(passphrase.ensure().read_text())"
+    program = "from symphony.engine import environment; print(environment.ensure_passphrase().read_text())"
     with ThreadPoolExecutor(6) as pool:
         result = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))
     assert len(set(result)) == 1

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine import errors, tracebacks
-from symphony.engine.run.events import Diagnostic
-from symphony.engine.run.outcome import Outcome, Result
+from symphony.engine import errors
+from symphony.engine.run.events import Diagnostic, Outcome, Result
 
 PROVIDER = """Traceback (most recent call last):
   File "/env/lib/python3.11/site-packages/pulumi/dynamic/__main__.py", line 84, in wrapper
@@ -52,28 +51,28 @@ def outcome(
 
 
 def test_tracebacks() -> None:
-    refused = tracebacks.find(PROVIDER)
+    refused = errors.find_traceback(PROVIDER)
     assert refused is not None
     assert refused.is_ours
     assert refused.text == "port 7000 is taken by vim (pid 7). Choose another port."
-    wrong = tracebacks.find(SYNTAX)
+    wrong = errors.find_traceback(SYNTAX)
     assert wrong is not None
     assert (wrong.short, wrong.where) == ("SyntaxError: invalid syntax", "/home/me/rl/stacks/rl.py:1")
     assert len(wrong.frames) == 3
-    last = tracebacks.find(CHAINED)
+    last = errors.find_traceback(CHAINED)
     assert last is not None
     assert (last.short, last.where) == ("KeyError: 'y'", "/home/me/b.py:2")
-    assert tracebacks.find("no traceback") is None
+    assert errors.find_traceback("no traceback") is None
 
 
 @pytest.mark.parametrize("text", ["Traceback (most recent call last):", PROVIDER[:90], "\n" + SYNTAX[:200]])
 def test_torn_tracebacks(text: str) -> None:
-    tracebacks.find(text)
+    errors.find_traceback(text)
 
 
 def test_provider_error_names_the_process_as_the_user_does() -> None:
-    failed = outcome((PROVIDER, "urn:x::rl-agent-0"), ("update failed\n", ""))
-    error = errors.error_of(failed, path_of=lambda urn: "agents/agent-0")
+    failed = outcome((PROVIDER, "urn:x::agents/agent-0"), ("update failed\n", ""))
+    error = errors.error_of(failed)
     assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from symphony.backends.kubernetes import plugin
 from symphony.backends.prerequisites import Finding
-from symphony.engine.state import passphrase
+from symphony.engine import environment
 from symphony.operations.doctor import examine, is_ready
 from toolchain import plugins
 
@@ -135,7 +135,7 @@ def test_the_python_that_runs_it_is_told_on_every_system() -> None:
 
 def test_it_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
-    for name in ("PULUMI_BACKEND_URL", *passphrase.BY_USER):
+    for name in ("PULUMI_BACKEND_URL", *environment.PASSPHRASES):
         monkeypatch.delenv(name, raising=False)
     assert {"state", "passphrase"} <= {finding.name for finding in examine() if finding.there}
     assert not (tmp_path / "home").exists()

@@ -23,8 +23,7 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from symphony import own_user_server
 from symphony.engine import environment, workspace
 from symphony.engine.run import start
-from symphony.engine.run.command import engine_command
-from symphony.engine.run.inline import InlineRun, workspace_for
+from symphony.engine.run.run import InlineRun, engine_command, workspace_for
 from tests.security.conftest import UID
 from tests.security.stranger import dial
 

@@ -1,18 +1,19 @@
-"""What the engine reports while it works, as typed values."""
+"""The events of an engine run, as typed values, and its outcome."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from symphony.run_request import REPORT
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the engine does to one resource; parent is the urn of what it hangs under.
+    """An operation of the engine on one resource; parent is the urn of its parent.
 
     changed:  the properties for which it is changed; of a replacement those that ask for it.
     old, new: its inputs in the state and in the program; an empty mapping where it is not there.
@@ -78,26 +79,46 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something symphony itself did on the way, in one line: a dead owner's lock taken away."""
+    """A line about something that symphony did itself, such as removing the lock of a dead owner."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the program reports beside its resources, as plain values."""
+    """The report of the program, beside its resources."""
 
     facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Nothing came for a moment: whoever shows the work may look how far it is."""
+    """No event for a moment: time to show progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRestarted:
-    """The engine starts over; what came before was not the run."""
+    """The engine starts over; the events before do not count."""
+
+
+Verb = Literal["up", "preview", "destroy", "refresh"]
+Result = Literal["succeeded", "failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a run; errors.check() raises one line unless it succeeded."""
+
+    verb: Verb
+    stack: str
+    project: str
+    folder: Path
+    result: Result
+    exit_code: int
+    summary: Summary | None
+    diagnostics: tuple[Diagnostic, ...]
+    stderr: str
+    seconds: float
 
 
 _REPORT = REPORT.encode()
@@ -106,7 +127,7 @@ Event = Started | Finished | Failed | Diagnostic | Summary | Note | Report | Idl
 
 
 class Reader:
-    """Turns the lines of `pulumi --json` into events; keeps when each resource began for how long it took."""
+    """Turns the lines of `pulumi --json` into events, with the seconds that each operation took."""
 
     def __init__(self) -> None:
         self._began: dict[str, float] = {}

@@ -11,6 +11,7 @@ Pulumi's Automation API would start six processes for one run, and write such a 
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import shutil
@@ -19,24 +20,40 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, cast
 
-from symphony import files
+from symphony import files, socket_relay
 from symphony.engine import binary, environment
+from symphony.engine import workspace as workspaces
 from symphony.engine.run import checkpoints, start, watchdog
-from symphony.engine.run.command import engine_command, needs_no_network, require_symphony
-from symphony.engine.run.events import Diagnostic, Event, Idle, Note, Reader, Report, RunRestarted, Summary
-from symphony.engine.run.outcome import Outcome, Result, Verb
-from symphony.engine.state import file_store, locks, prune
+from symphony.engine.run.events import (
+    Diagnostic,
+    Event,
+    Idle,
+    Note,
+    Outcome,
+    Reader,
+    Report,
+    Result,
+    RunRestarted,
+    Summary,
+    Verb,
+)
+from symphony.engine.state import file_store, locks, store
 from symphony.engine.workspace import Workspace
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 
-# From Ctrl-C to the end of everything: the engine lets what is under way finish. Then plugins and program are
-# killed under it: what they were at fails, and the engine still saves what is done. Then it is killed itself.
+# "host" leaves the engine in the network of the machine.
+NETWORK = "SYMPHONY_NETWORK"
+# The types in the state of an engine that needs no network: the providers outside make these resources.
+_LOCAL = ("symphony:", "pulumi:", "pulumi-python:")
+# Seconds from Ctrl-C to SIGKILL. The engine waits for the operations in progress. After SAVE_AFTER, plugins
+# and program are killed: their operations fail, and the engine still saves the others.
 KILL_AFTER = watchdog.GRACE
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _KEPT_OF_STDERR = 64 * 1024
@@ -80,7 +97,7 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """How the run ended; asking before it has is a bug of the caller."""
+        """The end of the run, once it has ended."""
         assert self._outcome is not None, "the run has not ended"
         return self._outcome
 
@@ -103,7 +120,7 @@ class Run:
         file_store.mend(self._name)
         self._command = self._engine()
         if self.verb in ("up", "preview"):
-            require_symphony(self.workspace, self.stack, self._command[1])
+            require_symphony(self.workspace, self.stack, python_of(self.workspace, self._command[1]))
         self._take_signals()
         try:
             self._start(*self._command)
@@ -234,9 +251,9 @@ class Run:
         return [*arguments, *self._options]
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """The lines of standard output, an empty one where none comes for a moment.
+        """Yield the lines of standard output, and an empty one after each tenth of a second without output.
 
-        Keeps the end of standard error and watches the clock meanwhile.
+        It also keeps the end of standard error, and watches the clock.
         """
         assert process.stdout is not None
         assert process.stderr is not None
@@ -264,7 +281,7 @@ class Run:
             yield rest
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
-        """Interrupt, leave it nothing but to save, kill: each once, as the time since the stop goes by."""
+        """Interrupt the engine, then end all but the engine, then end the engine, as time passes."""
         if self._stop_asked is None and self._stopped is not None and self._stopped.is_set():
             self.stop()
         if self._stop_asked is None:
@@ -286,7 +303,7 @@ class Run:
             time.sleep(0.01)
         self._end()
         if self.verb != "preview":
-            prune.prune(self.workspace.project, self.stack)
+            store.prune(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
         # Stopped before its first step the engine ends with 0 and has changed nothing.
@@ -344,12 +361,197 @@ class Run:
         self.stop()
 
 
+class InlineRun(Run):
+    """A Run whose program is a function of this process, such as that of `cluster.launch()` in a script.
+
+    The engine asks this process over gRPC to run it, in a thread.
+    """
+
+    def __init__(
+        self,
+        verb: Verb,
+        workspace: Workspace,
+        stack: str,
+        *,
+        program: Callable[[], object],
+        extra: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        fetch_plugins: bool = False,
+    ) -> None:
+        super().__init__(
+            verb,
+            workspace,
+            stack,
+            extra={**_python(), **(extra or {})},
+            options=options,
+            fetch_plugins=fetch_plugins,
+        )
+        self._program = program
+        self._server: Any = None
+
+    def __enter__(self) -> Self:
+        try:
+            return super().__enter__()
+        except BaseException:
+            self._stop_server()
+            raise
+
+    def _arguments(self) -> list[str]:
+        return [*super()._arguments(), "--exec-kind=auto.inline"]
+
+    def _serve_program(self, folder: Path) -> bool:
+        import grpc
+        from pulumi.runtime.proto import language_pb2_grpc
+
+        from symphony.engine.run.program_host import OPTIONS, ProgramServer
+
+        self._stop_server()
+        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
+        program = ProgramServer(str(folder), self._guarded)
+        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
+        # A port could be dialed by every user of the machine; the folder is private.
+        server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
+        server.start()
+        self._server = server
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self._stop_server()
+
+    def _guarded(self) -> None:
+        """Run the program; its error reaches the engine as one line instead of our traceback."""
+        from pulumi import RunError
+
+        try:
+            self._program()
+        except RunError:
+            raise
+        except BaseException as error:
+            raise RunError(str(error)) from error
+
+    def _stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop(0)
+
+
+def workspace_for(stack: str) -> Workspace:
+    """Return the project of the folder a script runs in, else the hidden project `symphony`."""
+    return workspaces.find() or workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=Path.cwd())
+
+
+def engine_command(
+    engine: Sequence[str],
+    folder: Path,
+    workspace: Workspace,
+    env: Mapping[str, str],
+    *,
+    serves_program: bool,
+    skips_checkpoints: bool,
+    namespace: bool,
+) -> list[str]:
+    """Return the command that starts the engine and the processes that serve it.
+
+    Args:
+        engine: The command of the engine.
+        folder: A private folder for the sockets of this run.
+        workspace: The project.
+        env: The environment of the engine.
+        serves_program: Start a server of the project's program at the socket start.PROGRAM.
+        skips_checkpoints: The program may register only resources of ours.
+        namespace: Run the engine in a network namespace if this machine allows it.
+    """
+    python = python_of(workspace, env)
+    environment = _activated(workspace, python, env)
+    project = workspace.program.parent
+    program = [python, "-u", "-P", "-m", "symphony.engine.run.program_host", str(folder)]
+    parameters: dict[str, Any] = {
+        "folder": str(folder),
+        "engine": list(engine),
+        "program": {
+            "command": [*program, "--skips-checkpoints"] if skips_checkpoints else program,
+            "environment": environment,
+            "folder": str(project),
+        }
+        if serves_program
+        else None,
+        "providers": {
+            "command": [python, "-u", "-m", "symphony_dynamic.host", "--attached", str(folder)],
+            "environment": {**environment, "PULUMI_PROJECT": workspace.project},
+            "folder": str(project if project.is_dir() else workspace.folder),
+        },
+        "doors": [sys.executable, "-I", "-S", socket_relay.__file__, str(folder)],
+        "namespace": namespace,
+    }
+    return [sys.executable, "-I", "-S", start.__file__, json.dumps(parameters)]
+
+
+def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -> bool:
+    """Return whether nothing of this stack needs the network in its engine."""
+    if sys.platform != "linux" or env.get(NETWORK) == "host" or not file_store.is_files():
+        return False
+    if workspaces.keeps_secrets_elsewhere(workspace, stack):
+        return False
+    try:
+        resources = file_store.read(file_store.StackName(workspace.project, stack)).resources
+    except KeyError:
+        return True
+    except SymphonyError:
+        return False
+    return all(resource.type.startswith(_LOCAL) for resource in resources)
+
+
+def require_symphony(workspace: Workspace, stack: str, python: str) -> None:
+    """Raise UserError if the interpreter of the project, which runs the program, has no symphony."""
+    if workspace.virtualenv is None:
+        return
+    code = "import importlib.util, sys; sys.exit(not importlib.util.find_spec('symphony'))"
+    if subprocess.run([python, "-P", "-c", code], timeout=60, check=False, capture_output=True).returncode:
+        raise UserError(
+            f"the Python that runs the program of {stack} has no symphony",
+            where=str(workspace.folder / "Pulumi.yaml"),
+            remedy="Install symphony in the virtualenv named there, or remove that line to use this Python",
+        )
+
+
+def python_of(workspace: Workspace, env: Mapping[str, str]) -> str:
+    """Return the interpreter of the project; a deletion, which runs no program, works without it as well."""
+    if workspace.virtualenv is not None:
+        python = workspace.folder / workspace.virtualenv / "bin" / "python"
+        return str(python) if python.exists() else sys.executable
+    return shutil.which(env.get("PULUMI_PYTHON_CMD", sys.executable)) or sys.executable
+
+
+def _activated(workspace: Workspace, python: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with which processes of an experiment find programs of the project's virtualenv."""
+    if workspace.virtualenv is None or python == sys.executable:
+        return {}
+    folder = Path(python).parent
+    path = env.get("PATH", os.defpath)
+    return {"PATH": f"{folder}{os.pathsep}{path}", "VIRTUAL_ENV": str(folder.parent)}
+
+
+def _python() -> dict[str, str]:
+    """Return variables with which providers import what this process can: interpreter, script's folder."""
+    folder = sys.path[0] if sys.path and sys.path[0] else str(Path.cwd())
+    above = os.environ.get("PYTHONPATH", "")
+    return {
+        "PULUMI_PYTHON_CMD": sys.executable,
+        "PYTHONPATH": f"{folder}{os.pathsep}{above}" if above else folder,
+    }
+
+
 def _pass_over(number: int, frame: FrameType | None) -> None:
-    """What ignoring a signal does."""
+    """Ignore a signal."""
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process ended, without reaping it."""
+    """Return whether the process has ended, without reaping it."""
     if process.returncode is not None:
         return True
     try:

@@ -1,14 +1,13 @@
-"""Reads the state of stacks from the files of a file store directly, without the engine.
+"""Reads the state of stacks from the files of a file store, without the engine.
 
 Reading is safe beside a running engine, which replaces its files whole. Only the engine writes to a stack;
-what it left half written when killed is taken away here.
+what a killed engine left half written is removed here.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,9 +25,6 @@ _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
 # What the engine makes of an empty state.
 _BLANK = (b'{"version": 0', b'{"version":0')
-# What the engine writes into a new store: its stacks are kept by project.
-_LAYOUT = "version: 1\n"
-_LAYOUT_LINE = re.compile(rb"version: *[0-9]+\s*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,9 +64,11 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class StackState:
-    """What the engine knows of a stack; pending are the urns of what an interrupted run began.
+    """The engine's record of a stack.
 
-    begun: those of them that it was about to make by a plugin, as resources without an id.
+    Attributes:
+        pending: The urns of the resources whose operation was interrupted.
+        begun: Those of them that a plugin was about to create, as resources without an id.
     """
 
     name: StackName
@@ -85,7 +83,7 @@ class StackState:
 
 
 def is_full() -> bool:
-    """Whether the disk of the store has no room for what an engine run writes."""
+    """Return whether the disk of the store has no room for the files of an engine run."""
     if not is_files():
         return False
     try:
@@ -96,18 +94,18 @@ def is_full() -> bool:
 
 
 def is_files(url: str | None = None) -> bool:
-    """Whether the state in use is a folder of files."""
+    """Return whether the state in use is a folder of files."""
     return (url or paths.store_url()).startswith(_SCHEME)
 
 
 def root(url: str | None = None) -> Path:
-    """The `.pulumi` folder of a file store."""
+    """Return the `.pulumi` folder of a file store."""
     place = (url or paths.store_url()).removeprefix(_SCHEME).partition("?")[0]
     return Path(place).expanduser().absolute() / ".pulumi"
 
 
 def prepare() -> None:
-    """Make the folder of a file store that is missing, for its owner only."""
+    """Create the folder of a file store for its owner only, if it is missing."""
     if not is_files():
         return
     folder = root().parent
@@ -117,8 +115,12 @@ def prepare() -> None:
         raise _unwritable(folder, error.strerror or str(error)) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unwritable(folder, "Permission denied")
-    _mend(root() / "meta.yaml")
-    _mend_version(root() / "meta.yaml")
+    layout = root() / "meta.yaml"
+    _mend(layout)
+    # The engine does not find its stacks without the layout, which a loss of power may damage.
+    with suppress(OSError):
+        if not layout.read_bytes().startswith(b"version: "):
+            files.replace(layout, b"version: 1\n")
 
 
 def mend(name: StackName) -> None:
@@ -128,7 +130,7 @@ def mend(name: StackName) -> None:
 
 
 def _mend(file: Path) -> None:
-    """The engine can do without the note it keeps beside each file; over half a one it says EOF and ends."""
+    """Remove a half written `.attrs` beside a file: the engine fails on it, and works without one."""
     note = file.with_name(f"{file.name}.attrs")
     try:
         json.loads(note.read_bytes())
@@ -139,23 +141,17 @@ def _mend(file: Path) -> None:
         pass
 
 
-def _mend_version(file: Path) -> None:
-    """Write the layout of the store again where a power loss or a hand damaged it: the engine refuses it."""
-    with suppress(OSError):
-        if not _LAYOUT_LINE.fullmatch(file.read_bytes()):
-            files.replace(file, _LAYOUT.encode())
-
-
 def names() -> list[StackName]:
-    """All stacks of the store, in order, without reading one."""
-    result: set[StackName] = set()
-    top = root() / "stacks"
-    for folder in _entries(top):
-        if folder.is_dir():
-            result.update(
-                StackName(folder.name, s) for e in _entries(folder.path) if (s := _stack_of(e.name))
-            )
-    return sorted(result)
+    """Return all stacks of the store, in order, without reading any."""
+    projects = [entry for entry in _entries(root() / "stacks") if entry.is_dir()]
+    return sorted(
+        {
+            StackName(project.name, stack)
+            for project in projects
+            for file in _entries(project.path)
+            if (stack := _stack_of(file.name))
+        }
+    )
 
 
 def exists(name: StackName) -> bool:
@@ -163,7 +159,12 @@ def exists(name: StackName) -> bool:
 
 
 def read(name: StackName) -> StackState:
-    """The state of one stack; KeyError when the store has none of that name."""
+    """Return the state of a stack; one that is damaged is restored from the engine's newest copy.
+
+    Raises:
+        KeyError: The store has no such stack.
+        SymphonyError: The state cannot be read.
+    """
     file = _file(name)
     if file is None:
         raise KeyError(str(name))
@@ -179,7 +180,7 @@ def read(name: StackName) -> StackState:
         raise damaged(name, file) from error
 
 
-_UNREADABLE = (RecursionError, ValueError, KeyError, TypeError, AttributeError)
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 def _read(name: StackName, file: Path, data: bytes) -> StackState:
@@ -250,7 +251,7 @@ def _newest_backup(name: StackName, file: Path) -> tuple[StackState | None, byte
 
 
 def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
-    """A state from what `latest` of a checkpoint, or `deployment` of an export, holds."""
+    """Return a state from `latest` of a checkpoint or `deployment` of an export."""
     pending = cast("list[dict[str, Any]]", raw.get("pending_operations") or [])
     return StackState(
         name=name,
@@ -266,7 +267,7 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
 
 
 def damaged(name: StackName, file: Path) -> SymphonyError:
-    """The error for a state that cannot be understood and has no copy."""
+    """Return the error of a damaged state that has no copy."""
     return SymphonyError(
         f"the state of {name.stack} is damaged and has no copy",
         where=str(file),
@@ -280,21 +281,11 @@ def _resource(raw: dict[str, Any]) -> Resource:
         type=str(raw.get("type", "")),
         id=str(raw.get("id", "")),
         parent=str(raw.get("parent", "")),
-        inputs=_properties(raw, "inputs"),
-        outputs=_properties(raw, "outputs"),
+        inputs=raw.get("inputs") or {},
+        outputs=raw.get("outputs") or {},
         created_at=str(raw.get("created") or ""),
         custom=bool(raw.get("custom")),
     )
-
-
-def _properties(raw: dict[str, Any], name: str) -> dict[str, Any]:
-    result: object = raw.get(name) or {}
-    if not isinstance(result, dict):
-        raise TypeError(f"{raw['urn']} has {name} of another shape")
-    # Without it the engine cannot even delete what a provider in Python has made.
-    if "__provider" not in result and _is_dynamic(raw):
-        raise ValueError(f"{raw['urn']} has no {name}")
-    return cast("dict[str, Any]", result)
 
 
 def _is_dynamic(raw: dict[str, Any]) -> bool:

@@ -1,6 +1,6 @@
-"""Reads the locks of a file store and takes away those of dead owners.
+"""Reads the locks of a file store and removes those of dead owners.
 
-A lock holds pid, user, host and time. Its file has a name of its own, so taking one away can hit no other.
+A lock holds pid, user, host and time. Each has a file of its own, so removing one cannot hit another.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from symphony.engine.run import watchdog
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 
-# Any moment a draft of a lock gets its name.
+# Seconds in which an engine renames the draft of a lock.
 _MOMENT = 2.0
-# Tells an engine the process that started it.
+# The variable with the pid of the process that started an engine.
 COMMAND = "SYMPHONY_COMMAND"
 _ENGINE = "pulumi"
 _CLOCKS_DIFFER_BY = 60.0
@@ -33,10 +33,9 @@ class Held(SymphonyError):
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One lock of a stack; no owner when its file holds none."""
+    """One lock of a stack; its pid is 0 if the file names no owner."""
 
     file: Path
-    of: file_store.StackName
     pid: int
     user: str
     host: str
@@ -54,9 +53,12 @@ class Lock:
 
 
 def recover(project: str, stack: str) -> list[str]:
-    """Take away the locks of dead owners, a note for each; that of a live or distant owner is an error.
+    """Remove the locks of dead owners and return a line about each removal.
 
     A run whose command line was killed is about to end: it is waited for.
+
+    Raises:
+        SymphonyError: A live owner, or one on another machine, has a lock.
     """
     if not file_store.is_files():
         return []
@@ -68,14 +70,15 @@ def recover(project: str, stack: str) -> list[str]:
             time.sleep(0.05)
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
-            who = lock.owner() if lock.pid else "an unknown owner"
-            notes.append(f"removed the lock that {who} left on {stack}: that process is gone")
+            owner = lock.owner() if lock.pid else "an unknown owner"
+            notes.append(f"removed the lock that {owner} left on {stack}: that process is gone")
         else:
             raise held(stack, lock)
     return notes
 
 
 def held(stack: str, lock: Lock) -> Held:
+    """Return the error of a stack that another run is changing."""
     wait = "Wait for it to end"
     if not lock.is_here:
         wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
@@ -83,13 +86,12 @@ def held(stack: str, lock: Lock) -> Held:
 
 
 def read(project: str, stack: str) -> list[Lock]:
-    """The locks of a stack."""
+    """Return the locks of a stack."""
     try:
         files = sorted(_folder(project, stack).glob("*.json"))
     except OSError:
         return []
-    name = file_store.StackName(project, stack)
-    return [lock for file in files if (lock := _read(file, name)) is not None]
+    return [lock for file in files if (lock := _read(file)) is not None]
 
 
 def _folder(project: str, stack: str) -> Path:
@@ -97,9 +99,9 @@ def _folder(project: str, stack: str) -> Path:
 
 
 def _sweep_drafts(folder: Path) -> None:
-    """Locks that a full disk or a kill kept from getting their name: the engine takes them for locks too.
+    """Remove drafts of locks, as a full disk or a kill leaves them: the engine takes them for locks.
 
-    A young one may be another engine's that gets its name any moment, so it is given the time to.
+    Another engine may be about to rename a young one: it gets the time to.
     """
     deadline = time.monotonic() + _MOMENT
     with suppress(OSError):
@@ -111,7 +113,7 @@ def _sweep_drafts(folder: Path) -> None:
 
 
 def at_work() -> set[file_store.StackName]:
-    """The stacks that somebody changes right now."""
+    """Return the stacks that a run is changing."""
     if not file_store.is_files():
         return set()
     folders = (file_store.root() / "locks" / "organization").glob("*/*")
@@ -120,7 +122,7 @@ def at_work() -> set[file_store.StackName]:
 
 
 def is_dead(lock: Lock) -> bool:
-    """Return whether the owner surely is gone: a process of this machine that ended."""
+    """Return whether the owner is surely gone: a process of this machine that has ended."""
     if not lock.pid:
         return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
     if not lock.is_here:
@@ -162,7 +164,7 @@ def _is_ending(lock: Lock) -> bool:
         return False
 
 
-def _read(file: Path, of: file_store.StackName) -> Lock | None:
+def _read(file: Path) -> Lock | None:
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -177,6 +179,6 @@ def _read(file: Path, of: file_store.StackName) -> Lock | None:
 
         raw: dict[str, Any] = json.loads(text)
         since = datetime.fromisoformat(raw["timestamp"]).timestamp()
-        return Lock(file, of, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return Lock(file, of, 0, "", "", 0.0)
+        return Lock(file, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
+    except (ValueError, KeyError, TypeError):
+        return Lock(file, 0, "", "", 0.0)

@@ -1,20 +1,98 @@
-"""The state of stacks, wherever it is: in files, or in a cloud or bucket that the engine reads."""
+"""The state of stacks, in files or in a cloud or bucket that only the engine reads, and its old copies."""
 
 from __future__ import annotations
 
-from symphony.engine.state import cloud_store, file_store
+import contextlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from symphony import paths
+from symphony.engine import environment, workspace
+from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName, StackState
+from symphony.errors import SymphonyError
+
+KEPT = 10
+# rl-1795252200484766864.checkpoint.json.gz, rl.1795252200484766864.json.bak and their .attrs
+_STAMP = re.compile(r"[-.](\d{16,20})\.")
 
 
 def names() -> list[StackName]:
-    """All stacks, in order, without reading one."""
-    return file_store.names() if file_store.is_files() else cloud_store.names()
+    """Return all stacks, in order, without reading any."""
+    if file_store.is_files():
+        return file_store.names()
+    command = ["stack", "ls", "--all", "--json", "--fully-qualify-stack-names"]
+    return sorted(_name(str(row["name"])) for row in _json_of(command))
 
 
 def exists(name: StackName) -> bool:
-    return file_store.exists(name) if file_store.is_files() else name in cloud_store.names()
+    """Return whether the store has a stack."""
+    return file_store.exists(name) if file_store.is_files() else name in names()
 
 
 def read(name: StackName) -> StackState:
-    """The state of one stack. KeyError: the store has none of that name."""
-    return file_store.read(name) if file_store.is_files() else cloud_store.read(name)
+    """Return the state of a stack.
+
+    Raises:
+        KeyError: The store has no such stack.
+        SymphonyError: The state cannot be read.
+    """
+    if file_store.is_files():
+        return file_store.read(name)
+    raw = _json_of(["stack", "export", f"--stack={name}"], name)
+    return file_store.from_deployment(name, raw.get("deployment") or {})
+
+
+def prune(name: StackName) -> None:
+    """Remove the history of all but the newest runs of a stack in our own store; the engine never does."""
+    if paths.store_url() == environment.own_store():
+        for kind in ("history", "backups"):
+            _prune(file_store.root() / kind / name.project / name.stack)
+
+
+def purge(name: StackName) -> None:
+    """Remove the history of a deleted stack and every copy of its state; the engine never does."""
+    if not file_store.is_files():
+        return
+    for kind in ("history", "backups"):
+        shutil.rmtree(file_store.root() / kind / name.project / name.stack, ignore_errors=True)
+    for ending in (".json.bak", ".json.gz.bak", ".json.bak.attrs", ".json.gz.bak.attrs"):
+        (file_store.root() / "stacks" / name.project / f"{name.stack}{ending}").unlink(missing_ok=True)
+
+
+def _prune(folder: Path) -> None:
+    by_run: dict[str, list[Path]] = {}
+    # The next run tries again.
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            if match := _STAMP.search(file.name):
+                by_run.setdefault(match[1], []).append(file)
+        for run in sorted(by_run, key=int)[:-KEPT]:
+            for file in by_run[run]:
+                file.unlink(missing_ok=True)
+
+
+def _json_of(command: list[str], name: StackName | None = None) -> Any:
+    """Return the JSON that a command of the engine prints."""
+    # Any project will do, but without one the command line may refuse a full name.
+    done = workspace.pulumi(workspace.hidden(workspace.DEFAULT_PROJECT, "none"), command)
+    if name is not None and "no stack named" in done.stderr:
+        raise KeyError(str(name))
+    try:
+        if done.returncode:
+            raise ValueError(done.stderr)
+        return json.loads(done.stdout)
+    except ValueError as error:
+        from symphony.engine import errors
+
+        stack, project = (name.stack, name.project) if name else (paths.store_url(), "")
+        known = errors.from_text(done.stderr or str(error), stack=stack, project=project)
+        raise SymphonyError(known.what, where=known.where, remedy=known.remedy) from error
+
+
+def _name(text: str) -> StackName:
+    *above, stack = text.split("/")
+    return StackName(above[-1] if above else "", stack, above[0] if len(above) > 1 else "organization")

@@ -11,9 +11,8 @@ import pytest
 
 from symphony.engine import workspace
 from symphony.engine.run import checkpoints
-from symphony.engine.run.inline import InlineRun
-from symphony.engine.run.outcome import Verb
-from symphony.engine.run.run import Run
+from symphony.engine.run.events import Verb
+from symphony.engine.run.run import InlineRun, Run
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName
 from symphony.engine.workspace import Workspace

@@ -10,8 +10,7 @@ import pytest
 
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Finished
-from symphony.engine.run.inline import InlineRun, workspace_for
-from symphony.engine.run.run import Run
+from symphony.engine.run.run import InlineRun, Run, workspace_for
 from symphony.engine.state import file_store
 from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, processes_with
@@ -88,7 +87,7 @@ def test_ctrl_c_in_a_script(tmp_path: Path) -> None:
 import sys
 sys.path[:0] = [{str(Path(__file__).parents[3])!r}]
 from symphony.engine import errors, workspace
-from symphony.engine.run.inline import InlineRun, workspace_for
+from symphony.engine.run.run import InlineRun, workspace_for
 from tests.engine.run.test_inline import thing
 place = workspace_for("pi")
 workspace.create_stack(place, "pi")

@@ -8,7 +8,7 @@ import pytest
 
 from symphony import paths
 from symphony.engine import workspace
-from symphony.engine.state import cloud_store, file_store, store
+from symphony.engine.state import file_store, store
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
 from tests.engine.support import Runner
@@ -16,18 +16,25 @@ from tests.engine.support import Runner
 NAME = file_store.StackName("tiny", "dev")
 
 
-def test_same_as_the_files(run: Runner) -> None:
+@pytest.fixture
+def only_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a bucket, whose files only the engine reads."""
+    monkeypatch.setattr(file_store, "is_files", lambda url=None: False)
+
+
+def test_same_as_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
     run("up")
-    assert cloud_store.names() == file_store.names() == [NAME]
-    seen, direct = cloud_store.read(NAME), file_store.read(NAME)
-    assert seen.resources == direct.resources
-    assert seen.outputs() == {"answer": 42}
+    names, state = store.names(), store.read(NAME)
+    request.getfixturevalue("only_the_engine")
+    assert store.names() == names == [NAME]
+    assert store.read(NAME).resources == state.resources
+    assert store.read(NAME).outputs() == {"answer": 42}
     with pytest.raises(KeyError):
-        cloud_store.read(file_store.StackName("tiny", "other"))
+        store.read(file_store.StackName("tiny", "other"))
 
 
 def test_a_damaged_state_is_told_of_the_stack_that_was_asked(
-    run: Runner, monkeypatch: pytest.MonkeyPatch
+    run: Runner, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     run("up", program="")
     (file_store.root() / "stacks" / "tiny" / "dev.json").write_text("{")
@@ -39,8 +46,7 @@ def test_a_damaged_state_is_told_of_the_stack_that_was_asked(
         return pulumi(place, arguments)
 
     monkeypatch.setattr(workspace, "pulumi", counting)
-    # As in a bucket, whose files only the engine reads.
-    monkeypatch.setattr(file_store, "is_files", lambda url=None: False)
+    request.getfixturevalue("only_the_engine")
     with pytest.raises(SymphonyError) as error:
         store.read(NAME)
     assert len(asked) == 1

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from symphony.engine.state import file_store, prune
+from symphony.engine.state import file_store, store
 from tests.engine.support import Runner
+
+NAME = file_store.StackName("tiny", "dev")
 
 
 def fill(kind: str, runs: int) -> Path:
@@ -25,30 +27,27 @@ def fill(kind: str, runs: int) -> Path:
 
 
 def test_the_newest_runs_stay() -> None:
+    store.prune(NAME)
     history, backups = fill("history", 25), fill("backups", 3)
     (history / "notes.txt").write_text("not ours")
-    assert prune.prune("tiny", "dev") == 15 * 3
+    store.prune(NAME)
     kept = sorted(path.name for path in history.glob("*.history.json"))
     assert kept == [f"dev-{1795252200000000000 + run}.history.json" for run in range(15, 25)]
     assert (history / "notes.txt").exists()
     assert len(list(backups.iterdir())) == 9
-    assert prune.prune("tiny", "dev") == 0
 
 
 def test_a_users_own_store_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'theirs'}")
-    fill("history", 25)
-    assert prune.prune("tiny", "dev") == 0
-
-
-def test_no_history_yet() -> None:
-    assert prune.prune("tiny", "never") == 0
+    history = fill("history", 25)
+    store.prune(NAME)
+    assert len(list(history.glob("*.history.json"))) == 25
 
 
 def test_after_a_run(run: Runner) -> None:
     """The engine's own names for its files are those that we prune."""
     folder = fill("history", 20)
     run("up")
-    assert len(list(folder.glob("*.history.json"))) == prune.KEPT
+    assert len(list(folder.glob("*.history.json"))) == store.KEPT
     newest = max(folder.glob("*.history.json"))
     assert '"result"' in newest.read_text()
