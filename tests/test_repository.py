@@ -38,7 +38,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         ("symphony/operations/ls.py", "import symphony.kube", "Imports go downward only"),
         ("symphony/newroom/__init__.py", "", "Imports go downward only"),
         (
-            "symphony/operations/doctor.py",
+            "symphony/operations/delete.py",
             "import symphony.backends.kubernetes.api.kubeconfig",
             "A backend is asked through its row",
         ),

@@ -22,12 +22,11 @@ from symphony.components.errors import usage_error
 from symphony.components.experiment import Experiment as AnyExperiment
 from symphony.engine.state import store
 from symphony.errors import UserError
-from symphony.operations import access, matching, stacks
+from symphony.operations import access, stacks
 from symphony.operations import delete as deletion
-from symphony.operations import logs as output
 from symphony.operations import ls as listing
 from symphony.operations.plan import Planned
-from symphony.operations.process import columns, processes
+from symphony.operations.process import columns, logs, processes
 from symphony.operations.up import Ended
 from symphony.plan.names import is_same
 from symphony.spec.shared import Text, Texts
@@ -76,7 +75,7 @@ class Experiments:
             return groups.get(None, {})
         options.require_name("a process group", process_group)
         known = [group for group in groups if group]
-        return groups[matching.match(process_group, known, "process group")]
+        return groups[stacks.match(process_group, known, "process group")]
 
     def describe_process(
         self, name: str | None, process: str, process_group: str | None = None
@@ -88,7 +87,7 @@ class Experiments:
         UserError: it does not exist, or several match.
         """
         statuses = {status.path: status for status in processes(self._stack(name))}
-        return columns(statuses[matching.match(options.path_of(process, process_group), statuses, "process")])
+        return columns(statuses[stacks.match(options.path_of(process, process_group), statuses, "process")])
 
     def find_process(self, name: str | None, process: str) -> list[str | None]:
         """Return the groups that have a process, None for no group: cluster.find_process("rl", "agent-0").
@@ -139,7 +138,7 @@ class Experiments:
         since: only lines of the last seconds, or of "5m", "1h30m"; None or 0 for all.
         tail: only the last lines; None or -1 for all. print_logs: print them as they come.
         """
-        lines: Iterator[LogLine] = output.logs(
+        lines: Iterator[LogLine] = logs(
             self._stack(exp),
             [options.path_of(process, process_group)],
             follow=follow,

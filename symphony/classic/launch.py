@@ -16,8 +16,8 @@ from symphony.cli.progress import Board
 from symphony.components import run
 from symphony.components.experiment import Experiment
 from symphony.engine import workspace
-from symphony.engine.run import inline
 from symphony.engine.run.events import Verb
+from symphony.engine.run.run import InlineRun, workspace_for
 from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks
@@ -43,7 +43,7 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
         SymphonyError: Some processes do not run.
     """
     name = as_stack(exp.name)
-    place = inline.workspace_for(name)
+    place = workspace_for(name)
     target = StackTarget(workspace.stack_name(name, place), place, settings)
     folder = _refuse_second(target, force or dry_run)
     if dry_run:
@@ -105,12 +105,12 @@ def _run(
     *,
     fetch_plugins: bool,
     extra: Mapping[str, str] | None = None,
-) -> inline.InlineRun:
+) -> InlineRun:
     def program() -> None:
         run_request.use(request)
         run.launch(experiment, target.given)
 
-    return inline.InlineRun(
+    return InlineRun(
         verb,
         target.workspace,
         target.name.stack,

@@ -6,10 +6,10 @@ import shutil
 import textwrap
 
 from symphony.backends import settings_reader
-from symphony.cli import options, screen
+from symphony.cli import arguments, screen
 
 
-def command(as_json: options.AsJson = False) -> None:
+def command(as_json: arguments.AsJson = False) -> None:
     """List the settings of a stack: values, default, backend.
 
     Set them under `config:` in Pulumi.STACK.yaml, or with `pulumi config set KEY VALUE`.

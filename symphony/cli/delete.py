@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, lasted
 from symphony.errors import UserError
 from symphony.operations.cluster import refuse_used
@@ -15,10 +15,10 @@ from symphony.plan.problems import count
 
 
 def command(
-    name: options.Experiment = None,
-    yes: options.Force = False,
-    dry_run: options.DryRun = False,
-    as_json: options.AsJson = False,
+    name: arguments.Experiment = None,
+    yes: arguments.Force = False,
+    dry_run: arguments.DryRun = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Stop an experiment and delete everything it started, with its logs.
 
@@ -26,7 +26,7 @@ def command(
         symphony delete rl
         symphony delete rl -y
     """
-    stack = find_orphan(name) or choose.experiment(name)
+    stack = find_orphan(name) or arguments.experiment(name)
     full_names = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in full_names:
         raise UserError(
@@ -40,7 +40,7 @@ def command(
         print(screen.clean(f"{stack.shown}: would {what}."))
         return 0
     if not yes:
-        choose.confirm(
+        arguments.confirm(
             f"Delete the cluster {stack.shown} with its node pools and images?"
             if stack.cluster
             else f"Delete {stack.shown}: stop {size(stack)} and delete the logs?"

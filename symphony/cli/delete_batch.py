@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, complete, options, screen
+from symphony.cli import arguments, screen
 from symphony.cli.at_once import run_all
 from symphony.cli.delete import size
 from symphony.operations import stacks
@@ -19,12 +19,12 @@ def command(
         typer.Argument(
             metavar="NAME_OR_PATTERN...",
             help="Full names, shell patterns such as 'sweep-*', expressions such as '/^sweep/'.",
-            autocompletion=complete.experiments,
+            autocompletion=arguments.complete_experiments,
         ),
     ],
-    yes: options.Force = False,
-    dry_run: options.DryRun = False,
-    as_json: options.AsJson = False,
+    yes: arguments.Force = False,
+    dry_run: arguments.DryRun = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Delete several experiments with everything they started. The failure of one does not stop the others.
 
@@ -40,5 +40,5 @@ def command(
         print(f"Would delete {count(len(matched), 'experiment')}.")
         return 0
     if not yes:
-        choose.confirm(f"Delete {count(len(matched), 'experiment')} with their logs?")
+        arguments.confirm(f"Delete {count(len(matched), 'experiment')} with their logs?")
     return run_all("delete", [str(stack.name) for stack in matched], ["--yes"], as_json=as_json)

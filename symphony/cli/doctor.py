@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
 import typer
 
-from symphony.backends.prerequisites import Finding
-from symphony.cli import options, screen
-from symphony.operations.doctor import examine, is_ready
+from symphony import paths
+from symphony.backends import registry
+from symphony.backends.prerequisites import Finding, guarded
+from symphony.cli import arguments, screen
+from symphony.engine import binary, environment
+from symphony.engine.run import start
+from symphony.engine.state import file_store
+from symphony.errors import SymphonyError
+from symphony.operations.images import registries
+
+_SETUP = "symphony setup"
 
 
-def command(
-    as_json: options.AsJson = False,
-) -> None:
+def command(as_json: arguments.AsJson = False) -> None:
     """Check the prerequisites of symphony on this machine, and show how to install the missing ones.
 
     Examples:
@@ -30,3 +41,128 @@ def command(
 def _row(finding: Finding) -> tuple[str, str, str, str]:
     state = "here" if finding.there else "missing" if finding.needed else "-"
     return finding.name, state, finding.version, finding.place if finding.there else finding.get
+
+
+def examine() -> list[Finding]:
+    """Return all findings, the needed ones first."""
+    # Those of the default backend come last.
+    rows = reversed(registry.every())
+    of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
+    return [
+        Finding("python", True, platform.python_version(), sys.executable),
+        *(finding for finding in of_backends if finding.needed),
+        _engine(),
+        _state(),
+        _secrets(),
+        *(finding for finding in of_backends if not finding.needed),
+        _isolation(),
+        *_docker(),
+    ]
+
+
+def is_ready(findings: list[Finding]) -> bool:
+    return all(finding.there for finding in findings if finding.needed)
+
+
+def _engine() -> Finding:
+    engine = binary.find()
+    if engine is None:
+        return Finding("pulumi", False, get=_SETUP)
+    return guarded("pulumi", _SETUP, lambda: _engine_at(engine))
+
+
+def _engine_at(engine: binary.Engine) -> Finding:
+    binary.check_age(engine)
+    version = ".".join(map(str, binary.version(engine)))
+    return Finding("pulumi", True, version, f"{engine.pulumi} ({engine.source})")
+
+
+def _state() -> Finding:
+    url = paths.store_url()
+    if not file_store.is_files(url):
+        return Finding("state", True, place=url)
+    return guarded("state", "export PULUMI_BACKEND_URL=file://FOLDER", lambda: _state_at(url))
+
+
+def _state_at(url: str) -> Finding:
+    folder = file_store.root(url).parent
+    if not folder.exists():
+        return Finding("state", True, "the first `up` makes it", url)
+    file_store.prepare()
+    mode = folder.stat().st_mode & 0o077
+    kind = f"{len(file_store.names())} stacks" + (", others may read it" if mode else "")
+    return Finding("state", True, kind, url)
+
+
+def _secrets() -> Finding:
+    name = next((n for n in environment.PASSPHRASES if n in os.environ), "")
+    if name:
+        return Finding("passphrase", True, "yours", f"${name}")
+    if paths.store_url() != environment.own_store():
+        needed = file_store.is_files()
+        get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
+        return Finding("passphrase", not needed, get=get, needed=needed)
+    if not paths.home().exists():
+        return Finding("passphrase", True, "ours", "the first `up` makes it")
+    return guarded(
+        "passphrase", "", lambda: Finding("passphrase", True, "ours", str(environment.ensure_passphrase()))
+    )
+
+
+def _isolation() -> Finding:
+    """Return whether runs are isolated from other users of this machine."""
+    works = start.is_possible()
+    # Plugins of Pulumi need the network.
+    isolated = [row.name for row in registry.every() if not row.plugins]
+    others = ", ".join(row.name for row in registry.every() if row.plugins)
+    return Finding(
+        "isolated runs (optional)",
+        works,
+        ", ".join(isolated) if works else "",
+        f"{others} runs are open to users of this machine: SECURITY.md" if works else "",
+        get="other users of this machine can get into runs: see SECURITY.md",
+        needed=False,
+    )
+
+
+def _docker() -> list[Finding]:
+    """Return whether images can be built, and pushed to the registries of the states."""
+    from symphony_docker import builder, registry
+    from symphony_docker.engine import Engine
+
+    def engine() -> tuple[str, str]:
+        docker = Engine()
+        return str(docker.facts().get("Version")), docker.place
+
+    states = {
+        host: _optional(f"registry {host} (optional)", lambda host=host: ("", registry.check(host)))
+        for host in registries()
+    }
+    return [
+        _optional("docker engine (optional)", engine),
+        _optional("docker build (optional)", builder.buildkit),
+        *states.values(),
+        _credentials(states),
+    ]
+
+
+def _optional(name: str, find: Callable[[], tuple[str, str]]) -> Finding:
+    """Return a finding from a function that returns version and place, or raises SymphonyError."""
+    try:
+        return Finding(name, True, *find(), needed=False)
+    except SymphonyError as error:
+        return Finding(name, False, get=error.line, needed=False)
+
+
+def _credentials(states: Mapping[str, Finding]) -> Finding:
+    """Return whether Docker has the logins that the registries of the states need."""
+    from symphony_docker import registry
+
+    name = "registry credentials (optional)"
+    hosts, programs = registry.logins()
+    missing = [program for program in programs if not shutil.which(program)]
+    unknown = [host for host, state in states.items() if state.place == registry.NEEDS_LOGIN]
+    if missing or unknown:
+        get = f"{missing[0]} is not on PATH" if missing else f"docker login {unknown[0]}"
+        return Finding(name, False, get=get, needed=False)
+    return Finding(name, True, place=", ".join([*hosts, *programs]) or "no login", needed=False)

@@ -9,12 +9,12 @@ import sys
 from io import TextIOWrapper
 from typing import cast
 
-from symphony.cli import options, screen
+from symphony.cli import arguments, screen
 from symphony.engine import binary, environment, workspace
 from symphony.engine.state import file_store
 
 
-def command(as_json: options.AsJson = False) -> None:
+def command(as_json: arguments.AsJson = False) -> None:
     """Print shell exports so that plain `pulumi` uses the same engine and state.
 
     Examples:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from symphony.cli import choose, complete
+from symphony.cli import arguments
 from symphony.errors import UserError
 from symphony.operations import access
 
@@ -31,7 +31,7 @@ def command(
         typer.Argument(
             metavar="[EXPERIMENT] PROCESS -- COMMAND...",
             help="The process, or group/process; the command after --.",
-            autocompletion=complete.process,
+            autocompletion=arguments.complete_process,
         ),
     ],
 ) -> int:
@@ -43,18 +43,18 @@ def command(
     """
     if context.obj is None and len(words) > 1:
         _refuse_without_dashes(words)
-    stack, path = choose.process(words)
+    stack, path = arguments.process(words)
     if not context.obj:
         remedy = f"Write it after --, as in `symphony exec {path} -- env`"
         raise UserError("there is no command", remedy=remedy)
-    return access.execute(stack, path, context.obj, choose.streams())
+    return access.execute(stack, path, context.obj, arguments.streams())
 
 
 def _refuse_without_dashes(words: Sequence[str]) -> None:
     """Raise UserError where a command follows the process without `--`, with the right command line."""
     for length in (2, 1):
         try:
-            choose.process(words[:length])
+            arguments.process(words[:length])
         except UserError:
             continue
         if words[length:]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.cli.progress import names_of
 from symphony.errors import UserError
 from symphony.operations.images import BuiltImage, images, matching, remove
@@ -22,9 +22,9 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[clean [PATTERN]]", help="clean removes images that no stack uses."),
     ] = None,
-    yes: options.Yes = False,
-    dry_run: options.DryRun = False,
-    as_json: options.AsJson = False,
+    yes: arguments.Yes = False,
+    dry_run: arguments.DryRun = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """List the images on this machine that symphony built, and their users.
 
@@ -49,7 +49,7 @@ def command(
     if dry_run or not unused:
         return 0
     if not yes:
-        choose.confirm(f"Remove {count(len(unused), 'image')}?")
+        arguments.confirm(f"Remove {count(len(unused), 'image')}?")
     return _remove(unused)
 
 

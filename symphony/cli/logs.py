@@ -10,18 +10,17 @@ from typing import Annotated
 import typer
 
 from symphony.backends.observe import LogLine
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.errors import UserError
-from symphony.operations.logs import logs
-from symphony.operations.matching import match_processes
-from symphony.operations.process import processes
+from symphony.operations.process import logs, processes
+from symphony.operations.stacks import match_processes
 from symphony.plan.names import shown
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
 
 def command(
-    words: options.Processes = None,
+    words: arguments.Processes = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new output.")] = False,
     since: Annotated[
         str | None, typer.Option("--since", "-s", metavar="TIME", help="Only the last 90s, 5m, 2h, 1d.")
@@ -33,7 +32,7 @@ def command(
         ),
     ] = None,
     times: Annotated[bool, typer.Option("--times", help="Print date and time before each line.")] = False,
-    as_json: options.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Print the output of the processes of an experiment, merged in the order of time.
 
@@ -44,7 +43,7 @@ def command(
         symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
     """
-    stack, names = choose.processes(words or ())
+    stack, names = arguments.processes(words or ())
     lines = logs(stack, names, follow=follow, since=since, tail=_line_count(tail))
     paths = match_processes(names, list(stack.processes))
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import options, screen
+from symphony.cli import arguments, screen
 from symphony.operations.ls import Listed, ls
 from symphony.operations.process import ago
 
@@ -18,7 +18,7 @@ HEAD = ("name", "on", "ready", "state", "age", "")
 
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Filter by substring or glob.")] = None,
-    as_json: options.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """List the experiments that started something.
 

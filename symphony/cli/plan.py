@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import options, plan_table, screen
-from symphony.operations.plan import as_yaml, manifests, plan
-from symphony.operations.program_output import ProgramOutput
+from symphony.cli import arguments, plan_table, screen
+from symphony.operations import stack_target
+from symphony.operations.plan import ProgramOutput, as_yaml, manifests, plan_of
 
 
 def command(
-    stack: options.Program = None,
-    as_json: options.AsJson = False,
+    stack: arguments.Program = None,
+    as_json: arguments.AsJson = False,
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print Kubernetes manifests without contacting a cluster.")
     ] = False,
@@ -31,9 +31,10 @@ def command(
     # With --json and --yaml, standard output has the facts alone.
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
+    target = stack_target.select(stack)
     if yaml:
-        objects = manifests(stack, output)
+        objects = manifests(target, output)
         screen.show_json(objects) if as_json else print(as_yaml(objects), end="")
         return
-    planned = plan(stack, output)
+    planned = plan_of(target, output)
     screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)

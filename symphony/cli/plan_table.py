@@ -1,30 +1,45 @@
-"""The plan as a table: new, changed and removed processes, and the reasons."""
+"""The plan as tables: processes or resources, the machines of a placement."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, TypeVar
 
-from symphony.cli import cluster_table, ranges, screen
+from symphony.cli import screen
 from symphony.cli.progress import names_of
-from symphony.operations.cluster import ClusterPlanned
-from symphony.operations.plan import Planned
+from symphony.operations.plan import AnyPlanned, Planned, ResourcesPlanned
+from symphony.placement.machines import GIB
 from symphony.plan.changes import Change
 from symphony.plan.problems import count
 
 HEAD = ("", "process", "change", "why", "binds", "connects", "after")
-_MARKS = {"start": "+", "restart": "~", "stop": "-", "keep": ""}
-_STYLES = {"start": "green", "restart": "yellow", "stop": "red", "keep": "dim"}
-_ORDER = ("restart", "start", "stop", "keep")
+_RESOURCES_HEAD = ("", "resource", "change", "why")
+_PLACEMENT_HEAD = ("pool", "machine", "machines", "of max", "takes", "$/h")
+_KINDS = {
+    "restart": ("~", "yellow"),
+    "start": ("+", "green"),
+    "stop": ("-", "red"),
+    "create": ("+", "green"),
+    "update": ("~", "yellow"),
+    "replace": ("!", "yellow"),
+    "delete": ("-", "red"),
+    "keep": ("", "dim"),
+}
+_ORDER = tuple(_KINDS)
 # A longer reason that several rows share is printed once, below the table.
 _LONG = 40
+_NUMBERED = re.compile(r"(.*?)(\d+)")
 _Row = tuple[str, ...]
+_Thing = TypeVar("_Thing")
 
 
-def show(planned: Planned | ClusterPlanned) -> None:
+def show(planned: AnyPlanned) -> None:
     """Print the changes, and below them their number and all remarks."""
-    if isinstance(planned, ClusterPlanned):
-        cluster_table.show(planned)
+    if isinstance(planned, ResourcesPlanned):
+        _show_resources(planned)
         return
     print(planned.yaml, end="")
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
@@ -32,7 +47,7 @@ def show(planned: Planned | ClusterPlanned) -> None:
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
     shared = _shared_reasons(rows)
     rows = [(*row[:3], _in_short(row[3], shared), *row[4:]) for row in rows]
-    screen.show_table(HEAD, rows, row_styles=[_STYLES[row[2]] for row in rows])
+    _show_changes(HEAD, rows)
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
     unused = [f"Not used on {planned.backend}: {', '.join(planned.unused)}."] if planned.unused else []
@@ -40,12 +55,26 @@ def show(planned: Planned | ClusterPlanned) -> None:
     for image in planned.images:
         print(screen.clean(str(image)))
     if planned.plan.get("placement"):
-        # Most plans have none.
-        from symphony.cli import placement_table
-
-        placement_table.show(planned.plan["placement"])
+        show_placement(planned.plan["placement"])
     for remark in planned.remarks:
         print(screen.clean(remark))
+
+
+def _show_resources(planned: ResourcesPlanned) -> None:
+    print(screen.clean(f"{planned.stack}, project {planned.project}"))
+    changes = [change for change in planned.changes if change.kind != "keep"]
+    if changes:
+        _show_changes(
+            _RESOURCES_HEAD, [(_KINDS[row.kind][0], row.name, row.kind, row.why) for row in changes]
+        )
+    kinds = [change.kind for change in planned.changes]
+    parts = [f"{kinds.count(kind)} to {kind}" for kind in _ORDER if kind in kinds and kind != "keep"]
+    unchanged = count(kinds.count("keep"), "resource")
+    print(f"{', '.join(parts)}." if parts else f"Nothing changes: {unchanged} unchanged.")
+
+
+def _show_changes(head: Sequence[str], rows: Sequence[_Row]) -> None:
+    screen.show_table(head, rows, row_styles=[_KINDS[row[2]][1] for row in rows])
 
 
 def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
@@ -77,16 +106,78 @@ def _rows(planned: Planned) -> Iterator[_Row]:
     by_path = {process["path"]: process for process in planned.plan["processes"]}
     ports = {service["name"]: service["port"] for service in planned.plan["services"]}
     rows = [_row(change, by_path.get(change.path), ports) for change in planned.changes]
-    for run in ranges.runs(rows, name=lambda row: row[1], alike=lambda row: row[2:]):
-        yield (run[0][0], ranges.shown([row[1] for row in run]), *run[0][2:])
+    for run in runs(rows, name=lambda row: row[1], alike=lambda row: row[2:]):
+        yield (run[0][0], range_of([row[1] for row in run]), *run[0][2:])
 
 
 def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
     served = [*process["binds"], *process["exposes"]] if process else []
     binds = " ".join(dict.fromkeys(f"{name}:{ports[name]}" for name in served))
     connects = " ".join(process["connects"]) if process else ""
-    after = ", ".join(
-        f"{wait['path']} ({wait['condition']})"
-        for wait in (process.get("waits_for") or () if process else ())
-    )
-    return _MARKS[change.kind], change.path, change.kind, change.why, binds, connects, after
+    waits = process.get("waits_for") or () if process else ()
+    after = ", ".join(f"{wait['path']} ({wait['condition']})" for wait in waits)
+    return _KINDS[change.kind][0], change.path, change.kind, change.why, binds, connects, after
+
+
+def show_placement(placement: Mapping[str, Any]) -> None:
+    """Print the placement and its total price."""
+    rows = [_pool_row(pool) for pool in placement["pools"]]
+    screen.show_table(_PLACEMENT_HEAD, rows, styles=("bold",), right=(2, 3, 5))
+    print(screen.clean(f"prices of {placement['priced']}: {_dollars(placement['hourly'])} $/h"))
+
+
+def _pool_row(pool: Mapping[str, Any]) -> tuple[str, ...]:
+    gpus = f" + {pool['gpus']} {pool['gpu_type'].rpartition('nvidia-')[2]}" if pool["gpus"] else ""
+    spot = ", spot" if pool["spot"] else ""
+    most = "-" if pool["max"] is None else str(pool["max"])
+    takes = ", ".join(_takes(pool["takes"]))
+    machine = f"{pool['machine_type']}{gpus.replace('tesla-', '')}{spot}"
+    return pool["name"], machine, str(pool["machines"]), most, takes, _dollars(pool["hourly"])
+
+
+def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """`learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
+    for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
+        names = [str(pod["pod"]) for pod in alike]
+        apiece = " each" if len(names) > 1 else ""
+        share = f"1/{parts}{apiece}: " if parts > 1 else ""
+        ranges = ", ".join(map(range_of, runs(names, name=str, alike=lambda _: None)))
+        yield f"{ranges} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{ranges} (no request)"
+
+
+def _claimed(cpu: int, memory: int, gpus: int) -> Iterator[str]:
+    if cpu:
+        yield f"{round(cpu / 1000, 2):g} cpu"
+    if memory:
+        yield f"{round(memory / GIB, 2):g} GiB"
+    if gpus:
+        yield count(gpus, "GPU")
+
+
+def _dollars(hourly: float | None) -> str:
+    return "-" if hourly is None else f"{hourly:.2f}"
+
+
+def runs(
+    things: Sequence[_Thing], name: Callable[[_Thing], str], alike: Callable[[_Thing], Hashable]
+) -> Iterator[list[_Thing]]:
+    """Yield runs of things that are alike and whose names count up: agent-0, agent-1, ... agent-7."""
+    run: list[_Thing] = []
+    for thing in things:
+        if run and not (alike(thing) == alike(run[-1]) and _counts_up(name(run[-1]), name(thing))):
+            yield run
+            run = []
+        run.append(thing)
+    if run:
+        yield run
+
+
+def range_of(names: Sequence[str]) -> str:
+    """Return the name of a run: agent-0..7."""
+    match = _NUMBERED.fullmatch(names[-1])
+    return f"{names[0]}..{match[2]}" if match and len(names) > 1 else names[0]
+
+
+def _counts_up(before: str, name: str) -> bool:
+    first, second = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
+    return bool(first and second and first[1] == second[1] and int(second[2]) == int(first[2]) + 1)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.operations.process import is_well, processes, state
 
 HEAD = ("group", "name", "ready", "restarts", "node", "state")
 
 
-def command(name: options.Experiment = None, as_json: options.AsJson = False) -> None:
+def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False) -> None:
     """List the processes of an experiment: group, name, ready, restarts, node, state.
 
     Examples:
         symphony process rl
         symphony process rl --json
     """
-    statuses = processes(choose.experiment(name))
+    statuses = processes(arguments.experiment(name))
     if as_json:
         screen.show_json(
             [{**asdict(status), "group": status.group, "name": status.name} for status in statuses]

@@ -9,10 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
-from symphony.operations.cluster import ClusterEnded
 from symphony.operations.plan import Planned
 from symphony.operations.process import in_order
-from symphony.operations.up import Ended, Progress, Remark, UpEvent, Watched
+from symphony.operations.up import Ended, Progress, Remark, ResourcesEnded, UpEvent, Watched
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -100,7 +99,7 @@ class Board:
                 self.say(text)
             case Watched(statuses=statuses):
                 self.watch(statuses)
-            case Ended() | ClusterEnded():
+            case Ended() | ResourcesEnded():
                 self.end()
 
     def update(self, progress: Progress) -> None:

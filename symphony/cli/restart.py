@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from symphony.backends.observe import ProcessStatus
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, names_of
 from symphony.cli.up import as_facts, interruptible, show_end, show_json_end, told_by
 from symphony.errors import UserError
-from symphony.operations.program_output import ProgramOutput
-from symphony.operations.restart import Restart, prepared, restart
+from symphony.operations.plan import ProgramOutput
+from symphony.operations.restart import Restart, prepare, restart
 from symphony.operations.up import Ended
 from symphony.plan.problems import count
 
 
 def command(
-    words: options.Processes = None, yes: options.Yes = False, as_json: options.AsJson = False
+    words: arguments.Processes = None, yes: arguments.Yes = False, as_json: arguments.AsJson = False
 ) -> int:
     """Restart processes of an experiment, with what the program now declares of them.
 
@@ -30,13 +30,13 @@ def command(
     """
     if as_json and not yes:
         raise UserError("--json does not ask", remedy="Run `symphony restart -y --json`")
-    stack, names = choose.processes(words or ())
-    wanted = prepared(stack, names)
+    stack, names = arguments.processes(words or ())
+    wanted = prepare(stack, names)
     if wanted.sharing and not as_json:
         also = f"{names_of(wanted.sharing)} {'restarts' if len(wanted.sharing) == 1 else 'restart'} as well"
         print(screen.clean(f"{also}: in one pod with {names_of(wanted.named)}."))
     if (not names or wanted.sharing) and not yes:
-        choose.confirm(f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.shown}?")
+        arguments.confirm(f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.shown}?")
     return _run(wanted, others=len(stack.processes) - len(wanted.paths), as_json=as_json)
 
 

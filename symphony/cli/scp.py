@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from symphony.backends.access import Tell
-from symphony.cli import choose, complete, screen
+from symphony.cli import arguments, screen
 from symphony.operations import access
-from symphony.operations.matching import match
+from symphony.operations.stacks import match
 from symphony.plan.problems import count
 
 
@@ -23,7 +23,7 @@ def command(
         typer.Argument(
             metavar="[EXPERIMENT] SOURCE TARGET",
             help="One of them is PROCESS:PATH, the other a path here.",
-            autocompletion=complete.copied,
+            autocompletion=arguments.complete_copy,
         ),
     ],
 ) -> None:
@@ -36,7 +36,7 @@ def command(
     if not 2 <= len(words) <= 3:
         raise typer.BadParameter("name a source and a target")
     sides = access.sides(words[-2], words[-1])
-    stack = choose.experiment(words[0] if len(words) == 3 else None)
+    stack = arguments.experiment(words[0] if len(words) == 3 else None)
     path = match(sides.process, stack.processes, "process")
     began = time.monotonic()
     from rich.filesize import decimal

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from symphony.backends import registry
 from symphony.backends.prerequisites import Finding, Prerequisites
-from symphony.cli import options, screen
+from symphony.cli import arguments, screen
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
 
 
-def command(as_json: options.AsJson = False) -> None:
+def command(as_json: arguments.AsJson = False) -> None:
     """Install missing prerequisites on this machine: tmux and the Pulumi engine. Others stay as they are.
 
     Examples:

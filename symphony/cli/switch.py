@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import options, screen
+from symphony.cli import arguments, screen
 from symphony.engine import workspace
 from symphony.operations import stacks
 
 
 def command(
-    name: options.Experiment = None,
+    name: arguments.Experiment = None,
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Allow a name that does not exist yet.")
     ] = False,
-    as_json: options.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Set the current experiment, used when a command names none. Without NAME, print it.
 

@@ -1,36 +1,43 @@
-"""`symphony up`: plan, ask, run, watch."""
+"""`symphony up`: plan, ask, run, watch; with --watch again for each change of a file."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from symphony.cli import choose, cluster_table, options, plan_table, screen
-from symphony.cli.progress import Board, alike
+from symphony.backends.observe import ProcessStatus
+from symphony.cli import arguments, plan_table, screen
+from symphony.cli.progress import Board, alike, names_of
 from symphony.engine.errors import Interrupted
-from symphony.errors import UserError
-from symphony.operations import stack_target
-from symphony.operations.cluster import ClusterEnded
-from symphony.operations.plan import Planned, plan_of
-from symphony.operations.process import in_order, state
-from symphony.operations.program_output import ProgramOutput
-from symphony.operations.up import Ended, UpEvent, Watched, up
+from symphony.engine.state.file_store import StackName
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import stack_target, stacks
+from symphony.operations.plan import Planned, ProgramOutput, plan_of
+from symphony.operations.process import in_order, processes, state
+from symphony.operations.up import Ended, ResourcesEnded, UpEvent, Watched, up
 from symphony.plan.names import listed
 from symphony.plan.problems import count
 
+if TYPE_CHECKING:
+    # Only --watch needs it.
+    from symphony.operations.sources import Sources
+
+Up = Callable[[Callable[[Planned], None]], Planned | None]
+
 
 def command(
-    stack: options.Program = None,
-    yes: options.Yes = False,
-    dry_run: options.DryRun = False,
+    stack: arguments.Program = None,
+    yes: arguments.Yes = False,
+    dry_run: arguments.DryRun = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Repeat with each saved change of the code or the program.")
     ] = False,
-    as_json: options.AsJson = False,
+    as_json: arguments.AsJson = False,
 ) -> int:
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
 
@@ -49,7 +56,7 @@ def command(
             raise UserError("--watch is for one experiment", remedy=f"Name one of: {listed(names)}")
         if not (yes or dry_run):
             print("\n".join(names))
-            choose.confirm(f"Bring up these {count(len(names), 'experiment')}?")
+            arguments.confirm(f"Bring up these {count(len(names), 'experiment')}?")
         from symphony.cli.at_once import run_all
 
         return run_all("up", names, ["--dry-run" if dry_run else "--yes"], as_json=as_json)
@@ -62,14 +69,12 @@ def command(
         if dry_run:
             return 0
         if not planned.changes_nothing:
-            choose.confirm("Proceed?")
+            arguments.confirm("Proceed?")
     planned, code = _run(target, plan_table.show if yes else None, output, as_json=as_json)
     if watch and planned is not None:
-        # Only --watch needs them.
-        from symphony.cli import up_watch
         from symphony.operations import sources
 
-        up_watch.watch(
+        _watch(
             target.name,
             sources.of(target.workspace, planned),
             lambda show: _run(stack_target.select(stack), show, ProgramOutput())[0],
@@ -96,14 +101,18 @@ def _run(
                     changes = [change.to_json() for change in planned.changes] if planned else []
                     facts = {"stack": event.stack, "changes": changes, **as_facts(event)}
                     return planned, show_json_end(event, facts) if as_json else show_end(event)
-                case ClusterEnded():
-                    screen.show_json(asdict(event)) if as_json else print(
-                        screen.clean(cluster_table.ended(event))
-                    )
+                case ResourcesEnded():
+                    screen.show_json(asdict(event)) if as_json else print(_resources_ended(event))
                     return planned, 0
                 case _:
                     pass
     return planned, 1
+
+
+def _resources_ended(event: ResourcesEnded) -> str:
+    resources = count(event.resources, "resource")
+    use = f"experiments use it with `symphony:cluster: {event.stack}`"
+    return screen.clean(f"{event.stack} is up: {resources}, in {event.seconds:.1f} s; {use}.")
 
 
 def told_by(board: Board, *, quiet: bool) -> Callable[[str], None]:
@@ -158,3 +167,87 @@ def show_end(ended: Ended, text: str = "") -> int:
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
     print(screen.clean(f"{text or ended}{why}{logs}"))
     return 1 if ended.troubled else 0
+
+
+def _watch(name: StackName, files: Sources, up_again: Up) -> None:
+    """Bring the stack up again after each change, until Ctrl-C.
+
+    Args:
+        name: The stack.
+        files: The files to watch.
+        up_again: Brings the stack up, and shows the plan by the function that it gets.
+
+    Raises:
+        Interrupted: By Ctrl-C; the experiment keeps running.
+    """
+    stack, failures = name.stack, _Failures(name)
+    watched = count(len(files.state), "file")
+    print(f"Watching {watched} of {stack}. Ctrl-C stops watching; {stack} keeps running.", flush=True)
+    try:
+        failures.note()
+        while True:
+            files, changed = files.wait(failures.tell)
+            print(screen.clean(f"{time.strftime('%H:%M:%S')} {names_of(changed)} changed"), flush=True)
+            try:
+                planned = up_again(_show_line)
+            except Interrupted:
+                raise
+            except SymphonyError as error:
+                # Most likely half an edit, which the next change completes.
+                screen.show_error(error.line, error.details)
+            else:
+                files = files.after(planned) if planned else files
+            failures.note()
+            # The reader of a pipe sees how it ended.
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        remedy = f"`symphony up {stack} --watch` watches again, `symphony delete {stack}` stops it"
+        raise Interrupted(f"Stopped watching {stack}; it keeps running", remedy=remedy) from None
+
+
+class _Failures:
+    """Tells of processes that fail while files are watched."""
+
+    def __init__(self, name: StackName) -> None:
+        self._name = name
+        self._known: set[tuple[str, float | None]] = set()
+
+    def note(self) -> None:
+        """Remember the processes that have failed so far."""
+        self._known = {(status.path, status.since) for status in self._failed()}
+
+    def tell(self) -> None:
+        """Print the processes that have failed since."""
+        failed = self._failed()
+        new = [status for status in failed if (status.path, status.since) not in self._known]
+        self._known = {(status.path, status.since) for status in failed}
+        for names, status in alike(new):
+            why = f"symphony why {self._name.stack} {status.path}"
+            line = f"{time.strftime('%H:%M:%S')} {names}   {state(status)}   {why}"
+            print(screen.clean(line), flush=True)
+
+    def _failed(self) -> list[ProcessStatus]:
+        try:
+            return [s for s in processes(stacks.read(self._name)) if s.state in ("failed", "lost")]
+        except SymphonyError:
+            # A backend that does not answer for a moment is told by other commands.
+            return []
+
+
+def _show_line(planned: Planned) -> None:
+    """Print the plan in one line."""
+    parts = [f"build image {image.name} ({'; '.join(image.reasons)})" for image in planned.images]
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for kind in ("restart", "start", "stop"):
+        for change in planned.changes:
+            if change.kind == kind:
+                # The plan has told why the image changed.
+                why = "image" if change.why.startswith("image: ") else change.why
+                by_reason.setdefault((kind, why), []).append(change.path)
+    parts += [
+        f"{kind} {names_of(paths)}{f' ({why})' if why else ''}" for (kind, why), paths in by_reason.items()
+    ]
+    parts = parts or ["nothing changes"]
+    if unchanged := planned.count("keep"):
+        parts.append(f"{unchanged} unchanged")
+    screen.tell(screen.clean("; ".join(parts)))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, complete, screen
+from symphony.cli import arguments, screen
 from symphony.errors import SymphonyError
 from symphony.operations import access, stacks
 
@@ -19,7 +19,7 @@ def command(
         typer.Argument(
             metavar="[EXPERIMENT] [SERVICE]",
             help="The service; the exposed one by default.",
-            autocompletion=complete.service,
+            autocompletion=arguments.complete_service,
         ),
     ] = None,
     url_only: Annotated[
@@ -34,7 +34,7 @@ def command(
     """
     if len(words or ()) > 2:
         raise typer.BadParameter("name one experiment and one service")
-    stack, names = choose.split(words or (), _check)
+    stack, names = arguments.split(words or (), _check)
     name = access.service(stack, names[0] if names else None)
     route = access.route(stack, name)
     remedy = f"See `symphony process {stack.shown}`"

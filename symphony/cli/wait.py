@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.errors import UserError
 from symphony.operations.ls import summary
-from symphony.operations.matching import match_processes
+from symphony.operations.stacks import match_processes
 from symphony.operations.wait import TIMED_OUT, wait
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def command(
-    name: options.Experiment = None,
+    name: arguments.Experiment = None,
     goal: Annotated[
         str,
         typer.Option(
@@ -37,7 +37,7 @@ def command(
         symphony wait rl --for ready --timeout 10m
         symphony wait rl --for learner
     """
-    seconds, stack = _seconds(timeout), choose.experiment(name)
+    seconds, stack = _seconds(timeout), arguments.experiment(name)
     known = list(stack.processes)
     is_process = goal not in ("ready", "completed") or goal in known
     paths = match_processes([goal], known) if is_process else ()

@@ -6,24 +6,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from symphony.backends.observe import Link
-from symphony.cli import choose, options, screen
+from symphony.cli import arguments, screen
 from symphony.errors import SymphonyError
-from symphony.operations.process import ago, processes
-from symphony.operations.why import Why, known, why
+from symphony.operations.process import Why, ago, explainable, processes, why
 
 _HERE = "<- here"
 # A longer text does not push the times of the others to the right.
 _WIDEST = 60
 
 
-def command(words: options.Process, as_json: options.AsJson = False) -> None:
+def command(words: arguments.Process, as_json: arguments.AsJson = False) -> None:
     """Explain a process's state: every step from its declaration to now, the first broken one marked.
 
     Examples:
         symphony why rl learner
         symphony why agents/agent-3
     """
-    stack, path = choose.process(words, known)
+    stack, path = arguments.process(words, explainable)
     answer = why(stack, path)
     if not as_json:
         _print(answer)

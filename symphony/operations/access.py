@@ -1,4 +1,4 @@
-"""Reaching into the processes of an experiment: exec, ssh, scp, visit."""
+"""Access to the processes of an experiment: exec, ssh, scp, visit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from symphony.backends.access import Access, Copied, Streams, Tell, Way
 from symphony.backends.observe import Recorded
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.matching import match
 from symphony.plan.names import shown
 
 # `learner:/data`, `agents/agent_0:runs`; a path that begins with . or / is a path here.
@@ -31,7 +30,7 @@ class Sides(NamedTuple):
 
 def _reach(stack: stacks.Stack, word: str) -> tuple[Access, Recorded, str]:
     recorded, access = _running(stack)
-    return access, recorded, match(word, recorded.processes, "process")
+    return access, recorded, stacks.match(word, recorded.processes, "process")
 
 
 def _running(stack: stacks.Stack) -> tuple[Recorded, Access]:
@@ -114,7 +113,7 @@ def service(stack: stacks.Stack, word: str | None) -> str:
     """
     known = stacks.addresses(stack)
     if word is not None:
-        return match(word, known, "service")
+        return stacks.match(word, known, "service")
     exposed = [name for name in stacks.exposed(stack) if name in known]
     for candidates in (exposed, list(known)):
         if len(candidates) == 1:

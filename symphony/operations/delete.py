@@ -21,8 +21,9 @@ from symphony.engine.run.events import Failed, Finished, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, image_changes, stack_target, stacks
-from symphony.operations.up import Progress, cluster_progress, path_of
+from symphony.operations import cluster, stack_target, stacks
+from symphony.operations.plan import IMAGE
+from symphony.operations.up import Progress, path_of, progress_of
 from symphony.plan.names import is_name, launched_name, listed
 from symphony.plan.problems import count
 
@@ -155,7 +156,7 @@ def _delete_cluster(
     cluster.resume(stack_target.StackTarget(stack.name, place))
     with Run("destroy", place, stack.name.stack, fetch_plugins=True, stopped=stopped) as run:
         for event in run:
-            if (progress := cluster_progress(event)) is not None:
+            if (progress := progress_of(event)) is not None:
                 yield progress
     errors.check(run.outcome)
     store.purge(stack.name)
@@ -269,7 +270,7 @@ def _forget_files(stack: stacks.Stack) -> None:
     """Drop the cached digests of the files of its code and its images."""
     digests.forget("code", Path(stacks.folder(stack), stack.name.stack))
     for resource in stack.state.resources if stack.state else ():
-        if resource.type == image_changes.TYPE:
+        if resource.type == IMAGE:
             digests.forget("context", Path(str(resource.inputs["context"])))
 
 

@@ -13,7 +13,7 @@ from symphony.backends.stack_settings import key_of
 from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.image_changes import TYPE
+from symphony.operations.plan import IMAGE
 from symphony.operations.process import in_order
 from symphony_docker import failures, uses
 from symphony_docker.engine import Engine, LocalImage, names
@@ -112,7 +112,7 @@ def _used() -> Mapping[str, Sequence[str]]:
     users: dict[str, list[str]] = {}
     for stack in stacks.every():
         for resource in stack.state.resources if stack.state else ():
-            if resource.type == TYPE:
+            if resource.type == IMAGE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
                 running = (path for path, facts in stack.processes.items() if facts.get("image") == name)
                 names_of_users = [f"{stack.shown} {path}" for path in sorted(running, key=in_order)]

@@ -21,9 +21,9 @@ class Listed:
     """One experiment or cluster.
 
     Attributes:
-        since: When it was first started, in seconds since the epoch.
+        since: The time of its first start, in seconds since the epoch.
         hint: The command that helps.
-        trouble: Why its backend does not answer.
+        trouble: The reason why its backend does not answer.
         kind: "experiment" or "cluster".
     """
 
@@ -50,7 +50,7 @@ def ls() -> list[Listed]:
     # A damaged state may record anything.
     known = [stack for stack in every if stack.recorded is not None or stack.trouble or stack.cluster]
     orphans = stacks.orphans(stack.name for stack in known)
-    labels = stacks.labels([*(stack.name for stack in known), *orphans])
+    labels = stacks.labels(stack.name for stack in [*known, *orphans])
     statuses = _statuses(known)
     rows = [
         _unreadable(labels[stack.name], stack)
@@ -60,15 +60,15 @@ def ls() -> list[Listed]:
         else _cluster(labels[stack.name], stack)
         for stack in known
     ]
-    rows += [_orphan(labels[name], name, orphan, name in busy) for name, orphan in orphans.items()]
+    rows += [_orphan(labels[stack.name], stack, stack.name in busy) for stack in orphans]
     return sorted(rows, key=lambda row: row.name)
 
 
 def _statuses(
-    every: Sequence[stacks.Stack],
+    known: Sequence[stacks.Stack],
 ) -> dict[file_store.StackName, Sequence[ProcessStatus] | SymphonyError]:
     by_backend: dict[str, list[stacks.Stack]] = defaultdict(list)
-    for stack in every:
+    for stack in known:
         if stack.backend is not None:
             by_backend[stack.backend].append(stack)
     statuses: dict[file_store.StackName, Sequence[ProcessStatus] | SymphonyError] = {}
@@ -104,12 +104,12 @@ def _cluster(label: str, stack: stacks.Stack) -> Listed:
     return Listed(label, stack.name.project, "gke", 0, 0, state, _began(stack), hint, kind="cluster")
 
 
-def _orphan(label: str, name: file_store.StackName, orphan: stacks.Orphan, busy: bool) -> Listed:
+def _orphan(label: str, stack: stacks.Stack, busy: bool) -> Listed:
+    name, total = stack.name, len(stack.processes)
     state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
     if busy:
         state, hint = "being started", ""
-    total = len(orphan.owned.paths)
-    return Listed(label, name.project, orphan.backend, total, total, state, None, hint)
+    return Listed(label, name.project, stack.backend or "", total, total, state, None, hint)
 
 
 def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:

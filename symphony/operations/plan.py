@@ -1,29 +1,42 @@
-"""What an `up` would do: an engine preview, the program's plan against the state."""
+"""The plan of an `up`: a preview by the engine, the declaration of the program against the state."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import msgspec
 
 from symphony.backends import registry
+from symphony.backends.observe import Resource
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Event, Report, RunRestarted, Started, Verb
+from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunRestarted, Started, Step, Verb
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stack_target, stacks
-from symphony.operations.cluster import Changes, ClusterPlanned, WrittenCluster
-from symphony.operations.image_changes import ImageChange, image_changes
-from symphony.operations.program_output import ProgramOutput
+from symphony.operations import cluster, stack_target, stacks
 from symphony.plan.changes import Change, Component, Components, changes
-from symphony.plan.code import CodeSets
+from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.names import DECLARED
 from symphony.plan.plan import Unused, whole
-from symphony.plan.problems import PlanError, Problem, error_in, folded
+from symphony.plan.problems import PlanError, Problem, count, error_in, folded
 from symphony.run_request import RunRequest
+
+IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
+# More changed files of an image are only counted.
+_MOST_FILES = 3
+_STACK = "::pulumi:pulumi:Stack::"
+# The engine's words for the change of a resource.
+_KINDS = {
+    "create": "create",
+    "update": "update",
+    "replace": "replace",
+    "delete": "delete",
+    "same": "keep",
+    "read": "keep",
+}
 
 
 class MakeRun(Protocol):
@@ -40,16 +53,31 @@ class MakeRun(Protocol):
 
 
 @dataclass(frozen=True)
+class ImageChange:
+    """An image to build and push, and the reasons."""
+
+    name: str
+    reference: str
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"image {self.name}: build and push {self.reference} ({'; '.join(self.reasons)})"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and what it changes; as text, a line for each process that changes.
+    """The plan of a stack and its changes; as text, a line for each process that changes.
 
     print(cluster.launch(experiment, dry_run=True))
 
     stack:   its name. project: that of its Pulumi.yaml.
-    plan:    everything that will run, as JSON. changes: what happens to each process, and why.
-    unused:  settings that the backend does not use. now: how many processes there are now.
-    images:  those that are built. manifests: of Kubernetes.
-    code:    the files that each digest of code stands for.
+    plan:    everything that will run, as JSON. changes: the change of each process, with the reasons.
+    unused:  settings that the backend does not use. now: the number of processes now.
+    images:  those to build. manifests: of Kubernetes.
+    code:    the files of each digest of code.
     program: the files of the program -> when they changed.
     """
 
@@ -73,18 +101,21 @@ class Planned:
         return "\n".join([f"{self.stack} on {self.backend}", *rows, *map(str, self.images), *self.remarks])
 
     def count(self, kind: str) -> int:
-        """How many processes change so: planned.count("restart"). kind: start, restart, stop or keep."""
+        """Return the number of processes with a change: planned.count("restart").
+
+        kind: start, restart, stop or keep.
+        """
         return sum(1 for change in self.changes if change.kind == kind)
 
     @cached_property
     def kept(self) -> frozenset[str]:
         """The processes that stay as they are, and the groups all of whose processes do."""
 
-        def named(changes: Iterable[Change]) -> set[str]:
-            return {name for each in changes for name in (each.path, each.path.rpartition("/")[0])}
+        def names(changes: Iterable[Change]) -> set[str]:
+            return {name for change in changes for name in (change.path, change.path.rpartition("/")[0])}
 
-        stay = named(each for each in self.changes if each.kind == "keep")
-        others = named(each for each in self.changes if each.kind != "keep")
+        stay = names(change for change in self.changes if change.kind == "keep")
+        others = names(change for change in self.changes if change.kind != "keep")
         # A process outside of groups names no group.
         return frozenset(stay - others - {""})
 
@@ -96,8 +127,8 @@ class Planned:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is most likely not meant, a line each."""
-        every = folded(msgspec.convert(self.plan["remarks"], list[Problem]))
-        return tuple(_sentence(what, each) for what, each in every)
+        remarks = folded(msgspec.convert(self.plan["remarks"], list[Problem]))
+        return tuple(_sentence(what, remark) for what, remark in remarks)
 
     @property
     def yaml(self) -> str:
@@ -105,19 +136,86 @@ class Planned:
         return as_yaml(self.manifests)
 
     def to_json(self) -> dict[str, Any]:
-        """What `symphony plan --json` shows."""
+        """Return the JSON of `symphony plan --json`."""
         return {
             "stack": self.stack,
             "project": self.project,
             "plan": self.plan,
             "changes": [change.to_json() for change in self.changes],
             "unused": list(self.unused),
-            "images": [each.to_json() for each in self.images],
+            "images": [image.to_json() for image in self.images],
         }
 
 
+@dataclass(frozen=True)
+class ResourceChange:
+    """The change of one resource of a cluster, with the reason.
+
+    Attributes:
+        name: Its type and name, such as `NodePool rl-cpu`.
+        kind: "create", "update", "replace", "delete" or "keep".
+    """
+
+    name: str
+    kind: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class ResourcesPlanned:
+    """The changes of a stack that makes a cluster instead of an experiment."""
+
+    stack: str
+    project: str
+    changes: tuple[ResourceChange, ...]
+
+    @property
+    def changes_nothing(self) -> bool:
+        return all(change.kind == "keep" for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+AnyPlanned = Planned | ResourcesPlanned
+
+
+class ProgramOutput:
+    """Passes on the lines that the user's program prints in several runs; a later run only new lines."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[str], None] | None = None
+        self._before: Counter[str] = Counter()
+        self._now: Counter[str] = Counter()
+
+    def to(self, tell: Callable[[str], None]) -> Self:
+        """Begin another run of the program, whose lines go to a function."""
+        self._tell = tell
+        self._before |= self._now
+        self._now.clear()
+        return self
+
+    def take(self, event: object) -> None:
+        """Pass on the lines of an event of the engine."""
+        if self._tell is None:
+            return
+        if isinstance(event, RunRestarted):
+            self.to(self._tell)
+        if isinstance(event, Diagnostic) and _is_of_program(event):
+            for line in filter(None, map(str.rstrip, event.message.splitlines())):
+                self._now[line] += 1
+                if self._now[line] > self._before[line]:
+                    self._tell(line)
+
+
+def _is_of_program(event: Diagnostic) -> bool:
+    """Return whether the program printed it: with the urn of a resource it comes from a plugin."""
+    of_resource = event.urn and _STACK not in event.urn
+    return event.severity.startswith("info") and not event.ephemeral and not of_resource
+
+
 def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
-    """Manifests as the text of one YAML file."""
+    """Return manifests as the text of one YAML file."""
     import yaml
 
     return yaml.safe_dump_all(manifests, sort_keys=False, explicit_start=True) if manifests else ""
@@ -128,15 +226,13 @@ def _sentence(what: str, remark: Problem) -> str:
     return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
-def plan(given: str | None, output: ProgramOutput | None = None) -> Planned | ClusterPlanned:
-    """Run the program without changing anything. PlanError: its problems; SymphonyError: anything else."""
-    return plan_of(stack_target.select(given), output)
+def plan_of(target: stack_target.StackTarget, output: ProgramOutput | None = None) -> AnyPlanned:
+    """Run the program of a project without changing anything, and return its plan.
 
-
-def plan_of(
-    target: stack_target.StackTarget, output: ProgramOutput | None = None
-) -> Planned | ClusterPlanned:
-    """The same for a stack that is already found."""
+    Raises:
+        PlanError: The declaration has problems.
+        SymphonyError: The engine or a provider failed.
+    """
     return planned_from(target, _project_run, output)
 
 
@@ -146,28 +242,35 @@ def planned_from(
     output: ProgramOutput | None = None,
     *,
     manifests: bool = False,
-) -> Planned | ClusterPlanned:
-    """What one preview of a stack comes to; make_run starts it.
+) -> AnyPlanned:
+    """Return the plan of one preview.
 
-    manifests: also those of the objects that it would make; what is not up yet is planned without a cluster.
+    Args:
+        target: The stack.
+        make_run: Starts the preview.
+        output: Gets the events, for the lines that the program prints.
+        manifests: Return the Kubernetes manifests, too; a stack that is not up needs no cluster for them.
     """
     before = Before(stack_target.before(target))
     request = before.request(manifests=manifests)
     fetches = not request.offline and stack_target.fetches_plugins(target, before.stack.backend)
     program = _previewed(target, partial(make_run, target, request, fetch_plugins=fetches), output)
-    return program if isinstance(program, ClusterPlanned) else before.planned(target.workspace, program)
+    return before.planned(target, program)
 
 
-def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[Mapping[str, Any], ...]:
-    """What `up` would make of a stack where nothing is: no cluster is asked. Of Secrets only the names.
+def manifests(
+    target: stack_target.StackTarget, output: ProgramOutput | None = None
+) -> tuple[Mapping[str, Any], ...]:
+    """Return the manifests of a stack as if nothing were up, without contacting a cluster.
 
-    PlanError: the problems of the program. UserError: its backend has no manifests.
+    Raises:
+        PlanError: The declaration has problems.
+        UserError: The backend has no manifests.
     """
-    target = stack_target.select(given)
     if target.settings.problems:
         raise PlanError(target.name.stack, target.settings.problems)
     program = _previewed(target, partial(_project_run, target, RunRequest(manifests=True)), output)
-    if isinstance(program, ClusterPlanned):
+    if not program.is_declared:
         raise UserError(f"{target.name.stack} is a cluster, which has no manifests")
     experiment = program.components.experiment.new
     if "manifests" not in experiment:
@@ -179,22 +282,18 @@ def manifests(given: str | None, output: ProgramOutput | None = None) -> tuple[M
 
 def _previewed(
     target: stack_target.StackTarget, start: Callable[[], Run], output: ProgramOutput | None
-) -> Program | ClusterPlanned:
-    """What the program declares in one preview."""
-    changes, program = Changes(), Program()
+) -> Program:
+    """Return the declaration of the program in one preview."""
+    program = Program()
     with stack_target.ensure_stack(target):
         with start() as run:
             for event in run:
-                changes.take(event)
                 program.take(event)
                 if output is not None:
                     output.take(event)
-        program.refuse()
+        program.check()
         errors.check(run.outcome)
-        if program.cluster is not None:
-            return changes.planned(target, program.cluster)
-        if not program.is_declared:
-            raise no_experiment(target.name.stack)
+        program.require_declaration(target.name.stack)
     return program
 
 
@@ -207,7 +306,7 @@ def project_run(
     fetch_plugins: bool = False,
     extra: Mapping[str, str] | None = None,
 ) -> Run:
-    """An engine run of the program of the project."""
+    """Return an engine run of the program of a project."""
     return Run(
         verb,
         target.workspace,
@@ -222,7 +321,7 @@ _project_run = partial(project_run, "preview")
 
 
 class Program:
-    """What the program of a run declares, as the events of the engine tell it one by one."""
+    """The declaration of the program of a run, collected from the events of the engine."""
 
     def __init__(self) -> None:
         self._clear()
@@ -231,20 +330,22 @@ class Program:
         self._experiment: Component | None = None
         self._groups: dict[str, Component] = {}
         self._processes: dict[str, Component] = {}
+        self._resources: dict[str, Step] = {}
         self._error: SymphonyError | None = None
-        self.cluster: WrittenCluster | None = None
+        self.makes_cluster = False
         self.files: Mapping[str, str] = {}
 
     def take(self, event: Event) -> None:
-        """Note what an event tells."""
+        """Collect the facts of an event."""
         match event:
             case RunRestarted():
                 self._clear()
             case Report(facts=facts):
                 self._error = self._error or error_in(facts)
                 self.files = facts.get("program", self.files)
-                if "cluster" in facts:
-                    self.cluster = WrittenCluster(**facts["cluster"])
+                self.makes_cluster = self.makes_cluster or "cluster" in facts
+            case Started(step=step) | Finished(step=step) if step.op in _KINDS and cluster.name_of(step):
+                self._resources[step.urn] = step
             case Started(step=step) if step.new:
                 component = Component(step.old.get(DECLARED, {}), step.new.get(DECLARED, {}))
                 match step.type:
@@ -261,9 +362,9 @@ class Program:
 
     @property
     def is_declared(self) -> bool:
-        """Whether all of an experiment is known."""
-        wanted = self._experiment.new["processes"] if self._experiment else ()
-        return self._experiment is not None and all(path in self._processes for path in wanted)
+        """Whether the whole experiment is known."""
+        paths = self._experiment.new["processes"] if self._experiment else ()
+        return self._experiment is not None and all(path in self._processes for path in paths)
 
     @property
     def components(self) -> Components:
@@ -273,16 +374,40 @@ class Program:
         processes = {path: self._processes[path] for path in paths if path in self._processes}
         return Components(self._experiment, self._groups, processes)
 
-    def refuse(self) -> None:
+    @property
+    def resource_changes(self) -> tuple[ResourceChange, ...]:
+        """The changes of the resources of a cluster."""
+        return tuple(
+            ResourceChange(cluster.name_of(step), _KINDS[step.op], _why(step))
+            for step in self._resources.values()
+        )
+
+    def check(self) -> None:
         """Raise the error that the program reports; the engine has ended by itself and keeps no lock."""
         if self._error is not None:
             raise self._error
 
+    def require_declaration(self, stack: str) -> None:
+        """Raise UserError if the program ran to its end without an experiment or a cluster."""
+        if not (self.is_declared or self.makes_cluster):
+            raise UserError(
+                f"the program of {stack} launches no experiment",
+                remedy='Declare one in it: "with Experiment(...) as experiment:"',
+            )
+
+
+def _why(step: Step) -> str:
+    if step.op == "replace" and not step.changed:
+        return "the cluster is replaced"
+    return ", ".join(step.changed) if step.op in ("update", "replace") else ""
+
 
 class Before:
-    """A stack as it is before a run, which says what the program changes.
+    """A stack before a run, against which the changes of the program are told.
 
-    only: the processes that are started again by a run that leaves all others as they are.
+    Args:
+        stack: The stack.
+        only: The processes of a run that restarts them and leaves all others as they are.
     """
 
     def __init__(self, stack: stacks.Stack, only: Sequence[str] = ()) -> None:
@@ -292,36 +417,38 @@ class Before:
         self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
 
     def request(self, *, manifests: bool = False) -> RunRequest:
-        """Return what the program is told of the stack."""
-        every = self.stack.recorded.processes.values() if self.stack.recorded else ()
-        uids = tuple(sorted(str(facts["uid"]) for facts in every if facts.get("uid")))
+        """Return the facts of the stack for the program."""
+        processes = self.stack.processes.values()
         experiment = stacks.experiment_in(self.stack.state)
         return RunRequest(
             runs_on=self.stack.backend,
-            recorded=uids,
+            recorded=tuple(sorted(str(facts["uid"]) for facts in processes if facts.get("uid"))),
             restart=tuple(self._only) or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
         )
 
-    def planned(self, place: workspace.Workspace, program: Program) -> Planned:
-        """Return what the program changes of what the state records and what lived."""
+    def planned(self, target: stack_target.StackTarget, program: Program) -> AnyPlanned:
+        """Return the changes from the state to the declaration of a program."""
+        stack, project = target.name.stack, target.workspace.project
+        if not program.is_declared:
+            return ResourcesPlanned(stack, project, program.resource_changes)
         components = program.components
         experiment = components.experiment.new
         recorded = self.stack.recorded if self.stack.backend == experiment["backend"] else None
         facts: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
-        fingerprints = {path: str(each.get("fingerprint")) for path, each in facts.items()}
+        fingerprints = {path: str(fact.get("fingerprint")) for path, fact in facts.items()}
         reasons = self._restart_reasons if recorded else {}
         rows = changes(fingerprints, components, reasons, _ignored(experiment["backend"]))
         if self._only:
-            rows = tuple(each if each.path in self._only else Change(each.path, "keep") for each in rows)
-        groups = [each.new for each in components.groups.values()]
-        whole_plan = whole(experiment, [each.new for each in components.processes.values()], groups)
+            rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
+        groups = [group.new for group in components.groups.values()]
+        whole_plan = whole(experiment, [process.new for process in components.processes.values()], groups)
         resources = self.stack.state.resources if self.stack.state else ()
-        unused = (Unused(each["setting"], tuple(each["made_by"])) for each in experiment["unused"])
+        unused = (Unused(row["setting"], tuple(row["made_by"])) for row in experiment["unused"])
         return Planned(
-            stack=self.stack.name.stack,
-            project=place.project,
+            stack=stack,
+            project=project,
             plan=whole_plan,
             changes=rows,
             unused=tuple(map(str, unused)),
@@ -337,13 +464,45 @@ def _ignored(backend: str) -> frozenset[str]:
     """Return the settings of other backends."""
     own = registry.get(backend).settings
     others = {setting for row in registry.every() for setting in row.settings} - own
-    mounts = {"mounts"} if not any(each.startswith("mount_") for each in own) else set[str]()
+    mounts = set[str]() if any(setting.startswith("mount_") for setting in own) else {"mounts"}
     return frozenset(others | mounts)
 
 
-def no_experiment(stack: str) -> UserError:
-    """The program ran to its end and launched nothing of ours."""
-    return UserError(
-        f"the program of {stack} launches no experiment",
-        remedy='Declare one in it: "with Experiment(...) as experiment:"',
-    )
+def image_changes(
+    resources: Iterable[Resource], planned: Sequence[Mapping[str, Any]], known: CodeSets
+) -> tuple[ImageChange, ...]:
+    """Return the images that differ from the recorded ones, in the order of the plan.
+
+    Args:
+        resources: The resources of the state.
+        planned: The images of the plan.
+        known: The files of the digests of recorded and planned images.
+    """
+    recorded = {resource.name: resource.inputs for resource in resources if resource.type == IMAGE}
+    rows = ((image, _reasons(recorded.get(image["name"]), image["inputs"], known)) for image in planned)
+    return tuple(ImageChange(image["name"], image["reference"], why) for image, why in rows if why)
+
+
+def _reasons(before: Mapping[str, Any] | None, after: Mapping[str, Any], known: CodeSets) -> tuple[str, ...]:
+    if before is None:
+        return ("new",)
+    if before.get("repository") != after["repository"]:
+        return (f"repository: {before.get('repository')} -> {after['repository']}",)
+    if before.get("identity") == after["identity"]:
+        # The experiment may have another name.
+        return () if before.get("tag") == after["tag"] else ("another tag",)
+    old: Mapping[str, str] = before.get("parts") or {}
+    new: Mapping[str, str] = after["parts"]
+    names = [name for name in {**new, **old} if old.get(name) != new.get(name)]
+    reasons = [name for name in names if name != "files"]
+    if "files" in names:
+        changed = changed_names(str(old.get("files")), new["files"], known)
+        shown = [name for name in changed or () if name != after["dockerfile"] or "Dockerfile" not in reasons]
+        reasons += [_files(shown)] if shown else [] if changed else ["files"]
+    return tuple(reasons)
+
+
+def _files(names: Sequence[str]) -> str:
+    """Return `2 files: a.py, b.py`."""
+    more = f" and {len(names) - _MOST_FILES} more" if len(names) > _MOST_FILES else ""
+    return f"{count(len(names), 'file')}: {', '.join(names[:_MOST_FILES])}{more}"

@@ -1,15 +1,22 @@
-"""The state of each process of one experiment."""
+"""The processes of an experiment: their states, the causes of a state, their output."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from symphony.backends.observe import ProcessStatus
-from symphony.errors import SymphonyError
+from symphony.backends.observe import Link, LogLine, ProcessStatus
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
+from symphony.plan.names import DECLARED, shown
 from symphony.plan.problems import count
+
+_PROCESS = "symphony:index:Process"
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
@@ -28,6 +35,98 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
         what = f"{stack.shown}: {statuses.what}; {unknown} unknown"
         raise SymphonyError(what, remedy=statuses.remedy) from statuses
     return sorted(statuses, key=lambda status: in_order(status.path))
+
+
+@dataclass(frozen=True)
+class Why:
+    """The links of one process; a broken one is the last."""
+
+    stack: str
+    path: str
+    links: tuple[Link, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        links = [asdict(link) for link in self.links]
+        return {"stack": self.stack, "path": self.path, "links": links}
+
+
+def why(stack: stacks.Stack, path: str) -> Why:
+    """Return the chain of one of the explainable() processes.
+
+    Raises:
+        UserError: The experiment runs elsewhere.
+    """
+    stack = stacks.ensure_same_location(stack)
+    declared = Link("declared", _declared_at(stack).get(path) or "no longer, or the state does not say where")
+    return Why(stack.shown, path, (declared, *_links(stack, path)))
+
+
+def explainable(stack: stacks.Stack) -> Iterable[str]:
+    """Return the processes that the program declares or that the state records.
+
+    Raises:
+        UserError: There are none.
+    """
+    paths = dict.fromkeys([*_declared_at(stack), *stack.processes])
+    if not paths:
+        raise stack.not_up()
+    return paths
+
+
+def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
+    if stack.recorded is None:
+        remedy = f"`symphony up {stack.shown}` tries again and says why not"
+        return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
+    return stack.observer().why(stack.recorded, path, stack.shown)
+
+
+def _declared_at(stack: stacks.Stack) -> dict[str, str]:
+    """Return path -> the line of the program that declares it, as the state records."""
+    resources = stack.state.resources if stack.state else ()
+    processes = [resource for resource in resources if resource.type == _PROCESS]
+    return {process.name: str(process.inputs.get(DECLARED, {}).get("where") or "") for process in processes}
+
+
+def logs(
+    stack: stacks.Stack,
+    words: Sequence[str] = (),
+    *,
+    follow: bool = False,
+    since: str | None = None,
+    tail: int | None = None,
+) -> Iterator[LogLine]:
+    """Yield lines in the order of time.
+
+    Args:
+        stack: The experiment.
+        words: Names, groups or patterns of its processes; none stands for all.
+        follow: Keep yielding new output.
+        since: Only output of the last `90s`, `5m`, `2h`; "0" stands for all, as in kubectl.
+        tail: Only so many last lines of each process.
+
+    Raises:
+        UserError: The experiment is not up, a word matches no process, or since is no duration.
+    """
+    stack = stacks.ensure_same_location(stack)
+    if stack.recorded is None:
+        raise stack.not_up()
+    paths = stacks.match_processes(words, list(stack.processes))
+    moment = time.time() - length if since and (length := seconds(since)) else None
+    return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
+
+
+def seconds(duration: str) -> float:
+    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`.
+
+    Raises:
+        UserError: The text is no duration.
+    """
+    parts = _DURATION.findall(duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        if duration.replace(".", "", 1).isdecimal():
+            return float(duration)
+        raise UserError(f"{shown(duration)} is not a duration", remedy="Write it as 90s, 5m, 1h30m or 2d")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def is_well(status: ProcessStatus) -> bool:

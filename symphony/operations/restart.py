@@ -1,4 +1,4 @@
-"""Restarting processes: a run of the engine that replaces only their resources."""
+"""Restarts processes: a run of the engine that replaces only their resources."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.matching import match_processes
-from symphony.operations.plan import project_run
-from symphony.operations.program_output import ProgramOutput
+from symphony.operations.plan import ProgramOutput, project_run
 from symphony.operations.stack_target import StackTarget
 from symphony.operations.up import UpEvent, path_of, up
 
-# Types of resources without whose change a process would not be what the program declares of it now.
+# The types of resources that belong to the declaration of a process.
 _MADE_OF = ("Image", "Secret", "ConfigMap")
 
 
@@ -42,12 +40,12 @@ class Restart:
         return (*self.named, *self.sharing)
 
 
-def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
+def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
     """Return the restart of some processes.
 
     Args:
         stack: The experiment.
-        given: Names, groups or patterns; none stands for all processes.
+        words: Names, groups or patterns; none stands for all processes.
 
     Raises:
         UserError: There is no such process, or its program is not on this machine.
@@ -56,31 +54,31 @@ def prepared(stack: stacks.Stack, given: Sequence[str]) -> Restart:
     if stack.recorded is None or stack.state is None:
         raise stack.not_up()
     paths = list(stack.recorded.processes)
-    named = match_processes(given, paths)
+    named = stacks.match_processes(words, paths)
     # The process of a resource, or the group whose processes share it.
-    owners = {each.urn: owner for each in stack.state.resources if (owner := path_of(each))}
+    owners = {resource.urn: owner for resource in stack.state.resources if (owner := path_of(resource))}
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
     restarted = {*named, *sharing}
     targets = [
-        each.urn
-        for each in stack.state.resources
-        if each.type.rpartition(":")[2] in _MADE_OF
-        or (each.type == "symphony:index:Process" and each.name in restarted)
+        resource.urn
+        for resource in stack.state.resources
+        if resource.type.rpartition(":")[2] in _MADE_OF
+        or (resource.type == "symphony:index:Process" and resource.name in restarted)
     ]
     return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), tuple(targets))
 
 
-def restart(what: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
+def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
     """Run the program, replace just these processes, and yield the events of `up`."""
-    options = [f"--target={urn}" for urn in what.targets]
-    options += [f"--target-replace={urn}" for urn in what.urns]
+    options = [f"--target={urn}" for urn in wanted.targets]
+    options += [f"--target-replace={urn}" for urn in wanted.urns]
     try:
-        yield from up(what.target, partial(project_run, "up", options=options), output, what.paths)
+        yield from up(wanted.target, partial(project_run, "up", options=options), output, wanted.paths)
     except SymphonyError as error:
-        if stacks.read(what.target.name).recorded is None:
-            stack = what.target.name.stack
+        if stacks.read(wanted.target.name).recorded is None:
+            stack = wanted.target.name.stack
             remedy = f"Start it with `symphony up {stack}`"
             raise SymphonyError(f"{stack} was deleted while it was restarting", remedy=remedy) from error
         raise

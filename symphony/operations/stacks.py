@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from symphony import files, paths
 from symphony.backends import registry
-from symphony.backends.observe import LocalObserver, Observer, Owned, Recorded, RemoteObserver
+from symphony.backends.observe import LocalObserver, Observer, Recorded, RemoteObserver
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations.matching import match
-from symphony.plan.names import DECLARED, listed, shown
+from symphony.plan.names import DECLARED, is_same, listed, near, shown
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -36,8 +35,8 @@ class Stack:
     Attributes:
         backend: Where its processes run; None where nothing is recorded.
         recorded: The processes that its state records; None where it started none.
-        trouble: Why its state cannot be read.
-        is_current: It was chosen among several of a project as the current one, which commands tell.
+        trouble: The reason why its state cannot be read.
+        is_current: It is the current one of several experiments of a project, and no command named it.
     """
 
     name: StackName
@@ -73,14 +72,6 @@ class Stack:
     def not_up(self) -> UserError:
         """Return the error of a command that needs processes."""
         return UserError(f"{self.shown} is not up", remedy=f"Start it with `symphony up {self.shown}`")
-
-
-@dataclass(frozen=True)
-class Orphan:
-    """An experiment that runs on this machine and is in no state: its first `up` was killed."""
-
-    backend: str
-    owned: Owned
 
 
 @contextmanager
@@ -178,33 +169,88 @@ def _matches(name: StackName, word: str, project: str | None) -> bool:
 
 
 def find_orphan(word: str | None) -> Stack | None:
-    """Return the running experiment of exactly this name that no state records."""
+    """Return the orphan of exactly this name."""
     names = store.names()
     if word is None or any(word in _spellings(name) for name in names):
         return None
-    for name, orphan in orphans(names).items():
-        if word in _spellings(name):
-            facts: Mapping[str, Any] = {}
-            processes = dict.fromkeys(orphan.owned.paths, facts)
-            recorded = Recorded(orphan.owned.owner, orphan.owned.launched_as, processes, paths.host())
-            return Stack(name, None, orphan.backend, recorded)
-    return None
+    return next((stack for stack in orphans(names) if word in _spellings(stack.name)), None)
 
 
-def orphans(recorded: Iterable[StackName]) -> dict[StackName, Orphan]:
-    """Return the running experiments of this store beside those that its states record.
+def orphans(recorded: Iterable[StackName]) -> list[Stack]:
+    """Return experiments that run on this machine and are in no state, because their first `up` was killed.
 
     The marker that every process of ours has names store, project and stack.
     """
     known = {(name.project, name.stack) for name in recorded}
-    found: dict[StackName, Orphan] = {}
+    stacks: list[Stack] = []
     for backend in registry.every():
         for owned in backend.observer.list_owned() if isinstance(backend.observer, LocalObserver) else ():
             full, _, mark = owned.owner.partition("#")
             project, _, stack = full.partition("/")
             if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
-                found[StackName(project, stack)] = Orphan(backend.name, owned)
-    return found
+                processes: dict[str, Mapping[str, Any]] = {path: {} for path in owned.paths}
+                record = Recorded(owned.owner, owned.launched_as, processes, paths.host())
+                stacks.append(Stack(StackName(project, stack), None, backend.name, record))
+    return stacks
+
+
+def match(word: str, names: Iterable[str], kind: str) -> str:
+    """Return the one name that a word stands for.
+
+    The word is the name itself in any spelling that Kubernetes maps to it, the name of a process without its
+    group, or a part of just one name.
+
+    Args:
+        word: What the user typed.
+        names: The names of all candidates.
+        kind: The kind of the candidates, for messages, such as "process".
+
+    Raises:
+        UserError: No name or several names match.
+    """
+    known = sorted(names)
+    last = word.rpartition("/")[2] == word
+    candidates = (
+        [name for name in known if name == word]
+        or [name for name in known if is_same(name, word)]
+        or [name for name in known if last and is_same(name.rpartition("/")[2], word)]
+        or [name for name in known if word and word in name]
+    )
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise UserError(f"{shown(word)} could be {listed(candidates)}", remedy=f"Write the whole {kind} name")
+    similar = " or ".join(map(shown, near(word, known)))
+    remedy = f"Did you mean {similar}?" if similar else f"Known: {listed(known) or 'none'}"
+    raise UserError(f"there is no {kind} {shown(word)}", remedy=remedy)
+
+
+def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Return the processes that names, groups and shell patterns stand for, in the order of the experiment.
+
+    Args:
+        words: Names, groups or patterns; none stands for all processes.
+        paths: All processes of the experiment, as `name` or `group/name`.
+
+    Raises:
+        UserError: A word matches no process, or a name matches several.
+    """
+    if not words:
+        return list(paths)
+    groups = {path.rpartition("/")[0] for path in paths} - {""}
+    matched: set[str] = set()
+    for word in words:
+        if any(sign in word for sign in "*?["):
+            # `agents/*` stands for paths, `worker-*` for names in any group.
+            matching = [p for p in paths if fnmatchcase(p, word) or fnmatchcase(p.rpartition("/")[2], word)]
+            if not matching:
+                raise UserError(f"no process matches {shown(word)}", remedy=f"Known: {listed(paths)}")
+            matched.update(matching)
+        elif word not in paths and (group := next((g for g in groups if is_same(g, word.rstrip("/"))), "")):
+            matched.update(path for path in paths if path.startswith(f"{group}/"))
+        else:
+            matched.add(match(word, paths, "process"))
+    return [path for path in paths if path in matched]
 
 
 def current_project() -> str | None:
@@ -290,12 +336,13 @@ def experiment_in(state: file_store.StackState | None) -> file_store.Resource | 
 def addresses(stack: Stack) -> dict[str, str]:
     """Return service -> "host:port", as the state records them."""
     services = _declared(stack.state).get("services") or ()
-    return {each["name"]: f"{each['host']}:{int(each['port'])}" for each in services}
+    return {service["name"]: f"{service['host']}:{int(service['port'])}" for service in services}
 
 
 def exposed(stack: Stack) -> list[str]:
     """Return the services that processes expose, as the state records them."""
-    return [each["name"] for each in _declared(stack.state).get("services") or () if each["exposed"]]
+    services = _declared(stack.state).get("services") or ()
+    return [service["name"] for service in services if service["exposed"]]
 
 
 def folder(stack: Stack) -> str:

@@ -1,4 +1,4 @@
-"""Brings an experiment up: one engine run, told as what happens to each process."""
+"""Brings an experiment up: one engine run, reported as the progress of each process."""
 
 from __future__ import annotations
 
@@ -19,47 +19,53 @@ from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outco
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
 from symphony.operations import cluster, stack_target, stacks
-from symphony.operations.cluster import ClusterEnded
-from symphony.operations.plan import Before, MakeRun, Planned, Program, no_experiment, project_run
-from symphony.operations.program_output import ProgramOutput
+from symphony.operations.plan import (
+    IMAGE,
+    Before,
+    MakeRun,
+    Planned,
+    Program,
+    ProgramOutput,
+    project_run,
+)
 from symphony.operations.stack_target import StackTarget
 from symphony.plan.names import listed
 from symphony_docker import progress
 
+State = Literal[
+    "working", "stopping", "started", "restarted", "stopped", "failed",
+    "created", "updated", "replaced", "deleted", "pushed",
+]  # fmt: skip
 _OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
-_DONE = {
+_DONE: dict[str, State] = {
     "create": "started",
     "update": "restarted",
     "delete": "stopped",
     "create-replacement": "restarted",
 }
-_DONE_TO_CLUSTER = {
+_DONE_TO_CLUSTER: dict[str, State] = {
     "create": "created",
     "update": "updated",
     "create-replacement": "replaced",
     "delete": "deleted",
 }
-_IMAGE = re.compile(r"\w*Image\w*: ")
-_BUILT = "pulumi-python:dynamic/symphony_docker:Image"
+_IMAGE_WHY = re.compile(r"\w*Image\w*: ")
 _CANCELLED = re.compile("cancell?ed")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One process, or a group that shares a pod, changes; or an image does, as `image NAME`.
+    """The progress of a process, of a group in one pod, of an image as `image NAME`, or of a resource.
 
-    state: `working` or `stopping`, then `started`, `restarted`, `stopped` or `failed`; of a resource of a
-           cluster `created`, `updated`, `replaced` or `deleted`; of an image `pushed`.
-    note:  what keeps it, or did.
-    share: of what an image sends or fetches now, 0 to 1, and size the same in words; -1 where none is known.
+    Attributes:
+        note: The reason for a delay or a failure.
+        share: The share of an image that is transferred, 0 to 1; -1 if unknown.
+        size: The same in words.
     """
 
     path: str
-    state: Literal[
-        "working", "stopping", "started", "restarted", "stopped", "failed",
-        "created", "updated", "replaced", "deleted", "pushed",
-    ]  # fmt: skip
+    state: State
     seconds: float = 0.0
     note: str = ""
     share: float = -1.0
@@ -68,25 +74,25 @@ class Progress:
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to tell in one line on the way."""
+    """A line about the run."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The run is over and some processes are not there yet, or were not just now: every one as it is."""
+    """The status of every process, after the run and while some of them still start."""
 
     statuses: tuple[ProcessStatus, ...]
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch ended; as text, in a line.
+    """The end of a launch; as text, one line.
 
     print(cluster.launch(experiment))
 
-    stack: its name. statuses: every process as it is now. seconds: how long that took.
+    stack: its name. statuses: those of all processes. seconds: the duration.
     """
 
     stack: str
@@ -95,20 +101,20 @@ class Ended:
 
     @property
     def troubled(self) -> tuple[ProcessStatus, ...]:
-        """The processes that neither run, nor came to a good end, nor wait for another that does."""
+        """The processes that neither run nor have completed nor wait for another that does."""
         return tuple(status for status in self.statuses if not _is_well(status))
 
     @property
     def common(self) -> str:
-        """The one reason for which none of several runs, in words; empty where there are more."""
-        causes = {_cause(each) for each in self.statuses}
-        running = any(each.state in ("running", "completed") for each in self.statuses)
+        """The one reason for which none of several processes runs; empty if there are more reasons."""
+        causes = {_cause(status) for status in self.statuses}
+        running = any(status.state in ("running", "completed") for status in self.statuses)
         return "" if running or len(self.statuses) < 2 or len(causes) > 1 else causes.pop()
 
     @property
     def has_begun(self) -> bool:
         """Whether any process has ever run."""
-        return any(each.state not in ("waiting", "lost") or each.restarts for each in self.statuses)
+        return any(s.state not in ("waiting", "lost") or s.restarts for s in self.statuses)
 
     def __str__(self) -> str:
         counts = Counter(status.state for status in self.statuses)
@@ -124,20 +130,30 @@ class Ended:
         return f"{self.stack}{'' if counts else ' is up'}: {parts}, in {self.seconds:.1f} s."
 
 
+@dataclass(frozen=True)
+class ResourcesEnded:
+    """The end of an `up` of a stack that makes a cluster."""
+
+    stack: str
+    resources: int
+    seconds: float
+
+
+UpEvent = Planned | Progress | Remark | Watched | Ended | ResourcesEnded
+
+
 def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
     return waits or status.state in ("running", "completed")
 
 
 def _cause(status: ProcessStatus) -> str:
-    """Why a process does not run; of an image that is pulled again and again the same each time."""
+    """Return the reason why a process does not run; the retries of an image pull have one reason."""
     if status.state != "waiting":
         return f"{status.state}: {status.why}"
-    image = _IMAGE.match(status.why)
+    image = _IMAGE_WHY.match(status.why)
     return f"wait for {status.why[image.end() :]}" if image else f"wait: {status.why}"
 
-
-UpEvent = Planned | Progress | Remark | Watched | Ended | ClusterEnded
 
 _project_run = partial(project_run, "up")
 
@@ -148,12 +164,17 @@ def up(
     output: ProgramOutput | None = None,
     restart: Sequence[str] = (),
 ) -> Iterator[UpEvent]:
-    """Run the program, change the backend, watch it come up; yields the plan, progress, then how it ended.
+    """Run the program, change the backend, watch the processes start; yield plan, progress and end.
 
-    output: told what the program prints.
-    restart: the processes that are started again, by a run that leaves all else as it is; none: any `up`.
+    Args:
+        target: The stack.
+        make_run: Starts the run.
+        output: Gets the events, for the lines that the program prints.
+        restart: The processes to restart, by a run that leaves all others as they are.
 
-    PlanError: its problems, nothing was started. SymphonyError: the engine or a provider failed.
+    Raises:
+        PlanError: The declaration has problems; nothing was started.
+        SymphonyError: The engine or a provider failed.
     """
     before = Before(stack_target.before(target), restart)
     cluster.resume(target)
@@ -177,38 +198,41 @@ def up(
                 if isinstance(event, (Started, Failed)) and (owner := path_of(event.step)):
                     owners[event.step.urn] = owner
                 if planned is None and program.is_declared:
-                    planned = before.planned(target.workspace, program)
+                    whole = before.planned(target, program)
+                    assert isinstance(whole, Planned)
+                    planned = whole
                     yield planned
                 if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
                     cancelled.add(event.urn)
-                if (event_line := _event_line(event, cancelled)) is not None and not _goes_on(event, planned):
-                    if isinstance(event_line, Progress) and event_line.state not in ("working", "failed"):
-                        done.add(event_line.path)
-                    yield event_line
-        program.refuse()
+                line = _event_line(event, cancelled)
+                if line is not None and not _is_kept(event, planned):
+                    if isinstance(line, Progress) and line.state not in ("working", "failed"):
+                        done.add(line.path)
+                    yield line
+        program.check()
         _check(run.outcome, planned, done, "restart" if restart else "up", owners)
-        if planned is None and program.cluster is not None:
-            yield ClusterEnded(target.name.stack, program.cluster, run.outcome.seconds)
-            return
-        if planned is None:
-            raise no_experiment(target.name.stack)
+        program.require_declaration(target.name.stack)
+    if planned is None:
+        resources = sum(1 for change in program.resource_changes if change.kind != "delete")
+        yield ResourcesEnded(target.name.stack, resources, run.outcome.seconds)
+        return
     observer = registry.get(planned.backend).observer
     if isinstance(observer, LocalObserver):
         paths = [str(process["path"]) for process in planned.plan["processes"]]
         if before.stack.state is not None and before.stack.state.pending:
-            # A run that was killed while the engine kept checkpoints: what was under way is in no state.
+            # A killed run with checkpoints: no state has the operations in progress.
             observer.stop_removed(before.stack.owner, paths)
         observer.order_windows(before.stack.owner, paths)
     yield from _coming_up(target, run.outcome.seconds)
 
 
 def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]:
-    """What is waited for, and how it ended; seconds: what the run took before."""
+    """Yield the statuses while processes start, then the end; seconds: the duration of the run before."""
     began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
     waited = False
     for statuses in _watched(target):
-        # The last time as well: what was told to be waiting is there now.
+        # Also the last statuses, in which those that were waiting run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
             yield Watched(statuses)
@@ -218,9 +242,9 @@ def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]
 def _check(
     outcome: Outcome, planned: Planned | None, done: set[str], verb: str, owners: Mapping[str, str]
 ) -> None:
-    """Raise the error of a run that failed; of an interrupted one, with what is left.
+    """Raise the error of a run that failed; that of an interrupted run says what is left.
 
-    owners: the process or group of each resource that the run changed, by its URN.
+    owners: The process or group of every resource that the run changed, by its urn.
     """
     if outcome.result == "interrupted" and planned is None and verb == "restart":
         remedy = f"`symphony restart {outcome.stack}` tries again"
@@ -240,7 +264,7 @@ def _check(
 
 
 def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Every process of a stack as it is now, again whenever that changes until nothing is to come."""
+    """Yield the statuses of a stack whenever one changes, until no change is to come."""
     stack = stacks.read(target.name)
     if stack.recorded is None or stack.backend is None:
         return
@@ -251,63 +275,60 @@ def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 
-def cluster_progress(event: object) -> Progress | None:
-    """What happens to a resource of a cluster; None for any other event."""
+def progress_of(event: object) -> Progress | None:
+    """Return the progress of a process, an image or a resource of a cluster that an event tells."""
     match event:
-        case Started(step=step, preview=False) if (
-            name := cluster.name_of(step)
-        ) and step.op in _DONE_TO_CLUSTER:
-            return Progress(name, "working")
-        case Finished(step=step, seconds=seconds, preview=False) if name := cluster.name_of(step):
-            state = _DONE_TO_CLUSTER.get(step.op)
-            return Progress(name, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
-        case Failed(step=step, seconds=seconds) if name := cluster.name_of(step):
-            return Progress(name, "failed", seconds)
+        case Started(step=step, preview=False) if path := path_of(step):
+            return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None
+        case Started(step=step, preview=False) if name := cluster.name_of(step):
+            return Progress(name, "working") if step.op in _DONE_TO_CLUSTER else None
+        case Finished(step=step, seconds=seconds, preview=False):
+            if step.type == IMAGE:
+                pushed = step.op in ("create", "update")
+                return Progress(f"image {step.name}", "pushed", seconds) if pushed else None
+            path, states = path_of(step), _DONE
+            if not path:
+                path, states = cluster.name_of(step), _DONE_TO_CLUSTER
+            return Progress(path, states[step.op], seconds) if path and step.op in states else None
+        case Failed(step=step, seconds=seconds):
+            image = f"image {step.name}" if step.type == IMAGE else ""
+            path = image or path_of(step) or cluster.name_of(step)
+            return Progress(path, "failed", seconds) if path else None
         case _:
             return None
 
 
 def _event_line(event: object, cancelled: Collection[str] = ()) -> Progress | Remark | None:
-    """Return what an event tells; cancelled: the URNs of which an interrupted run does not know the end."""
-    if (of_cluster := cluster_progress(event)) is not None:
-        return of_cluster
+    """Return the progress or the line of an event.
+
+    Args:
+        event: An event of the engine.
+        cancelled: The urns of operations whose end an interrupted run does not know.
+    """
     match event:
-        case Finished(step=step, seconds=seconds, preview=False) if step.type == _BUILT:
-            pushed = step.op in ("create", "update")
-            return Progress(f"image {step.name}", "pushed", seconds) if pushed else None
-        case Failed(step=step, seconds=seconds) if step.type == _BUILT:
-            return Progress(f"image {step.name}", "failed", seconds)
-        case Started(step=step, preview=False) if path := path_of(step):
-            return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None
-        case Finished(step=step, seconds=seconds, preview=False) if path := path_of(step):
-            state = _DONE.get(step.op)
-            return Progress(path, state, seconds) if state else None  # pyright: ignore[reportArgumentType]
-        case Failed(step=step) if (path := path_of(step)) and step.urn in cancelled:
+        case Failed(step=step) if step.urn in cancelled and step.type != IMAGE and (path := path_of(step)):
             return Remark(f"{path}: interrupted while it changed; the next `up` goes on with it")
-        case Failed(step=step, seconds=seconds) if path := path_of(step):
-            return Progress(path, "failed", seconds)
         case Note(text=text):
             return Remark(text)
         case Diagnostic(severity="warning", message=message, urn=urn, ephemeral=False):
             if errors.UNREACHABLE_CLUSTER.search(message):
                 return None
             of_resource = urn and "pulumi:pulumi:Stack::" not in urn
-            return Remark(
-                _unfinished(message) or (f"{_name(urn)}: " if of_resource else "") + message.strip()
-            )
+            name = f"{_name(urn)}: " if of_resource else ""
+            return Remark(_interrupted_operations(message) or f"{name}{message.strip()}")
         case _:
-            return None
+            return progress_of(event)
 
 
-def _goes_on(event: object, planned: Planned | None) -> bool:
-    """Whether a resource gets settings that restart nothing, such as its grace, of a process that stays."""
+def _is_kept(event: object, planned: Planned | None) -> bool:
+    """Return whether a process that stays gets settings that restart nothing, such as its grace period."""
     if planned is None or not isinstance(event, (Started, Finished)) or event.step.op != "update":
         return False
     return path_of(event.step) in planned.kept
 
 
-def _unfinished(message: str) -> str:
-    """What the engine's page on an interrupted run means here, in a line; empty for any other warning."""
+def _interrupted_operations(message: str) -> str:
+    """Return the engine's page on an interrupted run as one line; empty for any other warning."""
     begun = dict.fromkeys(_BEGUN.findall(message))
     if not begun:
         return ""
@@ -321,11 +342,11 @@ def _name(urn: str) -> str:
 
 
 def path_of(step: Step | Resource) -> str:
-    """The path of the process, or of the group, that a resource belongs to: it hangs under its component."""
-    if step.type.startswith("symphony:"):
-        return ""  # The component of a process hangs under that of its group.
-    for owner in _OWNERS:
-        _, result, path = step.parent.rpartition(owner)
-        if result:
-            return path
+    """Return the path of the process or group that a resource belongs to: its component is the parent."""
+    # The component of a process belongs to that of its group.
+    if not step.type.startswith("symphony:"):
+        for owner in _OWNERS:
+            _, separator, path = step.parent.rpartition(owner)
+            if separator:
+                return path
     return ""

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from symphony.cli import placement_table
+from symphony.cli import plan_table
 from symphony.placement.planner import place, summed
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES
@@ -14,7 +14,7 @@ from tests.placement.fleet import FLEET, pod, pool, share
 def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> str:
     summary = summed(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
     assert summary is not None
-    placement_table.show(asdict(summary))
+    plan_table.show_placement(asdict(summary))
     return capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from symphony.engine.run.events import Diagnostic
-from symphony.operations.program_output import ProgramOutput
+from symphony.operations.plan import ProgramOutput
 from tests.sandbox import SYMPHONY, Sandbox
 from tests.terminal import terminal
 

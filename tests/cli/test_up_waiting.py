@@ -12,7 +12,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import up as command
 from symphony.cli.progress import Board
 from symphony.engine.errors import Interrupted
-from symphony.operations.program_output import ProgramOutput
+from symphony.operations.plan import ProgramOutput
 from symphony.operations.up import Ended, Watched
 
 STACK: Any = SimpleNamespace(name=SimpleNamespace(stack="rl"))

@@ -11,8 +11,8 @@ import pytest
 
 from symphony.backends.kubernetes import plugin
 from symphony.backends.prerequisites import Finding
+from symphony.cli.doctor import examine, is_ready
 from symphony.engine import environment
-from symphony.operations.doctor import examine, is_ready
 from toolchain import plugins
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.operations.image_changes import TYPE, image_changes
+from symphony.operations.plan import IMAGE, image_changes
 
 
 @dataclass
 class Recorded:
     inputs: Mapping[str, Any]
     name: str = "rl"
-    type: str = TYPE
+    type: str = IMAGE
     urn: str = ""
     outputs: Mapping[str, Any] = None  # pyright: ignore[reportAssignmentType]
 

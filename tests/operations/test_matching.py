@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symphony.errors import UserError
-from symphony.operations.matching import match, match_processes
+from symphony.operations.stacks import match, match_processes
 
 PATHS = ("agent-0-old", "agents/agent-0", "server", "eval/server-2")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 
-from symphony.operations import image_changes
+from symphony.operations.plan import IMAGE
 from symphony_docker import provider, resource
 
 
@@ -15,4 +15,4 @@ def test_the_provider_in_the_state_never_changes() -> None:
     assert golden == resource.PROVIDER
     assert type(pickle.loads(base64.b64decode(resource.PROVIDER))) is provider.ImageProvider
     assert provider.ImageProvider.serialize_as_secret_always is False
-    assert resource.TYPE == image_changes.TYPE == "pulumi-python:dynamic/symphony_docker:Image"
+    assert resource.TYPE == IMAGE == "pulumi-python:dynamic/symphony_docker:Image"

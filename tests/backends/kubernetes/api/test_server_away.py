@@ -9,7 +9,7 @@ import pytest
 
 from symphony.backends.kubernetes import observe
 from symphony.backends.kubernetes.api import client as client_module
-from symphony.cli import choose
+from symphony.cli import arguments
 from symphony.cli import ls as ls_command
 from symphony.cli import process as process_command
 from symphony.engine.state.file_store import StackName
@@ -62,7 +62,7 @@ def test_who_looks_does_not_wait_long(clock: Clock, away: Api) -> None:
 
 
 def test_process_is_one_line(clock: Clock, away: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "experiment", lambda _: stack(away, "rl"))
+    monkeypatch.setattr(arguments, "experiment", lambda _: stack(away, "rl"))
     with pytest.raises(SymphonyError) as error:
         process_command.command("rl")
     assert error.value.what == (

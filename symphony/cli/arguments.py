@@ -1,19 +1,120 @@
-"""Experiments, processes and answers that the user of a command types."""
+"""The arguments that commands share: their types, their completion, and the experiments that they name."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Annotated
 
 import typer
 
 from symphony.backends.access import Streams
 from symphony.cli.screen import clean
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.matching import match, match_processes
 from symphony.operations.process import in_order
+from symphony.operations.stacks import match, match_processes
 from symphony.plan.names import listed
+
+
+def complete_experiments(incomplete: str) -> list[str]:
+    """Return the experiments, for the completion of a shell."""
+    recorded = (stack.name for stack in stacks.every() if stack.recorded is not None)
+    return _offered(incomplete, lambda: stacks.labels(recorded).values())
+
+
+def complete_programs(incomplete: str) -> list[str]:
+    """Return the stacks and the programs of the project here."""
+    from symphony.operations import stack_target
+
+    return _offered(incomplete, stack_target.names_here)
+
+
+def complete_process(context: typer.Context, incomplete: str) -> list[str]:
+    """Return words for `[EXPERIMENT] PROCESS`."""
+    return _after_experiment(context, incomplete, lambda stack: stack.processes, most=2)
+
+
+def complete_processes(context: typer.Context, incomplete: str) -> list[str]:
+    """Return words for `[EXPERIMENT] [PROCESS]...`."""
+    return _after_experiment(context, incomplete, lambda stack: [*stack.processes, *_groups(stack)])
+
+
+def complete_service(context: typer.Context, incomplete: str) -> list[str]:
+    """Return words for `[EXPERIMENT] [SERVICE]`."""
+    return _after_experiment(context, incomplete, stacks.addresses, most=2)
+
+
+def complete_copy(context: typer.Context, incomplete: str) -> list[str]:
+    """Return `PROCESS:` for both of `[EXPERIMENT] SOURCE TARGET`; the shell adds files."""
+    return _after_experiment(
+        context, incomplete, lambda stack: [f"{path}:" for path in stack.processes], most=3
+    )
+
+
+def _after_experiment(
+    context: typer.Context,
+    incomplete: str,
+    names: Callable[[stacks.Stack], Iterable[str]],
+    most: int | None = None,
+) -> list[str]:
+    words: list[str] = list(context.params.get("words") or ())
+    if context.obj is not None or (most is not None and len(words) >= most):
+        return []
+    unnamed = _offered(incomplete, lambda: names(stacks.find(None)))
+    if not words:
+        return list(dict.fromkeys([*complete_experiments(incomplete), *unnamed]))
+    offered = _offered(incomplete, lambda: names(stacks.find(words[0]))) or unnamed
+    return [name for name in offered if name not in words]
+
+
+def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
+    """Return the names that begin like the incomplete word; none after an error."""
+    with suppress(SymphonyError, OSError):
+        return [name for name in names() if name.startswith(incomplete)]
+    return []
+
+
+def _groups(stack: stacks.Stack) -> Iterable[str]:
+    return dict.fromkeys(path.partition("/")[0] for path in stack.processes if "/" in path)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]
+Experiment = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[EXPERIMENT]", help="Name of the experiment.", autocompletion=complete_experiments
+    ),
+]
+Program = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[STACK]",
+        help="Name of the experiment, which the only program of a project does not need. Where a"
+        " project has several, NAME or NAME.ANYTHING runs program NAME.",
+        autocompletion=complete_programs,
+    ),
+]
+Process = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[EXPERIMENT] PROCESS",
+        help="The process, or group/process.",
+        autocompletion=complete_process,
+    ),
+]
+Processes = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[EXPERIMENT] [PROCESS]...",
+        help="Processes, groups, patterns such as 'worker-*'; all by default.",
+        autocompletion=complete_processes,
+    ),
+]
 
 
 def experiment(word: str | None) -> stacks.Stack:
