@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Collecting garbage takes an eighth of the time with a large state.
         gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
-    # Characters that the locale lacks become question marks.
+    # A name may have bytes that are no text.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     code = 0

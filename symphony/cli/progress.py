@@ -1,4 +1,4 @@
-"""The progress of processes: rows replaced in place on a terminal, lines elsewhere."""
+"""The progress of processes: rows updated in place on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def names_of(paths: Sequence[str]) -> str:
 
 
 def lasted(seconds: float) -> str:
-    """Return how long something took, unless that is nothing."""
+    """Return a duration; empty if it is short."""
     return f"{seconds:.1f} s" if seconds >= 0.05 else ""
 
 
@@ -60,7 +60,7 @@ class Board:
     """Shows progress while its block runs.
 
     Args:
-        names: What will change, for the width of the rows and the length of the bar.
+        names: The processes that will change, for the width of the rows and the length of the bar.
         quiet: Show nothing.
     """
 
@@ -168,13 +168,11 @@ class Board:
 
     def _drawn(self) -> Group:
         from rich.console import Group
-
-        return Group(*(self._drawn_statuses() if self._watched else self._drawn_rows()))
-
-    def _drawn_rows(self) -> list[Any]:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
+        if self._watched:
+            return Group(*self._drawn_statuses())
         rows, parts = list(self._rows.values()), list[Any]()
         if len(rows) > _ROWS:
             total = max(self._total, len(rows))
@@ -188,7 +186,7 @@ class Board:
             bar = ProgressBar(1, row.share, width=_BAR_COLUMNS) if row.share >= 0 else ""
             cells = (lasted(row.seconds), row.note, bar, row.size if row.share >= 0 else "")
             grid.add_row(*_start(row.path, row.state), *cells)
-        return [*parts, grid]
+        return Group(*parts, grid)
 
     def _drawn_statuses(self) -> list[Any]:
         waiting = [status for status in self._watched if status.state not in ("running", "completed")]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -17,13 +16,13 @@ from symphony.backends import registry, settings_reader
 from symphony.backends.observe import LocalObserver, Recorded, RemoteObserver
 from symphony.content import digests
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Failed, Finished, Outcome, Started
+from symphony.engine.run.events import Failed, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, stack_target, stacks
 from symphony.operations.plan import IMAGE
-from symphony.operations.up import Progress, path_of, progress_of
+from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, launched_name, listed
 from symphony.plan.problems import count
 
@@ -52,12 +51,8 @@ class Deleted:
     cluster: str = ""
 
 
-def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Iterator[Progress | Deleted]:
+def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     """Destroy everything that a stack made, and what an interrupted run left; a running `up` is interrupted.
-
-    Args:
-        stack: The stack.
-        stopped: Interrupts the deletion when it is set, for threads, where no signal arrives.
 
     Yields:
         The progress of each process, then the end.
@@ -70,7 +65,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
         if _interrupt_runs(stack.name):
             stack = stacks.read(stack.name)
         try:
-            yield from _delete(stack, stopped)
+            yield from _delete(stack)
         except SymphonyError as error:
             # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
             is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
@@ -81,7 +76,7 @@ def delete(stack: stacks.Stack, stopped: threading.Event | None = None) -> Itera
             return
 
 
-def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Progress | Deleted]:
+def _delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
     place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
@@ -92,17 +87,18 @@ def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Pr
     observer = stack.observer() if stack.recorded is not None else None
     if stack.recorded is not None and isinstance(observer, RemoteObserver):
         observer.ensure_reachable(stack.recorded)
+    target = stack_target.StackTarget(stack.name, place)
     if stack.cluster is not None:
-        yield from _delete_cluster(stack, stack.cluster.name, place, stopped)
-        return
-    fetches = (
-        stack_target.fetches_plugins(stack_target.StackTarget(stack.name, place))
-        if stack.backend is None
-        else bool(registry.get(stack.backend).plugins)
-    )
+        cluster.refuse_used(stack)
+        cluster.resume(target)
+        fetches = True
+    elif stack.backend is None:
+        fetches = stack_target.fetches_plugins(target)
+    else:
+        fetches = bool(registry.get(stack.backend).plugins)
     paths = sorted({*stack.processes, *_live_processes(stack)})
     _free_disk(stack)
-    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches, stopped=stopped) as run:
+    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         stopping: _Stopping | None = None
         has_begun = False
         for event in run:
@@ -113,19 +109,19 @@ def _delete(stack: stacks.Stack, stopped: threading.Event | None) -> Iterator[Pr
                     observer.terminate_early(stack.recorded)
                 stopping = _watch_processes(stack, paths)
             # The engine reports the end of a process when it closes its session, before the process ends.
-            reported = Failed if stopping is not None else (Started, Finished, Failed)
-            if isinstance(event, reported) and (path := path_of(event.step)):
-                yield _progress(event, path)
+            if (stopping is None or isinstance(event, Failed)) and (progress := progress_of(event)):
+                yield replace(progress, state="stopping") if progress.state == "working" else progress
             if stopping is not None:
                 yield from stopping.look()
     _check(run.outcome, stack, paths)
     if stopping is not None:
         yield from stopping.end()
-    strays = _delete_orphans(stack, place)
+    strays = _delete_orphans(stack, place) if stack.cluster is None else 0
     stacks.forget_current(stack.name)
     store.purge(stack.name)
     _forget_files(stack)
-    yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds)
+    name = stack.cluster.name if stack.cluster else ""
+    yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds, name)
 
 
 def _interrupt_runs(name: file_store.StackName) -> bool:
@@ -147,26 +143,6 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
                 if not lock.file.exists():
                     break
     return interrupted
-
-
-def _delete_cluster(
-    stack: stacks.Stack, name: str, place: workspace.Workspace, stopped: threading.Event | None
-) -> Iterator[Progress | Deleted]:
-    cluster.refuse_used(stack)
-    cluster.resume(stack_target.StackTarget(stack.name, place))
-    with Run("destroy", place, stack.name.stack, fetch_plugins=True, stopped=stopped) as run:
-        for event in run:
-            if (progress := progress_of(event)) is not None:
-                yield progress
-    errors.check(run.outcome)
-    store.purge(stack.name)
-    yield Deleted(stack.shown, 0, 0, run.outcome.seconds, cluster=name)
-
-
-def _progress(event: Started | Finished | Failed, path: str) -> Progress:
-    if isinstance(event, Started):
-        return Progress(path, "stopping")
-    return Progress(path, "stopped" if isinstance(event, Finished) else "failed", event.seconds)
 
 
 class _Stopping:

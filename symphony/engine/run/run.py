@@ -71,7 +71,6 @@ class Run:
         extra: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
-        stopped: threading.Event | None = None,
     ) -> None:
         self.verb: Verb = verb
         self.workspace = workspace
@@ -79,7 +78,6 @@ class Run:
         self.extra = dict(extra or {})
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
-        self._stopped = stopped
         self._needs_plugins = False
         self._keeps_checkpoints = self._skips_checkpoints = False
         self._diagnostics: list[Diagnostic] = []
@@ -282,8 +280,6 @@ class Run:
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
         """Interrupt the engine, then end all but the engine, then end the engine, as time passes."""
-        if self._stop_asked is None and self._stopped is not None and self._stopped.is_set():
-            self.stop()
         if self._stop_asked is None:
             return
         waited = time.monotonic() - self._stop_asked
