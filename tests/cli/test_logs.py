@@ -12,12 +12,14 @@ from tests.cli.support import has_no_control
 from tests.sandbox import SYMPHONY, Sandbox
 
 
-def test_one_process_has_no_prefix(lab: Sandbox) -> None:
-    assert lab.symphony("logs", "rl", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
-
-
-def test_the_experiment_may_be_left_out(lab: Sandbox) -> None:
-    assert lab.symphony("logs", "learner").out.splitlines() == ["step 1", "step 2", "step 3"]
+def test_one_process(lab: Sandbox) -> None:
+    lines = ["step 1", "step 2", "step 3"]
+    assert lab.symphony("logs", "rl", "learner").out.splitlines() == lines
+    rows = [json.loads(line) for line in lab.symphony("logs", "rl", "learner", "--json").out.splitlines()]
+    assert [(row["text"], row["path"]) for row in rows] == [(line, "learner") for line in lines]
+    (last,) = lab.symphony("logs", "learner", "-t", "1", "--times").out.splitlines()
+    moment = time.strptime(last.removesuffix(" step 3"), "%Y-%m-%d %H:%M:%S")
+    assert abs(time.time() - time.mktime(moment)) < 3600
 
 
 def test_merged_lines_have_aligned_names(lab: Sandbox) -> None:
@@ -40,19 +42,6 @@ def test_no_control_characters_reach_the_screen(lab: Sandbox) -> None:
     assert "ended: exit 3" in out
 
 
-def test_json_lines(lab: Sandbox) -> None:
-    out = lab.symphony("logs", "rl", "learner", "--json").out
-    rows = [json.loads(line) for line in out.splitlines()]
-    assert [row["text"] for row in rows] == ["step 1", "step 2", "step 3"]
-    assert {row["path"] for row in rows} == {"learner"}
-
-
-def test_times(lab: Sandbox) -> None:
-    first = lab.symphony("logs", "rl", "learner", "--times").out.splitlines()[0]
-    moment = time.strptime(first.removesuffix(" step 1"), "%Y-%m-%d %H:%M:%S")
-    assert abs(time.time() - time.mktime(moment)) < 3600
-
-
 @pytest.mark.parametrize("pattern", ["agent-*", "*agent-[01]"])
 def test_a_pattern_means_names_in_and_out_of_groups(lab: Sandbox, pattern: str) -> None:
     lines = lab.symphony("logs", "rl", pattern).out.splitlines()
@@ -72,10 +61,6 @@ def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
     assert "\x1b[2J" not in done.out
     assert "\x1b" not in lab.symphony("logs", "rl", "wild").out
     assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
-
-
-def test_tail_of_each(lab: Sandbox) -> None:
-    assert lab.symphony("logs", "rl", "learner", "-t", "1").out == "step 3\n"
 
 
 def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:

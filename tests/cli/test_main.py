@@ -88,13 +88,6 @@ def test_each_command_has_help_with_examples_that_loads_no_pulumi(row: commands.
     assert done.stdout.splitlines()[-1] == "0 False False"
 
 
-def test_names_and_aliases_are_unique() -> None:
-    words = [word for row in commands.COMMANDS for word in (row.name, *row.aliases)]
-    assert len(words) == len(set(words))
-    assert commands.find("env") is commands.find("env")
-    assert commands.find("nonsense") is None
-
-
 def test_an_option_has_the_same_short_name_in_every_command() -> None:
     names: dict[str, set[frozenset[str]]] = {"--dry-run": set(), "--json": set()}
     for row in commands.COMMANDS:
@@ -137,6 +130,8 @@ def test_what_a_command_raises(
     raised: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = eval(raised, {"SymphonyError": SymphonyError, "UserError": UserError})
+    if isinstance(error, SymphonyError):
+        error.details = ("  one", "  t\x07wo")
 
     def dispatch(words: list[str]) -> int:
         raise error
@@ -145,22 +140,9 @@ def test_what_a_command_raises(
     assert main.main([]) == code
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith(f"symphony: {message}")
-    assert shown.err.count("\n") == 1
-
-
-def test_details_are_lines_under_the_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = SymphonyError("two problems")
-    error.details = ("  one", "  t\x07wo")
-
-    def dispatch(words: list[str]) -> int:
-        raise error
-
-    monkeypatch.setattr(main, "_dispatch", dispatch)
-    assert main.main([]) == 1
-    assert capsys.readouterr().err == "symphony: two problems.\n  one\n  t\ufffdwo\n"
+    first, *details = shown.err.splitlines()
+    assert first.startswith(f"symphony: {message}")
+    assert details == (["  one", "  t\ufffdwo"] if isinstance(error, SymphonyError) else [])
 
 
 def test_debug_shows_all(tmp_path: Path) -> None:
@@ -198,30 +180,15 @@ def test_full_disk() -> None:
     assert done.stderr == "symphony: the output cannot be written: No space left on device.\n"
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&-"])
-def test_closed_streams(closed: str) -> None:
-    for words, code in (("--help", 0), ("nonsense", 2)):
-        done = subprocess.run(
-            ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == code, done
-        assert "Traceback" not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("closed", [">&-", "<&-", "<&- >&-"])
-@pytest.mark.parametrize("words", ["up x", "delete x", "delete-batch x", "exec x -- true"])
-def test_closed_streams_of_what_asks_or_runs(own_home: Path, words: str, closed: str) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=own_home.parent,
-    )
-    assert done.returncode == 2, done
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-"])
+@pytest.mark.parametrize(
+    ("words", "code"), [("--help", 0), ("nonsense", 2), ("up x", 2), ("exec x -- true", 2)]
+)
+def test_closed_streams(own_home: Path, words: str, code: int, closed: str) -> None:
+    command = ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=own_home.parent)
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stdout + done.stderr
     assert "unexpected" not in done.stderr, done
 
 

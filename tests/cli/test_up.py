@@ -131,13 +131,8 @@ def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandb
 
 
 @pytest.mark.thorough
-def test_work_goes_on_when_nobody_reads_and_where_letters_are_missing(sandbox: Sandbox) -> None:
-    sandbox.write(
-        TWO.replace(
-            '"guest", command=["sleep", "3600"]',
-            '"guest", command=["sh", "-c", "sleep 2; echo \u2192; exit 3"]',
-        )
-    )
+def test_work_goes_on_when_nobody_reads(sandbox: Sandbox) -> None:
+    sandbox.write(TWO)
     for words in (["up", "rl", "-y"], ["delete", "rl", "-y"]):
         ours, theirs = os.pipe()
         os.close(ours)
@@ -147,17 +142,8 @@ def test_work_goes_on_when_nobody_reads_and_where_letters_are_missing(sandbox: S
         assert process.returncode == 0, words
         if words[0] == "up":
             assert "rl/server" in sandbox.trees()
-            wait_for(lambda: "exit 3" in sandbox.symphony("process", "rl").out, 20, "the guest's end")
-            output = sandbox.symphony("logs", "rl", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
-            assert "guest  | ?" in output.out
     assert sandbox.trees() == {}
     assert sandbox.symphony("ls", "--json").json == []
-
-
-def test_outside_a_project(sandbox: Sandbox, tmp_path: object) -> None:
-    ran = sandbox.symphony("up", "rl", "-y", code=2, cwd="/")
-    assert "Pulumi.yaml" in ran.err
-    assert len(ran.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["no spaces", "-x", "a/b/c/d", "", "rl\x1b[31m", "x" * 101, "other/rl"])
@@ -229,17 +215,6 @@ def test_a_person_is_asked_and_sees_it_happen(sandbox: Sandbox) -> None:
         assert "\x1b[" in screen.colours()
 
 
-@pytest.mark.thorough
-def test_a_narrow_terminal_cuts_no_name(sandbox: Sandbox) -> None:
-    name = "a-rather-long-name-of-a-process"
-    sandbox.write(
-        f'with Experiment() as e: e.new_process("{name}", command=["sleep", "3600"]).binds("service")'
-    )
-    with terminal(sandbox, [str(SYMPHONY), "up", "rl", "-y"], columns=44) as screen:
-        assert screen.ends() == 0
-        assert name in screen.history().replace("\n", "")
-
-
 SLOW = """
 import time
 with Experiment() as e:
@@ -274,22 +249,6 @@ def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
     assert len(sandbox.trees()) == 100
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
-
-
-@pytest.mark.thorough
-def test_two_at_once(sandbox: Sandbox) -> None:
-    sandbox.write(f"import time; time.sleep(2)\n{TWO}")
-    first = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
-    locks = sandbox.home / "state" / ".pulumi" / "locks"
-    wait_for(lambda: list(locks.rglob("*.json")), 20, "the first holds the lock")
-    second = sandbox.symphony("up", "rl", "-y", code=1)
-    assert "rl is being changed by" in second.err
-    assert "pid" in second.err
-    assert len(second.err.splitlines()) == 1
-    listed = sandbox.symphony("ls")
-    out, err = first.communicate(timeout=30)
-    assert first.returncode == 0, out + err + listed.out
-    assert set(sandbox.trees()) == {"rl/server", "rl/guest"}
 
 
 @pytest.mark.thorough
@@ -334,36 +293,6 @@ def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
     assert process.returncode != 0
     assert "urn:" not in err
     assert sandbox.trees() == {}
-
-
-def test_a_process_that_fails_at_once_is_said(sandbox: Sandbox) -> None:
-    sandbox.write(
-        "with Experiment() as e:\n"
-        '    e.new_process("bad", command=["sh", "-c", "echo no module called gym; exit 9"])'
-    )
-    sandbox.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: sandbox.processes("rl")["bad"]["state"] == "failed", 10, "bad has failed")
-    shown = sandbox.symphony("process", "rl").out
-    assert "exit 9" in shown
-    assert "no module called gym" in shown
-
-
-def test_a_wide_plan_fits_on_a_terminal(sandbox: Sandbox) -> None:
-    """On a screen too narrow for all of it, names stay whole and what they serve goes on below."""
-    services = [f"service-number-{i}" for i in range(6)]
-    sandbox.write(
-        "with Experiment() as e:\n"
-        f'    e.new_process("learner", command=["sleep", "1"]).binds(*{services})\n'
-        f'    e.new_process("agent", command=["sleep", "1"]).connects(*{services})'
-    )
-    with terminal(sandbox, [str(SYMPHONY), "plan", "rl"], columns=70) as screen:
-        assert screen.ends() == 0
-        lines = [line for line in screen.history().splitlines() if line.strip()]
-    words = [word for line in lines for word in line.split()]
-    assert (words.count("learner"), words.count("agent")) == (1, 1)
-    for service in services:
-        assert sum(word == service or word.startswith(f"{service}:") for word in words) == 2
-    assert any(line.startswith("2 to start") for line in lines)
 
 
 @pytest.mark.thorough

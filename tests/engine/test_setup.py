@@ -12,7 +12,6 @@ import pytest
 from symphony import paths
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
-from toolchain.engine import MODULES
 
 # Stands in for the SDK's installer: it asks a host on the internet.
 INSTALL = """
@@ -63,9 +62,8 @@ def test_the_installer_is_run_once(log: Path, installer: Callable[[str], None]) 
     assert left_over() == []
 
 
-@pytest.mark.parametrize("code", ["sys.exit('no luck')", "sys.exit('some\\nno luck')"])
-def test_an_installer_that_fails_is_one_line(installer: Callable[[str], None], code: str) -> None:
-    installer(code)
+def test_an_installer_that_fails_is_one_line(installer: Callable[[str], None]) -> None:
+    installer("sys.exit('some\\nno luck')")
     with pytest.raises(SymphonyError, match="no luck") as error:
         setup.engine(lambda text: None)
     assert "make setup" in error.value.remedy
@@ -93,32 +91,3 @@ print(setup.engine(lambda text: None).pulumi)
     ]
     assert len({process.communicate(timeout=60)[0] for process in both}) == 1
     assert log.read_text().count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("yaml", "words"),
-    [
-        (
-            "runtime:\n  name: python\n  options:\n    virtualenv: .venv\n",
-            "-virtualenv .venv -root {folder} x",
-        ),
-        ("runtime: {name: python, options: {virtualenv: 'my-env'}}\n", "-virtualenv my-env -root {folder} x"),
-        ("runtime: python\n", "x"),
-    ],
-)
-def test_the_host_that_go_builds_is_told_the_virtualenv_of_the_nearest_project(
-    tmp_path: Path, yaml: str, words: str
-) -> None:
-    project = tmp_path / "project"
-    (project / "below").mkdir(parents=True)
-    (project / "Pulumi.yaml").write_text(f"name: p\n{yaml}")
-    script = MODULES / "pulumi-language-python" / "pulumi-language-python.sh"
-    (tmp_path / "pulumi-language-python").write_bytes(script.read_bytes())
-    (tmp_path / "pulumi-language-python-host").write_text('#!/bin/sh\necho "$*"\n')
-    for file in tmp_path.glob("pulumi-*"):
-        file.chmod(0o755)
-    command = [tmp_path / "pulumi-language-python", "x"]
-    done = subprocess.run(
-        command, cwd=project / "below", capture_output=True, text=True, timeout=10, check=True
-    )
-    assert done.stdout.strip() == words.format(folder=project)

@@ -61,7 +61,7 @@ def test_made_by_symphony(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_made_by_pulumi(sandbox: Sandbox) -> None:
-    """Seen, changed and deleted by symphony."""
+    """Seen and changed by symphony, deleted by a script."""
     sandbox.write(PROGRAM % 1001)
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
@@ -72,7 +72,9 @@ def test_made_by_pulumi(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM % 1002)
     sandbox.symphony("up", "rl", "-y")
     assert sandbox.trees()["rl/server"] == made["rl/server"]
-    sandbox.symphony("delete", "rl", "-y")
+    sandbox.python(SCRIPT % 1 + "cluster.delete('rl', dry_run=True)")
+    assert set(sandbox.trees()) == BOTH
+    sandbox.python(SCRIPT % 1 + "cluster.delete('rl')")
     assert sandbox.trees() == {}
 
 
@@ -103,35 +105,6 @@ def test_made_by_a_script(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
     assert sandbox.servers() == []
-
-
-@pytest.mark.thorough
-def test_made_by_a_script_changed_by_pulumi(sandbox: Sandbox) -> None:
-    """In the project whose folder the script runs in; the script sees what became of it."""
-    sandbox.python(SCRIPT % 1001 + "cluster.launch(e)")
-    made = sandbox.trees()
-    assert set(made) == BOTH
-    sandbox.write(PROGRAM % 1002)
-    sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
-    changed = sandbox.trees()
-    assert changed["rl/server"] == made["rl/server"]
-    assert changed["rl/guest"] != made["rl/guest"]
-    sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview", "--expect-no-changes")
-    assert sandbox.trees() == changed
-    output = sandbox.python(SCRIPT % 1 + "print(cluster.describe_process('rl', 'guest'))").out
-    assert "'Ready': 1" in output
-    sandbox.python(SCRIPT % 1 + "cluster.delete('rl')")
-    assert sandbox.trees() == {}
-
-
-@pytest.mark.thorough
-def test_the_script_deletes_what_symphony_made(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM % 1001)
-    sandbox.symphony("up", "rl", "-y")
-    sandbox.python(SCRIPT % 1 + "cluster.delete('rl', dry_run=True)")
-    assert set(sandbox.trees()) == BOTH
-    sandbox.python(SCRIPT % 1 + "cluster.delete('rl')")
-    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough

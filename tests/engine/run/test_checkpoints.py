@@ -25,25 +25,18 @@ BUCKET = ("gcp:storage/bucket:Bucket", {})
 OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:providers:kubernetes", {})]
 
 
-@pytest.mark.parametrize("kind", OURS)
-def test_ours(kind: tuple[str, dict[str, Any]]) -> None:
-    type_, inputs = kind
-    assert checkpoints.is_ours(type_, inputs)
-
-
 @pytest.mark.parametrize(
-    ("type_", "inputs"),
+    ("type_", "inputs", "is_ours"),
     [
-        BUCKET,
-        ("pulumi-python:dynamic/bucket:Bucket", {}),
-        ("pulumi-python:dynamic/symphony_tmux_of_mine:Thing", {}),
-        ("kubernetes:core/v1:Pod", {}),
-        ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}),
-        ("kubernetes:core/v1:Pod", {"metadata": "x"}),
+        *((type_, inputs, True) for type_, inputs in OURS),
+        (*BUCKET, False),
+        ("pulumi-python:dynamic/symphony_tmux_of_mine:Thing", {}, False),
+        ("kubernetes:core/v1:Pod", {}, False),
+        ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}, False),
     ],
 )
-def test_not_ours(type_: str, inputs: dict[str, Any]) -> None:
-    assert not checkpoints.is_ours(type_, inputs)
+def test_whose_resource_it_is(type_: str, inputs: dict[str, Any], is_ours: bool) -> None:
+    assert checkpoints.is_ours(type_, inputs) is is_ours
 
 
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
@@ -141,19 +134,10 @@ def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
     return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._engine()[1]
 
 
-def test_a_state_that_holds_more() -> None:
-    recorded(*OURS)
+def test_which_runs_skip_them(monkeypatch: pytest.MonkeyPatch) -> None:
     assert skips("up")
     assert skips("destroy")
     assert skips("up", InlineRun, program=print)
     assert not skips("preview")
-    recorded(*OURS, BUCKET)
-    assert not skips("up")
-    assert not skips("destroy")
-    assert not skips("up", InlineRun, program=print)
-
-
-def test_only_file_stores_have_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert skips("up")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     assert not skips("up")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Reader, Started, Summary
 
@@ -61,9 +59,3 @@ def test_what_nobody_needs_is_left_out() -> None:
         b"{}",
     ):
         assert reader.read(text, 0.0) is None
-
-
-@given(st.binary(max_size=200))
-def test_no_line_brings_it_down(data: bytes) -> None:
-    Reader().read(data, 0.0)
-    Reader().read(b"{" + data, 0.0)

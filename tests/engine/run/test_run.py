@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -168,26 +166,6 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
     assert any(isinstance(event, Finished) and event.step.name == "slow" for event in rest)
 
 
-SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
-    "half": (lambda text: text[: len(text) // 2], "is damaged"),
-    "version": (lambda text: json.dumps({**json.loads(text), "version": 99}), "of version 99"),
-}
-
-
-def test_damaged_state_is_refused_and_left_alone(run: Runner) -> None:
-    run("up")
-    file = file_store.root() / "stacks" / "tiny" / "dev.json"
-    for beside in ("attrs", "bak"):
-        file.with_name(f"dev.json.{beside}").unlink(missing_ok=True)
-    whole = file.read_text()
-    for name, (spoil, result) in SPOILT.items():
-        file.write_text(spoil(whole))
-        ran = run("up")
-        assert ran.outcome.result == "failed", name
-        assert result in str(errors.error_of(ran.outcome)), name
-        assert file.read_text() == spoil(whole), name
-
-
 @pytest.mark.thorough
 def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "Thing('safe', value=pulumi.Output.secret('hush'))"
@@ -218,13 +196,3 @@ def test_unwritable_store(
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'file' / 'state'}")
     with pytest.raises(SymphonyError, match="the state cannot be written"):
         workspace.create_stack(tiny, "dev")
-
-
-def test_an_engine_that_does_not_start_the_second_time_is_said(tiny: Workspace, engine: object) -> None:
-    workspace.create_stack(tiny, "dev")
-    with Run("preview", tiny, "dev") as run:
-        list(run)
-        run._command = (Path("/nowhere/pulumi"), run._command[1])
-        list(run._again())
-    with pytest.raises(SymphonyError, match="pulumi does not start: No such file"):
-        errors.check(run.outcome)

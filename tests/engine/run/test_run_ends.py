@@ -184,29 +184,6 @@ def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Works
 
 
 @pytest.mark.thorough
-def test_two_at_once_one_wins(tiny: Workspace, engine: object, mark: str) -> None:
-    workspace.create_stack(tiny, "dev")
-    program = "Thing('slow', sleep=2)"
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", DRIVER, str(tiny.folder), program, mark],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    results = [(racer.communicate(timeout=60), racer.returncode) for racer in racers]
-    won = [out for (out, _), code in results if code == 0]
-    # The file store's lock is write, then look: both may give up, never may both go on.
-    assert len(won) <= 1
-    assert processes_with(f"MARK={mark}") == []
-    if won:
-        assert {r.name for r in file_store.read(NAME).resources} >= {"slow"}
-    assert locks.read("tiny", "dev") == []
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("torn", ["stacks/tiny/dev.json.attrs", "meta.yaml.attrs"])
 def test_a_note_that_a_killed_engine_left_half_written(run: Runner, torn: str) -> None:
     assert run("up").outcome.result == "succeeded"

@@ -111,9 +111,7 @@ def test_a_live_one_beside_a_dead_one(owner: int) -> None:
     assert (dead.exists(), live.exists()) == (False, True)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", '{"pid": 1', "[]", '{"pid": "x"}', '{"pid":1,"username":"a"}', "\0\0"]
-)
+@pytest.mark.parametrize("text", ["", '{"pid":1,"username":"a"}'])
 def test_torn_lock(text: str) -> None:
     file = written(text)
     [note] = locks.recover("symphony", "rl")
