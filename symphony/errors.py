@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 class SymphonyError(Exception):
-    """Something failed that is not the user's mistake.
+    """A failure that is not the user's mistake.
 
     SymphonyError("the image cannot be pulled", where="agent-0", remedy="Check its name")
 
-    what:   what happened, without a full stop.
+    what:   the failure, without a full stop.
     where:  the user's file:line, a process path, a folder; may be empty.
-    remedy: what to do now, without a full stop; may be empty.
+    remedy: the next step for the user, without a full stop; may be empty.
     """
 
     exit_code = 1
-    # Lines to show under the first, where an error has more to tell.
+    # More lines, shown below the first.
     details: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:

@@ -28,7 +28,7 @@ _IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
-    """Make a folder that only this user can enter. SymphonyError: it is another user's, or a link."""
+    """Create a folder that only this user can enter. SymphonyError: it is another user's, or a link."""
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
@@ -39,7 +39,7 @@ def own_folder(path: Path) -> Path:
 
 
 def fresh_folder(path: Path) -> Path:
-    """Make a folder as own_folder does, in place of anything else that a process has put there."""
+    """Create a folder like own_folder(), in place of a file or link that a process may have put there."""
     with suppress(FileNotFoundError):
         if not stat.S_ISDIR(path.lstat().st_mode):
             path.unlink()
@@ -97,7 +97,7 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
-    """Readers see the old content or the new, never a part; durable: after a loss of power, too."""
+    """Replace a file as a whole; durable: a loss of power leaves the old content or the new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         create(draft, content, mode)
@@ -120,7 +120,7 @@ def _sync(path: Path) -> None:
 
 
 def touch(path: Path) -> None:
-    """Make an empty private file, or make the one that is there private; replace anything else."""
+    """Create an empty private file, or make a file private; replace anything else."""
     if path.is_symlink() or not path.is_file():
         remove(path)
     else:
@@ -139,14 +139,14 @@ def locked(path: Path, *, seconds: float, what: str) -> Generator[None]:
 
 
 def acquire(path: Path, *, seconds: float, what: str) -> int:
-    """The descriptor that holds the lock; closing it, or the end of the process, lets go."""
+    """Lock a file and return its descriptor; closing it, or the end of the process, releases the lock."""
     own_folder(path.parent)
     deadline = time.monotonic() + seconds
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_FOLLOWED, 0o600)
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it may have removed the file: then this lock would exclude nobody.
+            # The last owner may have removed the file: then this lock would exclude no process.
             if _is_at(path, descriptor):
                 return descriptor
         os.close(descriptor)
@@ -159,16 +159,16 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
 
 def _is_at(path: Path, descriptor: int) -> bool:
     try:
-        there = path.stat()
+        facts = path.stat()
     except FileNotFoundError:
         return False
     held = os.fstat(descriptor)
-    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+    return (facts.st_dev, facts.st_ino) == (held.st_dev, held.st_ino)
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """The files below a folder; Path.glob raises when another run removes one meanwhile."""
-    return [folder / result for result in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
+    """Return the files below a folder; Path.glob raises if another run removes one meanwhile."""
+    return [folder / name for name in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
 
 
 def process_folder() -> Path:

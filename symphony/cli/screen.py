@@ -98,9 +98,9 @@ def show_error(text: str, details: Sequence[str] = ()) -> None:
         print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)
 
 
-def show_json(value: Any) -> None:
+def show_json(facts: Any) -> None:
     """Print facts for a program to read."""
-    print(json.dumps(value, indent=2, sort_keys=False, ensure_ascii=True, default=str))
+    print(json.dumps(facts, indent=2, sort_keys=False, ensure_ascii=True, default=str))
 
 
 def show_table(

@@ -31,15 +31,11 @@ Report = Callable[[str], None]
 
 def engine(report: Report) -> Engine:
     """Return the engine; install it with Pulumi's own installer if it is missing."""
-    if (found := binary.find()) is not None:
-        binary.check_age(found)
-        return found
     with files.locked(paths.cache() / "setup.lock", seconds=DEADLINE, what="the set-up"):
-        if (found := binary.find()) is None:
+        if binary.find() is None:
             report("engine: running Pulumi's installer")
             _install(binary.cache_folder())
-            found = binary.require()
-    return found
+        return binary.require()
 
 
 def _install(target: Path) -> None:

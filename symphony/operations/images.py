@@ -52,8 +52,8 @@ def images() -> list[BuiltImage]:
     """
     used = _used()
     # On a shared engine there are also images that another user's symphony built.
-    listed = [each for each in names(Engine().list_images(ours=True)) if uses.is_known(each[0])]
-    rows = [_row(name, image, used) for name, image in listed]
+    listed = names(Engine().list_images(ours=True))
+    rows = [_row(name, image, used) for name, image in listed if uses.is_known(name)]
     return sorted(rows, key=lambda image: (-image.created, image.reference))
 
 

@@ -126,7 +126,7 @@ class Planned:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is most likely not meant, a line each."""
+        """Likely mistakes in the program, one line for each."""
         remarks = folded(msgspec.convert(self.plan["remarks"], list[Problem]))
         return tuple(_sentence(what, remark) for what, remark in remarks)
 
@@ -403,7 +403,7 @@ def _why(step: Step) -> str:
 
 
 class Before:
-    """A stack before a run, against which the changes of the program are told.
+    """A stack before a run, with which the declaration of the program is compared.
 
     Args:
         stack: The stack.

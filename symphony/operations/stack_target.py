@@ -215,12 +215,12 @@ def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> No
 
 @contextmanager
 def ensure_stack(target: StackTarget, *, changes: bool = False) -> Generator[None]:
-    """Make a missing stack for the block, and remove it afterwards where nothing came of it.
+    """Create a missing stack for the block, and remove it afterwards unless it has resources.
 
     Args:
         target: The stack.
-        changes: The block changes what runs. An engine that dies in it leaves no record of what it started:
-            where that is not on this machine, only the settings of the stack say where `delete` finds it.
+        changes: The block starts processes. An engine that dies in it leaves no record of them. Unless they
+            are on this machine, only the settings of the stack tell `delete` where they are.
     """
     settings = target.config_file.read_bytes() if target.config_file.is_file() else None
     created = workspace.create_stack(target.workspace, target.name.stack)

@@ -30,7 +30,7 @@ def may_be_skipped(env: Mapping[str, str], name: file_store.StackName) -> bool:
 
 def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
     """Return whether a run without checkpoints ended before it made a resource that is not ours."""
-    return any(each.severity == "error" and NEEDED in each.message for each in diagnostics)
+    return any(event.severity == "error" and NEEDED in event.message for event in diagnostics)
 
 
 def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
@@ -53,10 +53,10 @@ def _holds_only_ours(name: file_store.StackName) -> bool:
 
 
 def _managed_by(inputs: Mapping[str, Any]) -> Any:
-    value: Any = inputs
+    part: Any = inputs
     for key in ("metadata", "labels", _MANAGED_BY):
-        value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
-    return value
+        part = cast("Mapping[str, Any]", part).get(key) if isinstance(part, Mapping) else None
+    return part
 
 
 def _type_of(urn: str) -> str:

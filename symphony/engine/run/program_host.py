@@ -70,8 +70,8 @@ class _FileServer(ProgramServer):
             self._file = request.program or "."
             os.chdir(request.pwd)
             with _Output(request.args[0]):
-                result = super().run(request, context)
-            answer.set_result(result)
+                response = super().run(request, context)
+            answer.set_result(response)
 
 
 class _Output:

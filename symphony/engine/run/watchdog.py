@@ -16,9 +16,9 @@ SAVE_AFTER = 2.2
 
 
 def watch(session: int, pipes: list[int]) -> None:
-    """Wait for `done` on standard input; when it closes or our parent goes, end the session.
+    """Wait for `done` on standard input; end the session when the input closes or our parent ends.
 
-    pipes: the engine's output, which nobody reads any more then; it would die of that before it has saved.
+    pipes: the output of the engine, which is read then: an engine that cannot write ends before it has saved.
     """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
@@ -33,7 +33,7 @@ def watch(session: int, pipes: list[int]) -> None:
 
 
 def end_session(session: int, pipes: list[int]) -> None:
-    """Interrupt the leader of a session, then kill the others that it may save, then whoever is left."""
+    """Interrupt the leader of a session, then kill all others so that it saves, then kill the rest."""
     began = time.monotonic()
     if _session_of(session) == session and _signal(session, signal.SIGINT):
         _wait_for(session, began + SAVE_AFTER, pipes)
@@ -59,7 +59,7 @@ def kill_session(session: int, *, spare_leader: bool = False) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process exists and is no zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 : pathlib is not worth its import here
             return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")

@@ -124,7 +124,7 @@ def prepare() -> None:
 
 
 def mend(name: StackName) -> None:
-    """Make the state of a stack readable for the engine again after a kill in the middle of its writing."""
+    """Repair the state of a stack after a kill while the engine wrote it."""
     if is_files() and (file := _file(name)) is not None:
         _mend(file)
 
@@ -257,11 +257,11 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
         name=name,
         # A resource marked `delete` is on its way out: its successor has the same name.
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
-        pending=tuple(str(each["resource"]["urn"]) for each in pending),
+        pending=tuple(str(operation["resource"]["urn"]) for operation in pending),
         begun=tuple(
-            _resource(each["resource"])
-            for each in pending
-            if each.get("type") == "creating" and not _is_dynamic(each["resource"])
+            _resource(operation["resource"])
+            for operation in pending
+            if operation.get("type") == "creating" and not _is_dynamic(operation["resource"])
         ),
     )
 
