@@ -123,7 +123,8 @@ def test_users_error_shows_the_users_frames() -> None:
 
 
 def test_a_breakpoint_says_how_to_debug_a_program_of_pulumi() -> None:
-    text = f'{tracebacks.HEAD}\n  File "/w/__main__.py", line 3, in <module>\n    with e:\nbdb.BdbQuit\n'
+    head = "Traceback (most recent call last):"
+    text = f'{head}\n  File "/w/__main__.py", line 3, in <module>\n    with e:\nbdb.BdbQuit\n'
     error = errors.error_of(outcome((text, "")))
     assert "breakpoint()" in error.what
     assert ":3" in error.where
