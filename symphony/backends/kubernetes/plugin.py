@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import urllib.error
+import urllib.request
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 from symphony import paths
+from symphony.errors import SymphonyError
 
 KUBERNETES, GCP = "kubernetes", "gcp"
+# Where the engine gets plugins, in turn; for one that does not answer it waits without a word, for minutes.
+_HOSTS = ("https://api.github.com", "https://get.pulumi.com")
+_SECONDS = 5.0
 
 
 def program(name: str) -> str:
@@ -21,6 +29,31 @@ def find(name: str, version: str) -> Path | None:
     if executable := shutil.which(program(name)):
         return Path(executable)
     return place(name, version) if place(name, version).exists() else None
+
+
+def require(name: str) -> None:
+    """Raise SymphonyError where the engine has no plugin and no host to get it from."""
+    version = metadata.version(f"pulumi-{name}")
+    if (
+        find(name, version)
+        or "PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES" in os.environ
+        or any(map(_answers, _HOSTS))
+    ):
+        return
+    raise SymphonyError(
+        f"Pulumi's plugin {name} {version} is not on this machine, and {' and '.join(_HOSTS)} do not answer",
+        remedy=f"Check https_proxy, or run `pulumi plugin install resource {name} {version} --file FILE`",
+    )
+
+
+def _answers(host: str) -> bool:
+    try:
+        urllib.request.urlopen(host, timeout=_SECONDS).close()
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def place(name: str, version: str) -> Path:

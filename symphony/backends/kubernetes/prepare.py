@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import settings
+from symphony.backends.kubernetes import plugin, settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import text
@@ -61,6 +61,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
         return Prepared(plan, manifests, frozenset(), ClusterConnection("", ""), chosen.grace_seconds)
+    plugin.require(plugin.KUBERNETES)
     connection = connection_of(context)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.launched_as)

@@ -1,0 +1,32 @@
+"""What is said where the engine would wait for a plugin that it cannot get."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from symphony.backends.kubernetes import plugin
+from symphony.errors import SymphonyError
+
+
+def test_a_proxy_that_never_answers_is_an_error_in_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(plugin, "_SECONDS", 0.5)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+        with pytest.raises(SymphonyError) as error:
+            plugin.require(plugin.KUBERNETES)
+        assert time.monotonic() - began < 10
+    assert plugin.KUBERNETES in error.value.what
+    assert all(word in error.value.remedy for word in ("https_proxy", "pulumi plugin install"))
+    # What is there needs no host.
+    (tmp_path / plugin.program(plugin.KUBERNETES)).touch(mode=0o755)
+    plugin.require(plugin.KUBERNETES)
