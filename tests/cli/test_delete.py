@@ -49,11 +49,6 @@ def test_asks_takes_all_and_works_without_the_project(sandbox: Sandbox, tmp_path
     assert sandbox.symphony("ls", "--json").json == []
 
 
-def test_of_nothing(sandbox: Sandbox) -> None:
-    ran = sandbox.symphony("delete", "rl", "-y", code=2)
-    assert len(ran.err.splitlines()) == 1
-
-
 STUBBORN = """
 with Experiment() as e:
     for n in "ab":
@@ -173,17 +168,6 @@ def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -
     assert {session.session_name for session in sandbox.tmux().sessions} == {"mine", "rl-2"}
     sandbox.symphony("delete", "rl-2", "-y")
     mine.kill()
-
-
-@pytest.mark.thorough
-def test_up_takes_over_what_is_in_no_state(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y")
-    before = sandbox.trees()
-    (sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json").unlink()
-    sandbox.symphony("up", "rl", "-y")
-    assert sandbox.trees() == before
-    assert [row["state"] for row in sandbox.symphony("ls", "--json").json] == ["running"]
 
 
 @pytest.mark.parametrize("ignores_ctrl_c", [False, True])

@@ -35,11 +35,6 @@ def test_json(lab: Sandbox) -> None:
     )
 
 
-@pytest.mark.parametrize("word", ["p", "lsp", "list-processes"])
-def test_aliases(lab: Sandbox, word: str) -> None:
-    assert "learner" in lab.symphony(word, "rl").out
-
-
 @pytest.mark.parametrize("message", ["r", "l", "lab/rl", "organization/lab/rl"])
 def test_part_of_a_name_will_do(lab: Sandbox, message: str) -> None:
     assert "learner" in lab.symphony("process", message).out

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from typing import Any
-
 import pytest
 
-from tests.sandbox import Sandbox, wait_for
+from tests.sandbox import Sandbox
 
 pytestmark = pytest.mark.thorough
 
@@ -21,32 +18,6 @@ with Experiment() as e:
     again.new_process("good", command=["true"])
     again.new_process("bad", cmds=["echo the last word; kill -SEGV $$"])
 """
-
-
-def rows(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
-    return {row["path"]: row for row in sandbox.symphony("process", "rl", "--json").json}
-
-
-def test_restart_policies(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: rows(sandbox)["flaky"]["state"] == "completed", 30, "the flaky one comes through")
-    wait_for(lambda: rows(sandbox)["again/bad"]["restarts"] >= 2, 30, "the bad one is started again")
-    wait_for(lambda: rows(sandbox)["again/bad"]["state"] == "waiting", 10, "the bad one waits to start")
-    result = rows(sandbox)
-    assert (result["flaky"]["restarts"], result["flaky"]["why"]) == (2, "")
-    assert (result["once"]["state"], result["once"]["restarts"]) == ("failed", 0)
-    assert result["again/bad"]["why"] == "starts again after SIGSEGV: the last word"
-    assert result["again/good"]["restarts"] >= 2
-    output = sandbox.symphony("logs", "rl", "flaky").out
-    assert output.count("ended: exit 7") == 2
-    assert output.count("came through") == 1
-    assert "by itself (Always)" in sandbox.symphony("why", "rl", "again/bad", code=None).out
-    # What waits for its next start is stopped at once, and nothing starts after that.
-    began = time.monotonic()
-    sandbox.symphony("delete", "rl", "-y")
-    assert time.monotonic() - began < 15
-    assert sandbox.trees() == {}
 
 
 def test_follow_goes_on_over_restarts(sandbox: Sandbox) -> None:

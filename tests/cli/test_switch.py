@@ -45,16 +45,6 @@ def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
     assert "there is no experiment" not in sandbox.symphony("process").err
 
 
-@pytest.mark.thorough
-def test_what_was_switched_to_and_ended_by_pulumi_is_not_meant(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    for name in ("a", "b"):
-        sandbox.symphony("up", name, "-y")
-    sandbox.symphony("switch", "a")
-    sandbox.pulumi("destroy", "-s", "a", "--yes")
-    assert sandbox.symphony("switch").out == "b\n"
-
-
 def test_a_launch_elsewhere_is_not_meant_and_a_deleted_stack_by_its_whole_name_only(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     for command in ("up", "delete"):

@@ -17,17 +17,24 @@ ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 
 
 def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOGC", raising=False)
     env = environment.for_engine(ENGINE)
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
     assert "PULUMI_SKIP_CHECKPOINTS" not in env, "that is for a run to decide"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
+    assert env["GOGC"] == "200"
+    assert "GOGC" not in environment.defaults(), "a shell that takes our exports keeps its own"
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
+    monkeypatch.setenv("GOGC", "50")
+    monkeypatch.delenv("USER", raising=False)
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "false")
     monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
     env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "false"
     assert env["PULUMI_PYTHON_CMD"] == "/my/python"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "false"
-    assert env["MINE"] == "1"
+    assert (env["PULUMI_BACKEND_URL"], env["GOGC"], env["MINE"]) == ("gs://bucket", "50", "1")
+    assert env["USER"], "the engine fails without one"
 
 
 def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
@@ -41,14 +48,6 @@ def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
     assert environment.for_engine(ENGINE)[name] == "true"
 
 
-def test_the_engine_clears_up_less_often_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GOGC", raising=False)
-    assert environment.for_engine(ENGINE)["GOGC"] == "200"
-    assert "GOGC" not in environment.defaults(), "a shell that takes our exports keeps its own"
-    monkeypatch.setenv("GOGC", "50")
-    assert environment.for_engine(ENGINE)["GOGC"] == "50"
-
-
 @pytest.mark.parametrize("given", ["", "example.com"])
 def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no_grpc_proxy" not in environment.for_engine(ENGINE)
@@ -57,19 +56,6 @@ def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pyt
     env = environment.for_engine(ENGINE)
     assert env["no_grpc_proxy"].split(",") == [*filter(None, [given]), "127.0.0.1"]
     assert env["no_proxy"] == given, "programs of an experiment keep theirs"
-
-
-def test_a_user_without_a_name_has_one_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("USER", "ada")
-    assert environment.for_engine(ENGINE)["USER"] == "ada"
-    monkeypatch.delenv("USER")
-    assert environment.for_engine(ENGINE)["USER"]
-
-
-def test_the_users_store_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
-    env = environment.for_engine(ENGINE)
-    assert env["PULUMI_BACKEND_URL"] == "gs://bucket"
 
 
 def test_path_has_our_programs_and_the_engine_first_and_once() -> None:

@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from symphony.engine import workspace
 from symphony.engine.state import file_store
@@ -117,16 +115,6 @@ def test_names(place: workspace.Workspace, message: str, full: str) -> None:
 def test_bad_names(message: str) -> None:
     with pytest.raises(UserError, match="is not a stack's name"):
         workspace.stack_name(message, None)
-
-
-@given(st.text(max_size=30))
-def test_a_name_is_taken_or_refused(message: str) -> None:
-    try:
-        name = workspace.stack_name(message, None)
-    except UserError:
-        return
-    assert message.endswith(name.stack)
-    assert not name.stack.startswith("-")
 
 
 def test_hidden_project_is_private_and_kept(own_home: Path, tmp_path: Path, any_umask: int) -> None:

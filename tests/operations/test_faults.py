@@ -66,18 +66,6 @@ def test_a_full_disk_leaves_a_whole_state_and_is_one_line(sandbox: Sandbox, disk
     assert set(sandbox.trees()) == {f"rl/p{i}" for i in range(4)}
 
 
-@pytest.mark.parametrize("content", [b"", b"vErsion: 1\n", b"\0\0\xff"])
-def test_the_layout_of_the_store_is_written_again(sandbox: Sandbox, content: bytes) -> None:
-    sandbox.write(SLEEPERS % (1, 1))
-    sandbox.symphony("up", "rl", "-y")
-    file = state_of(sandbox).parents[2] / "meta.yaml"
-    good = file.read_bytes()
-    file.write_bytes(content)
-    sandbox.symphony("delete", "rl", "-y")
-    assert file.read_bytes() == good
-    assert sandbox.trees() == {}
-
-
 def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox) -> None:
     """0 bytes where the engine or we wrote just before, and drafts that never got their name."""
     sandbox.write(SLEEPERS % (2, 1))
