@@ -35,11 +35,11 @@ test-thorough: examples ## further tests: more faults, doors and corners
 test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
 	@scripts/test.sh --slow $(PYTEST_ARGS)
 
-chaos: setup ## an hour of kills, races, damage and hostile processes; writes tests/chaos/RESULTS.md
+chaos: setup ## an hour of kills, races, full disks, damaged states and hostile processes
 	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos $(if $(KIND),--kind '$(KIND)') $(if $(SEED),--seed $(SEED))
 
 chaos-short: setup ## three minutes of it, other seeds each time
-	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos --short --minutes 3
+	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos --short
 
 check: python ## lint, format, types and the direction of imports: the fast half of `make test`
 	$(BIN)/ruff check $(wildcard $(SOURCES))
@@ -47,8 +47,9 @@ check: python ## lint, format, types and the direction of imports: the fast half
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/basedpyright
 
-bench: examples ## the benchmark table
-	@scripts/bench.sh
+bench: setup ## six figures and their goals, on an idle machine
+	@$(BIN)/python -m compileall -q symphony caraml providers toolchain
+	@$(BIN)/python -m tests.benchmarks
 
 clean: ## forget what was set up in this folder; the engine stays in the user's cache
-	rm -rf .venv .venv-bench .chaos .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache
