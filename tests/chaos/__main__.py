@@ -1,88 +1,69 @@
-"""Disturbs experiments in every way there is and counts what survives.
+"""Disturb experiments at random moments, and count what survives.
 
-make chaos                            an hour of it; adds to what earlier calls tried and writes RESULTS.md
-make chaos-short                      three minutes of it with seeds of its own; writes nothing
-make chaos KIND='kill engine' SEED=7  the same again
+make chaos                            for an hour
+make chaos-short                      for three minutes, with other seeds each time
+make chaos KIND='kill engine' SEED=7  the same once more
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.chaos import clocks, disks, hostile, races, report, states, strangers
+from tests.chaos import disks, hostile, races, states
 from tests.chaos.kills import GENTLE, VICTIMS, kills
-from tests.chaos.trial import DEADLINE, Trial, Try, trial
+from tests.chaos.trial import Outcome, Trial, new_trial
 
-# How many tries of a thousand each kind gets.
-KINDS: dict[str, tuple[Callable[[Trial], Iterator[Try]], int]] = {
-    **{f"kill {victim}": (partial(kills, victim=victim), 30) for victim in VICTIMS},
-    "interrupt command line": (partial(kills, victim="command line", numbers=GENTLE), 30),
-    "race": (races.races, 30),
-    "state truncated": (states.states, 200),
-    "full disk": (disks.disks, 30),
-    "clock step": (clocks.clocks, 50),
-    "hostile process": (hostile.hostile, 180),
-    "another user": (strangers.strangers, 100),
+KINDS: dict[str, Callable[[Trial], Iterator[Outcome]]] = {
+    **{f"kill {victim}": partial(kills, victim=victim) for victim in VICTIMS},
+    "interrupt command line": partial(kills, victim="command line", signals=GENTLE),
+    "race": races.races,
+    "state truncated": states.states,
+    "full disk": disks.disks,
+    "hostile process": hostile.hostile,
 }
-THOUSAND = sum(share for _, share in KINDS.values())
 
 
 def main() -> int:
     options = _options()
-    tries = [] if options.short or options.seed is not None else report.kept()
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
-    print(f"seed {seed}", flush=True)
-    until = time.monotonic() + options.minutes * 60
+    seed = random.SystemRandom().randrange(1_000_000) if options.seed is None else options.seed
     kinds = options.kind or random.Random(seed).sample(list(KINDS), len(KINDS))
-    while time.monotonic() < until and (kind := _next(kinds, tries, options.tries)):
-        for result in _tries(kind, seed):
-            tries.append(result)
-            print(_line(result), flush=True)
-            if not options.short:
-                report.keep(result)
-        if options.seed is not None:
+    deadline = time.monotonic() + 60 * options.minutes
+    tried: Counter[str] = Counter()
+    survived: Counter[str] = Counter()
+    for number, kind in enumerate(itertools.cycle(kinds)):
+        if time.monotonic() > deadline or (number and options.seed is not None):
             break
-        seed += 1
-    print("\n".join(report.table(tries)))
-    if not options.short and options.seed is None:
-        # Others may have tried other kinds meanwhile.
-        report.write(report.kept(), DEADLINE)
-    return int(not all(each.survived for each in tries))
+        for outcome in _outcomes(kind, seed + number):
+            tried[kind] += 1
+            survived[kind] += outcome.survived
+            print(f"{kind}, seed {seed + number}: {outcome}", flush=True)
+    for kind in sorted(tried):
+        print(f"{kind}: {survived[kind]} of {tried[kind]} survived")
+    return 0 if survived == tried else 1
 
 
-def _next(kinds: list[str], tries: list[Try], wanted: int) -> str:
-    """The kind that is furthest behind its share; none when all have theirs."""
-    had = {kind: sum(each.kind == kind for each in tries) for kind in kinds}
-    behind = {kind: had[kind] / KINDS[kind][1] for kind in kinds}
-    kind = min(behind, key=lambda each: behind[each])
-    return kind if behind[kind] < wanted / THOUSAND else ""
-
-
-def _tries(kind: str, seed: int) -> Iterator[Try]:
-    with trial(kind, seed) as made:
+def _outcomes(kind: str, seed: int) -> Iterator[Outcome]:
+    with new_trial(kind, seed) as trial:
         try:
-            yield from KINDS[kind][0](made)
+            yield from KINDS[kind](trial)
         except AssertionError as error:
-            yield made.broken("a promise was broken", error)
-
-
-def _line(value: Try) -> str:
-    verdict = "survived" if value.survived else f"BROKEN {value.row()}"
-    return f"{value.kind}, seed {value.seed}: {value.what}: {verdict}"
+            yield Outcome("a promise was broken", failures=[str(error)[:2000]])
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--tries", type=int, default=1000)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--short", action="store_const", dest="minutes", const=3.0, help="--minutes 3")
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--seed", type=int, help="one trial with this seed; needs --kind")
-    parser.add_argument("--short", action="store_true", help="keep nothing")
+    parser.set_defaults(minutes=60.0)
     options = parser.parse_args()
     if options.seed is not None and len(options.kind or ()) != 1:
         parser.error("--seed needs one --kind")

@@ -1,6 +1,7 @@
-"""A process that does all it can to stay, to hide or to disturb: python hostile_process.py KIND TAG HOME.
+"""Stay, hide or disturb by all means: python hostile_process.py KIND TAG HOME.
 
-TAG is a number of seconds for which no other process of the machine sleeps; all that it starts bears it.
+TAG is a number of seconds for which no other process of the machine sleeps; all that
+this one starts has it in its arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def deaf() -> None:
 
 
 def leave_daemon(environment: Mapping[str, str] = os.environ) -> None:
-    """A grandchild in a session of its own, whose parent is gone."""
+    """Leave a grandchild in a session of its own, whose parent is gone."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -51,19 +52,6 @@ def ignores_signals() -> None:
     deaf()
 
 
-def blocks_signals() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-
-
-def daemon() -> None:
-    leave_daemon()
-
-
-def deaf_daemon() -> None:
-    deaf()
-    leave_daemon()
-
-
 def unmarked_daemon() -> None:
     deaf()
     leave_daemon(BARE)
@@ -81,11 +69,6 @@ def stopped() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def stopped_child() -> None:
-    if pid := os.fork():
-        os.kill(pid, signal.SIGSTOP)
-
-
 def zombies() -> None:
     for _ in range(50):
         if os.fork() == 0:
@@ -94,7 +77,7 @@ def zombies() -> None:
 
 
 def runs_away() -> None:
-    """Every few moments it is another process in another session."""
+    """Become another process in another session every few moments."""
     deaf()
     while True:
         time.sleep(0.02)
@@ -120,10 +103,6 @@ def floods() -> None:
 
 def one_long_line() -> None:
     write(b"y" * 5_000_000)
-
-
-def titles() -> None:
-    write(b"\x1b]2;#(touch x)\xe2\x90\x9e\x07\x1bk\xe2\x90\x9e\n\x1b\\")
 
 
 def control_bytes() -> None:
@@ -152,10 +131,6 @@ def kills_supervisor() -> None:
     sleep(BARE)
 
 
-def kills_itself() -> None:
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
 def called_like_a_server() -> None:
     Path("/proc/self/comm").write_text("tmux: server")
     deaf()
@@ -182,25 +157,19 @@ KINDS = {
     function.__name__.replace("_", "-"): function
     for function in (
         ignores_signals,
-        blocks_signals,
-        daemon,
-        deaf_daemon,
         unmarked_daemon,
         daemon_only,
         stopped,
-        stopped_child,
         zombies,
         runs_away,
         brings_it_back,
         floods,
         one_long_line,
-        titles,
         control_bytes,
         end_marks,
         resets_terminal,
         closes_all,
         kills_supervisor,
-        kills_itself,
         called_like_a_server,
         own_tmux,
         removes_its_folder,

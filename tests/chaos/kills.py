@@ -1,4 +1,4 @@
-"""Kills one part of a run, or of what it started, at a random moment of an up, a change and a delete."""
+"""Kill one part of a run, or of what it started, at a random moment of an up, a change and a delete."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tests.chaos.trial import DEADLINE, STACK, Trial, Try, first_processes
+from tests.chaos.trial import STACK, Outcome, Trial
 
 # How long each part lived of a command at most, as far as this run has seen: moments are drawn from it.
 _span: dict[tuple[str, str], float] = {}
-# These outlive the command: what is not hit during it is hit right after it.
+# These outlive the command: one that is not hit during it is hit right after it.
 _LASTING = ("supervisor", "tmux server")
 VICTIMS: dict[str, Callable[[list[str]], bool]] = {
     "command line": lambda words: False,
-    "engine": lambda words: _name(words[0]) == "pulumi",
+    "engine": lambda words: words[0].rpartition("/")[2] == "pulumi",
     "program": lambda words: any("pulumi-language-python-exec" in word for word in words),
     "provider": lambda words: "symphony_dynamic.host" in words,
     "supervisor": lambda words: len(words) > 1 and words[1].startswith("tmux/supervise-"),
@@ -26,64 +26,51 @@ VICTIMS: dict[str, Callable[[list[str]], bool]] = {
 GENTLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def kills(trial: Trial, victim: str, numbers: Sequence[signal.Signals] = (signal.SIGKILL,)) -> Iterator[Try]:
-    """Three tries: in each a command is hit, and one plain run of the same has to put all right."""
-    trial.declare(first_processes())
-    for phase in ("up", "change", "delete"):
-        if phase == "change":
-            trial.change()
-        verb = "delete" if phase == "delete" else "up"
-        number = trial.random.choice(numbers)
-        what = _hit(trial, verb, phase, victim, number)
+def kills(
+    trial: Trial, victim: str, signals: Sequence[signal.Signals] = (signal.SIGKILL,)
+) -> Iterator[Outcome]:
+    """Disturb three commands; after each one plain run of the same has to put all right."""
+    for phase, verb in trial.phases():
+        disturbance = _hit(trial, verb, phase, victim, trial.random.choice(signals))
         if verb == "up":
             trial.run("up", STACK, "-y")
         else:
-            ended = trial.run("delete", STACK, "-y", code=None)
-            assert ended.code == 0 or "no experiment" in ended.err, str(ended)
-        if what:
-            yield trial.judged(what, deleted=verb == "delete")
+            ran = trial.run("delete", STACK, "-y", code=None)
+            assert ran.code == 0 or "no experiment" in ran.err, str(ran)
+        if disturbance:
+            yield trial.judge(disturbance, deleted=verb == "delete")
 
 
 def _hit(trial: Trial, verb: str, phase: str, victim: str, number: signal.Signals) -> str:
-    """What was hit when, empty where the command was over before."""
+    """Return what was hit and when, '' where the command ended before."""
     share = trial.random.random()
     began = time.monotonic()
-    process = trial.sandbox.start(trial.command(verb), start_new_session=True)
-    with process:
-        pid = _first(trial, victim, process)
+    with trial.sandbox.start(trial.command(verb), start_new_session=True) as process:
+        found = _first(trial, victim, process)
         seen = time.monotonic()
         key = (victim, phase)
-        while pid and process.poll() is None and time.monotonic() - seen < share * _span.get(key, 0.5):
+        while found and process.poll() is None and time.monotonic() - seen < share * _span.get(key, 0.5):
             time.sleep(0.002)
         # Another one may be there instead.
         pids = _pids(trial, victim, process)
         is_hit = bool(pids) and _send(trial.random.choice(pids), number)
         moment = time.monotonic() - began
-        try:
-            out, err = process.communicate(timeout=DEADLINE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise AssertionError(
-                f"{phase} did not end within {DEADLINE} s of {victim} being killed"
-            ) from None
+        trial.finish(process, f"{phase} after {victim} was killed")
     if not is_hit or number != signal.SIGKILL:
         _span[key] = max(_span.get(key, 0.0), time.monotonic() - seen)
-    trial.longest = max(trial.longest, time.monotonic() - began)
-    assert "Traceback" not in out + err, out + err
     if is_hit and process.returncode == 0 and victim not in _LASTING:
-        verdict = trial.judged(phase, deleted=verb == "delete")
-        assert verdict.survived, f"{phase} said it is done: {verdict}"
+        outcome = trial.judge(f"{phase} ended with 0", deleted=verb == "delete")
+        assert outcome.survived, str(outcome)
     return f"{victim} of {phase} got {number.name} after {moment:.2f} s" if is_hit else ""
 
 
-def _first(trial: Trial, victim: str, process: subprocess.Popen[str]) -> int:
-    """A victim as soon as there is one; 0 when the command ends without."""
-    while True:
-        if result := _pids(trial, victim, process):
-            return result[0]
+def _first(trial: Trial, victim: str, process: subprocess.Popen[str]) -> bool:
+    """Wait for a victim; return False when the command ends without."""
+    while not _pids(trial, victim, process):
         if process.poll() is not None:
-            return 0
+            return False
         time.sleep(0.002)
+    return True
 
 
 def _pids(trial: Trial, victim: str, process: subprocess.Popen[str]) -> list[int]:
@@ -91,10 +78,10 @@ def _pids(trial: Trial, victim: str, process: subprocess.Popen[str]) -> list[int
         return [process.pid] if process.poll() is None else []
     if victim == "tmux server":
         return trial.sandbox.servers()
-    return [pid for pid in _of_home(trial.sandbox.home) if VICTIMS[victim](_words(pid))]
+    return [pid for pid in _pids_of_home(trial.sandbox.home) if VICTIMS[victim](_words(pid))]
 
 
-def _of_home(home: Path) -> Iterator[int]:
+def _pids_of_home(home: Path) -> Iterator[int]:
     needle = f"SYMPHONY_HOME={home}".encode()
     for folder in Path("/proc").glob("[1-9]*"):
         try:
@@ -111,10 +98,6 @@ def _words(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return [""]
-
-
-def _name(word: str) -> str:
-    return word.rpartition("/")[2]
 
 
 def _send(pid: int, number: signal.Signals) -> bool:

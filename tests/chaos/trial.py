@@ -1,15 +1,16 @@
-"""One experiment that is disturbed, its commands, and the oracle: what /proc says that lives of it."""
+"""One experiment that is disturbed, its commands, and the judge: the processes that /proc has of it."""
 
 from __future__ import annotations
 
 import os
 import random
+import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +20,50 @@ STACK = "rl"
 PROCESSES = 5
 # Longer than any command may take here, shorter than one that hangs.
 DEADLINE = 60.0
-# What ends is given so long to be gone, and what starts to be there.
+# How long processes may take to end, and to start.
 SETTLED = 15.0
-Tally = Mapping[str, int]
 
 
 @dataclass
-class Try:
-    """One injection and what came of it; broken: each promise that did not hold, in words."""
+class Outcome:
+    """One disturbance; `failures` names the promises that did not hold."""
 
-    kind: str
-    seed: int
-    what: str
+    disturbance: str
     orphans: int = 0
     duplicates: int = 0
     lost: int = 0
-    longest: float = 0.0
-    broken: list[str] = field(default_factory=list[str])
+    failures: list[str] = field(default_factory=list[str])
 
     @property
     def survived(self) -> bool:
-        return not (self.orphans or self.duplicates or self.lost or self.broken)
+        return not (self.orphans or self.duplicates or self.lost or self.failures)
 
-    def row(self) -> dict[str, Any]:
-        return asdict(self)
+    def __str__(self) -> str:
+        if self.survived:
+            return f"{self.disturbance}: survived"
+        counts = f"{self.orphans} orphans, {self.duplicates} duplicates, {self.lost} lost"
+        return f"{self.disturbance}: BROKEN: {counts}; {'; '.join(self.failures)}"
 
 
 class Trial:
-    """A sandbox with one experiment of sleeping processes; every one can be counted from its argv."""
+    """A sandbox with one experiment of processes that sleep; their arguments tell them apart."""
 
     def __init__(self, sandbox: Sandbox, kind: str, seed: int) -> None:
-        self.sandbox, self.kind, self.seed = sandbox, kind, seed
+        self.sandbox = sandbox
         self.random = random.Random(f"{kind} {seed}")
-        # No other process of the machine sleeps so long.
+        # No other process of the machine sleeps for so many seconds.
         self.tag = f"{os.getpid()}{seed % 1_000_000:06}{time.monotonic_ns() % 1000:03}"
         self.declared: dict[str, int] = {}
-        self.longest = 0.0
-        # The passphrase is the file that symphony makes.
+        # Without it symphony makes the passphrase file, as for a user.
         del sandbox.environment["PULUMI_CONFIG_PASSPHRASE"]
         sandbox.config(STACK, grace="1")
 
-    def declare(self, versions: Mapping[str, int]) -> None:
-        """The program of the next `up`: path -> version; the first binds a service for the others."""
-        self.declared = dict(versions)
+    def declare(self, versions: Mapping[str, int] | None = None) -> None:
+        """Write the program: path -> version; the first process binds a service for the others."""
+        self.declared = dict(versions or {f"p{number}": 0 for number in range(PROCESSES)})
         lines = ["with Experiment() as e:"]
-        for number, path in enumerate(versions):
-            service = 'binds("service")' if number == 0 else 'connects("service")'
+        for number, path in enumerate(self.declared):
+            service = 'connects("service")' if number else 'binds("service")'
             lines.append(f'    e.new_process("{path}", command=["sleep", "{self.argument(path)}"]).{service}')
         self.sandbox.write("\n".join(lines))
 
@@ -72,103 +71,97 @@ class Trial:
         return f"{86400 + self.declared[path]}.{self.tag}{path.removeprefix('p')}"
 
     def change(self) -> None:
-        """Two processes are other ones, one goes, one comes."""
+        """Change two processes, remove one, add one."""
         paths = list(self.declared)
-        changed = self.random.sample(paths[1:], 3)
-        versions = {path: version + (path in changed[:2]) for path, version in self.declared.items()}
-        del versions[changed[2]]
+        chosen = self.random.sample(paths[1:], 3)
+        versions = {path: version + (path in chosen[:2]) for path, version in self.declared.items()}
+        del versions[chosen[2]]
         self.declare({**versions, f"p{max(int(path[1:]) for path in paths) + 1}": 0})
 
-    def run(self, *words: str, code: int | None = 0, **more: Any) -> Ran:
-        """A `symphony` command to its end; AssertionError: a traceback, another exit code, no end in time."""
-        began = time.monotonic()
-        try:
-            return self.sandbox.symphony(*words, code=code, timeout=DEADLINE, **more)
-        finally:
-            self.longest = max(self.longest, time.monotonic() - began)
+    def phases(self) -> Iterator[tuple[str, str]]:
+        """Yield a phase and its verb: an up, an up of a changed program, a delete."""
+        self.declare()
+        yield "up", "up"
+        self.change()
+        yield "change", "up"
+        yield "delete", "delete"
+
+    def run(self, *words: str, code: int | None = 0) -> Ran:
+        """Run a `symphony` command to its end. Raises AssertionError for a traceback, or no end in time."""
+        return self.sandbox.symphony(*words, code=code, timeout=DEADLINE)
 
     def command(self, verb: str) -> list[str]:
-        return [str(SYMPHONY), verb, STACK, "-y"]
+        return [str(SYMPHONY), verb, STACK, *(["-y"] if verb != "process" else [])]
 
-    def living(self) -> Tally:
-        """argument -> how many processes that sleep for it live; also what nobody declares any more."""
-        return Counter(self._sleeping().values())
+    def finish(self, process: subprocess.Popen[str], description: str) -> str:
+        """Wait for a disturbed command; return its error output. Raises AssertionError as `run` does."""
+        try:
+            out, err = process.communicate(timeout=DEADLINE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"{description}: no end within {DEADLINE} s") from None
+        assert "Traceback" not in out + err, out + err
+        return err
 
     def pids(self) -> dict[str, set[int]]:
-        """argument -> the processes that sleep for it."""
-        result: dict[str, set[int]] = {}
-        for pid, argument in self._sleeping().items():
-            result.setdefault(argument, set()).add(pid)
-        return result
-
-    def _sleeping(self) -> dict[int, str]:
-        lines = _command_lines(self.tag)
-        return {pid: words[1] for pid, words in lines.items() if words[0] == "sleep"}
+        """Return the processes that sleep, by argument; also those that are not declared any more."""
+        pids: dict[str, set[int]] = {}
+        for pid, words in _command_lines(self.tag).items():
+            if words[0] == "sleep":
+                pids.setdefault(words[1], set()).add(pid)
+        return pids
 
     def tagged(self) -> dict[int, str]:
-        """pid -> argument of every process that was given it, whatever it has become."""
+        """Return the argument of every process that was started with one, whatever it has become."""
         lines = _command_lines(self.tag)
         return {pid: next(word for word in words if self.tag in word) for pid, words in lines.items()}
 
-    def judged(self, what: str, *, deleted: bool = False) -> Try:
-        """The verdict over what lives now: exactly what is declared, or nothing at all."""
-        wanted = set() if deleted else {self.argument(path) for path in self.declared}
-        result = self.living()
-        until = time.monotonic() + SETTLED
-        while time.monotonic() < until and (
-            result != dict.fromkeys(wanted, 1) or (deleted and self._left_behind())
-        ):
-            time.sleep(0.1)
-            result = self.living()
-        left = self._left_behind() if deleted else []
-        verdict = Try(
-            self.kind,
-            self.seed,
-            what,
-            orphans=sum(number for argument, number in result.items() if argument not in wanted) + len(left),
-            duplicates=sum(number - 1 for argument, number in result.items() if argument in wanted),
-            lost=len(wanted - set(result)),
-            longest=round(self.longest, 1),
-            broken=left,
-        )
-        self.longest = 0.0
-        return verdict
+    def judge(self, disturbance: str, *, deleted: bool = False) -> Outcome:
+        """Compare the processes that run with the declared ones, or with none."""
+        declared = set() if deleted else {self.argument(path) for path in self.declared}
+
+        def outcome() -> Outcome:
+            running = Counter({argument: len(pids) for argument, pids in self.pids().items()})
+            left = self._left_behind() if deleted else []
+            return Outcome(
+                disturbance,
+                orphans=sum(count for argument, count in running.items() if argument not in declared),
+                duplicates=sum(count - 1 for argument, count in running.items() if argument in declared),
+                lost=len(declared - set(running)),
+                failures=left,
+            )
+
+        within(SETTLED, lambda: outcome().survived)
+        return outcome()
 
     def _left_behind(self) -> list[str]:
-        """What is not of the experiment and should have ended with it: servers, engines, supervisors."""
+        """Name the servers, engines and supervisors that should have ended with the experiment."""
         groups = {"tmux server": self.sandbox.servers(), "engine": self.sandbox.engines()}
         groups["process"] = [pid for pids in self.sandbox.trees().values() for pid in pids]
         return [f"{name} {pid} is left" for name, pids in groups.items() for pid in pids]
 
-    def broken(self, what: str, error: BaseException) -> Try:
-        longest, self.longest = round(self.longest, 1), 0.0
-        return Try(self.kind, self.seed, what, longest=longest, broken=[str(error)[:2000]])
-
 
 @contextmanager
-def trial(kind: str, seed: int) -> Iterator[Trial]:
-    """A trial that leaves nothing running, in a folder that other users may look into."""
-    with tempfile.TemporaryDirectory(prefix="symphony-chaos-") as folder:
-        Path(folder).chmod(0o755)
-        with sandbox_in(Path(folder)) as sandbox:
-            yield Trial(sandbox, kind, seed)
+def new_trial(kind: str, seed: int) -> Iterator[Trial]:
+    """Yield a trial; end everything that it started."""
+    with (
+        tempfile.TemporaryDirectory(prefix="symphony-chaos-") as folder,
+        sandbox_in(Path(folder)) as sandbox,
+    ):
+        yield Trial(sandbox, kind, seed)
 
 
-def first_processes() -> dict[str, int]:
-    return {f"p{number}": 0 for number in range(PROCESSES)}
-
-
-def within(seconds: float, true: Callable[[], Any]) -> Any:
-    """What it returns as soon as that is true of anything; what it is at the end of that time."""
-    until = time.monotonic() + seconds
-    while not (result := true()) and time.monotonic() < until:
+def within(seconds: float, condition: Callable[[], Any]) -> Any:
+    """Return what `condition` returns as soon as that is true, else at the end of that time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return result
+    return answer
 
 
 def _command_lines(tag: str) -> dict[int, list[str]]:
-    """Of every process that lives and was told the tag: a zombie has none."""
-    result: dict[int, list[str]] = {}
+    """Return the arguments of every process that has the tag in them; a zombie has none."""
+    lines: dict[int, list[str]] = {}
     needle = tag.encode()
     for folder in Path("/proc").glob("[1-9]*"):
         try:
@@ -176,5 +169,5 @@ def _command_lines(tag: str) -> dict[int, list[str]]:
         except OSError:
             continue
         if needle in raw:
-            result[int(folder.name)] = raw.decode(errors="replace").rstrip("\0").split("\0")
-    return result
+            lines[int(folder.name)] = raw.decode(errors="replace").rstrip("\0").split("\0")
+    return lines
