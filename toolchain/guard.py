@@ -32,7 +32,7 @@ class _Killed(Exception):
 
 
 def main(command: list[str]) -> int:
-    """The exit code of the command, 128 and its number when a signal ended it."""
+    """Run the command; return its exit code, or 128 and the number of the signal that ended it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     handled = _handle()
@@ -107,7 +107,7 @@ def _left(shared: Layout) -> list[psutil.Process]:
 
 
 def _clusters() -> dict[str, int]:
-    """The folder of each cluster below this process, and one of its processes."""
+    """Return the folder of each cluster below this process, and one of its processes."""
     result: dict[str, int] = {}
     for process in _below():
         with contextlib.suppress(psutil.Error, OSError):
@@ -117,7 +117,7 @@ def _clusters() -> dict[str, int]:
 
 
 def _take_down(folder: str, pid: int) -> None:
-    """From within the network in which it lives: its links and rules are there."""
+    """Take a cluster down within the network in which it lives: its links and rules are there."""
     down = [sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", folder, "--purge", "--force"]
     with contextlib.suppress(ToolchainError):
         run(["nsenter", f"--net=/proc/{pid}/ns/net", *down], timeout=60)

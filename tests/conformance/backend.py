@@ -35,7 +35,7 @@ class Snapshot:
     services: Mapping[str, Mapping[str, str]]
 
     def same(self, other: Snapshot) -> set[str]:
-        """The processes that went on running from one moment to the other."""
+        """Return the processes that ran on since an earlier snapshot."""
         return {path for path, who in self.identities.items() if who == other.identities.get(path)}
 
 
@@ -58,19 +58,19 @@ class Backend(ABC):
 
     @abstractmethod
     def settings(self, stack: str) -> Mapping[str, str]:
-        """The configuration of a stack of this backend."""
+        """Return the configuration of a stack of this backend."""
 
     @abstractmethod
     def identities(self, stack: str) -> dict[str, list[str]]:
-        """path -> what lives of it, each by something that no other start of it shares."""
+        """Return path -> identities of its live processes, which no other start of it shares."""
 
     @abstractmethod
     def begun(self, stack: str) -> int:
-        """How many processes the backend has been told to start."""
+        """Return how many processes the backend was told to start."""
 
     @abstractmethod
     def shares_fate(self, path: str, paths: set[str]) -> set[str]:
-        """Those of some processes that start again when this one does, or goes."""
+        """Return the processes, of these paths, that restart when this one restarts or goes."""
 
     @abstractmethod
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
@@ -86,15 +86,15 @@ class Backend(ABC):
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:
-        """All that is left of an experiment in this backend, and should not be after `delete`."""
+        """Return all that is left of an experiment in this backend: nothing, after `delete`."""
 
     @abstractmethod
     def arguments(self) -> str:
-        """The command lines of everything that runs, for what must not be in them."""
+        """Return the command lines of everything that runs: no secret may be in them."""
 
     @abstractmethod
     def disguises(self, secret: str) -> list[str]:
-        """The texts as which a secret could be seen."""
+        """Return the texts that would show a secret."""
 
     @abstractmethod
     def forget(self, stack: str) -> None:
@@ -131,12 +131,12 @@ class Backend(ABC):
         return wait_for(there, seconds * self.patience, f"{path} is {state}", pause=0.3)
 
     def lines(self, stack: str, *words: str) -> list[dict[str, Any]]:
-        """What `symphony logs --json` says, a line each: path, text, time, ended."""
+        """Return the lines of `symphony logs --json`: path, text, time, ended."""
         out = self.sandbox.symphony("logs", stack, *words, "--json").out
         return [json.loads(line) for line in out.splitlines()]
 
     def reports(self, stack: str, path: str, kind: str) -> list[Any]:
-        """What the probe of a process told of one kind, oldest first."""
+        """Return the reports of one kind that the probe of a process printed, oldest first."""
         texts = [line["text"] for line in self.lines(stack, path) if not line["ended"]]
         return [json.loads(text[len(kind) + 1 :]) for text in texts if text.startswith(f"{kind} ")]
 
@@ -150,7 +150,7 @@ class Backend(ABC):
         return wait_for(there, seconds * self.patience, f"{path} tells {kind}", pause=0.3)
 
     def snapshot(self, stack: str) -> Snapshot:
-        """How an experiment is now; no process lives twice."""
+        """Return the processes of an experiment as they are now; assert that none lives twice."""
         living = self.identities(stack)
         assert {path: who for path, who in living.items() if len(who) != 1} == {}
         values: dict[str, Mapping[str, str]] = {}

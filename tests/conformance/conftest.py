@@ -44,7 +44,7 @@ BACKENDS = [
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
-    """A backend with a project of its own, shared by the tests of a file."""
+    """Yield a backend with a project of its own, shared by the tests of a file."""
     place: Path = tmp_path_factory.mktemp("w")
     with sandbox_in(place, "conformance") as sandbox:
         yield request.param(sandbox, request)

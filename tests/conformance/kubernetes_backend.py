@@ -62,7 +62,7 @@ class KubernetesBackend(Backend):
         return {each for each in paths if each == path or (group and each.rpartition("/")[0] == group)}
 
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
-        """From the machine: the first process of a container is safe from SIGKILL in its own namespace."""
+        """Kill it from the machine: a container's first process is safe from SIGKILL in its own namespace."""
         if not self.cluster.registry:
             pytest.skip("the processes of another cluster are not on this machine")
         (container,) = self.identities(stack)[path]
@@ -82,7 +82,7 @@ class KubernetesBackend(Backend):
         return [*result, *[file for file in files if Path(file).name == namespace]]
 
     def arguments(self) -> str:
-        """The containers run on this machine; what the cluster tells of its pods and events is as public."""
+        """Return those of the containers, which run on this machine, and the cluster's pods and events."""
         here = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
         result = self.kubectl("get", "pods,events,configmaps,services", "--all-namespaces", "-o", "json")
         return "\n".join([result, *(" ".join(words) for words in here)])
@@ -148,7 +148,7 @@ class RoleBackend(KubernetesBackend):
 
 
 def _first_process(container: str) -> int:
-    """The process of this machine that is number 1 in the namespace of a container."""
+    """Return the process of this machine that is number 1 in the namespace of a container."""
 
     def look() -> int | None:
         for folder in Path("/proc").glob("[0-9]*"):

@@ -42,7 +42,7 @@ class LocalBackend(Backend):
         return [secret]
 
     def forget(self, stack: str) -> None:
-        """The sandbox ends what is left by itself."""
+        """Do nothing: the sandbox ends what is left by itself."""
 
 
 def _process(pid: int) -> psutil.Process | None:

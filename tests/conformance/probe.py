@@ -63,7 +63,7 @@ def secrets():
 
 
 def die_by(number):
-    """The first process of a container is safe from itself: it ends as a shell whose program is killed."""
+    """End by a signal. The first process of a container is safe from itself: it ends as a shell does."""
     if os.getpid() == 1:
         child = os.fork()
         if child:

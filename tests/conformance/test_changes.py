@@ -36,7 +36,7 @@ STEPS = {
 
 @pytest.fixture(scope="module")
 def history(backend: Backend) -> Iterator[dict[str, Snapshot]]:
-    """The experiment after each step."""
+    """Yield the experiment after each step."""
     result: dict[str, Snapshot] = {}
     for name, program in STEPS.items():
         plan = backend.up(STACK, program).out

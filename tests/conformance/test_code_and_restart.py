@@ -25,7 +25,7 @@ ALL = {"server", "agent", "group/one", "group/two"}
 
 @pytest.fixture(scope="module")
 def files(backend: Backend) -> Iterator[None]:
-    """The experiment with its code, up."""
+    """Bring the experiment up with its code."""
     for name in ("agents/net.py", "agents/data.txt", "agent.py"):
         file = backend.sandbox.folder / name
         file.parent.mkdir(exist_ok=True)

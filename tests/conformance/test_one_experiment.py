@@ -67,7 +67,7 @@ with Experiment(secrets=[SECRET]) as e:
 
 @pytest.fixture(scope="module", autouse=True)
 def whole(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The experiment, up; `up` says with its exit code that some of it failed."""
+    """Bring the experiment up; the exit code of `up` says that some of it failed."""
     secret = tmp_path_factory.mktemp("s") / "key.txt"
     secret.write_text(CANARY)
     secret.chmod(0o644)

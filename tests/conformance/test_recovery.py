@@ -38,7 +38,7 @@ pulumi.runtime.register_stack_transformation(hold)
 
 @pytest.fixture
 def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A stack of this test's own; whatever became of it, `delete` leaves nothing."""
+    """Yield a stack of this test's own; whatever became of it, `delete` leaves nothing."""
     name = "x" + str(abs(hash(request.node.name)) % 100000)
     try:
         yield name
@@ -50,7 +50,7 @@ def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def begun(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
-    """An `up` of MANY in its middle: so many processes live, at most half of them, and the others cannot."""
+    """Start an `up` of MANY and return in its middle: at most half of the processes can live."""
     program = HELD % (backend.crowd // 2, backend.crowd) + MANY % backend.crowd
     process = backend.sandbox.start(backend.prepare(stack, program), start_new_session=True)
     wait_for(lambda: backend.begun(stack) >= alive, 30, f"{alive} processes", pause=0.01)
@@ -58,7 +58,7 @@ def begun(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
 
 
 def engine_of(process: subprocess.Popen[str]) -> psutil.Process:
-    """The engine of a run, which may still be starting."""
+    """Wait for the engine of a run."""
 
     def look() -> psutil.Process | None:
         children = psutil.Process(process.pid).children()

@@ -21,7 +21,7 @@ Kubectl = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Access) -> Kubectl:
-    """kubectl as administrator; `ok=False` returns what it said of a failure."""
+    """Return kubectl as administrator; `ok=False` returns its errors too."""
 
     def call(*words: str, stdin: str | None = None, ok: bool = True, kubeconfig: str = "") -> str:
         argv = [cluster.kubectl, f"--kubeconfig={kubeconfig or cluster.kubeconfig}", *words]
@@ -34,7 +34,7 @@ def kubectl(cluster: Access) -> Kubectl:
 
 @pytest.fixture
 def namespace(kubectl: Kubectl) -> Iterator[str]:
-    """A fresh namespace; its end is not waited for."""
+    """Yield a fresh namespace; its end is not waited for."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     kubectl("create", "namespace", name)
     yield name
@@ -43,7 +43,7 @@ def namespace(kubectl: Kubectl) -> Iterator[str]:
 
 @pytest.fixture
 def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
-    """While the first cluster runs, so that neither removes mount points under the other."""
+    """Yield a network while the first cluster runs: neither removes mount points under the other."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
     made = Elsewhere()

@@ -50,7 +50,7 @@ class _Run:
         sandbox.config(STACK, **settings, **{"kubernetes:kubeconfig": kubeconfig})
 
     def all(self, kills: int) -> dict[str, Any]:
-        """What the test asserts, and what a person may like to know."""
+        """Return what the test asserts, and figures for a person."""
         ends: list[int] = []
         dropped: list[str] = []
         not_known = 0
@@ -81,7 +81,7 @@ class _Run:
         }
 
     def _disturbed(self) -> int | None:
-        """An `up` of a changed program in whose middle the server dies: how it ended."""
+        """Kill the server amid an `up` of a changed program; return how that ended."""
         self._turn += 1
         self._sandbox.write(self._program())
         before = self._living()
@@ -100,7 +100,7 @@ class _Run:
         return process.returncode if killed else None
 
     def _program(self) -> str:
-        """Some processes stay as they are, some change, some come and go."""
+        """Return a program in which some processes stay, some change, some come and go."""
         lines = ['with Experiment("e") as e:']
         for number in range(PROCESSES):
             version = self._rng.randrange(3)
@@ -117,7 +117,7 @@ class _Run:
         return True
 
     def _living(self) -> Uids:
-        """What is there of the experiment and not about to go."""
+        """Return the objects of the experiment that are not being deleted."""
         result: Uids = {}
         for kind in KINDS:
             for each in self._client.get(path_of(kind, STACK)).get("items", []):
@@ -129,7 +129,7 @@ class _Run:
         return result
 
     def _recorded(self) -> Uids:
-        """What the state of the stack knows of it."""
+        """Return the objects in the state of the stack."""
         if not any(each.endswith(f"/{STACK}") for each in self._sandbox.stacks()):
             return {}
         exported = self._sandbox.pulumi("stack", "export", "--stack", STACK).json

@@ -97,7 +97,7 @@ def down_unless_used(layout: Layout, users: IO[str], *, say: Say) -> None:
 
 
 def status(layout: Layout) -> Status:
-    """Looks only; ready means that the API server and the node both say so."""
+    """Return the state of the cluster; ready means that the API server and the node both say so."""
     names = [path.stem for path in sorted(layout.path("run").glob("*.json"))]
     running = [name for name in names if daemons.running(layout, name)]
     ready = _prepared(layout) and bool(running) and _node_ready(layout)
@@ -127,7 +127,7 @@ def impossible() -> str:
 
 @contextlib.contextmanager
 def locked(layout: Layout) -> Iterator[None]:
-    """One `up` or `down` at a time; a dead holder frees the lock by itself."""
+    """Allow one `up` or `down` at a time; a dead holder frees the lock by itself."""
     layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with layout.path("lock").open("w") as lock:
         deadline = time.monotonic() + 300
@@ -248,7 +248,7 @@ def _node_ready(layout: Layout) -> bool:
 
 
 def _await_pods_possible(layout: Layout) -> None:
-    """The API server refuses pods of a namespace until the controllers have made its service account."""
+    """Wait until pods can be made: the controllers make a namespace's service account first."""
     deadline = time.monotonic() + READY_WITHIN
     for namespace in ("default", accounts.ORDINARY):
         while not api.get(layout, "serviceaccount", "default", namespace):
@@ -283,7 +283,7 @@ def _require_root() -> None:
 
 
 def _require_room_for_sockets(layout: Layout) -> None:
-    """A socket's path holds 107 characters, and Docker needs 37 of them below the folder."""
+    """Refuse a deep folder: a socket's path has 107 characters, and Docker needs 37 of them below it."""
     if len(str(layout.folder)) > 70:
         raise ToolchainError(
             f"{layout.folder} is too long for sockets: give a --folder of 70 characters or shorter"

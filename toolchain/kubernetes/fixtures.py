@@ -42,13 +42,13 @@ class Access:
 
     @property
     def python_image(self) -> str:
-        """One with Python 3 and a shell: of this machine's own Python, or one that another cluster pulls."""
+        """Return an image with Python 3 and a shell: of this machine's Python, or one to pull."""
         return python_image.pushed() if self.registry else self.other_python_image
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Access]:
-    """The cluster to test against, running."""
+    """Yield the cluster to test against, running."""
     os.environ["PATH"] = docker.path_with_buildkit()
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
@@ -67,7 +67,7 @@ def cluster() -> Iterator[Access]:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Access) -> Callable[..., str]:
-    """kubectl as administrator."""
+    """Return kubectl as administrator."""
 
     def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
         argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]

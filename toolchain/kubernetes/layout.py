@@ -26,7 +26,7 @@ MARKER = "SYMPHONY_CLUSTER"
 
 
 def cache_folder() -> Path:
-    """The folder of this user under which everything built or running is kept."""
+    """Return the folder of this user in which everything built or running is kept."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "symphony"
 
@@ -46,12 +46,12 @@ class Layout:
 
     @property
     def kubeconfig(self) -> Path:
-        """Cluster administrator."""
+        """Return the kubeconfig of the administrator."""
         return self.path("kubeconfigs", "admin.yaml")
 
     @property
     def user_kubeconfig(self) -> Path:
-        """An ordinary user: only what `symphony rbac` grants, in the namespace `ordinary`."""
+        """Return the kubeconfig of a user with the grants of `symphony rbac` in the namespace `ordinary`."""
         return self.path("kubeconfigs", "ordinary.yaml")
 
     def certificate(self, name: str) -> Path:
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def for_tests(self) -> Path:
-        """Its presence says that no person asked for this cluster, so that the last test takes it down."""
+        """Return a file that marks a cluster no person asked for: the last test takes it down."""
         return self.path("for-tests")
 
     def log(self, daemon: str) -> Path:

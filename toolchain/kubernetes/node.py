@@ -31,7 +31,7 @@ INSISTED = (
 
 
 def namespace(layout: Layout) -> tuple[str, ...]:
-    """A process that holds a mount namespace: every mount of the node vanishes with its last process."""
+    """Start a process that holds a mount namespace: all mounts of the node vanish with its last process."""
     binds = [f"mount -n --bind {_own(layout, folder)} {folder}" for folder in INSISTED]
     script = " && ".join(
         [*binds, "mount -n --make-rshared /", f"touch {layout.path('run', 'namespace-ready')}"]
@@ -40,7 +40,7 @@ def namespace(layout: Layout) -> tuple[str, ...]:
 
 
 def inside(holder: int, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The same command line, run in the mount namespace that process `holder` keeps."""
+    """Return the command line that runs in the mount namespace of process `holder`."""
     return ("nsenter", f"--mount=/proc/{holder}/ns/mnt", *argv)
 
 
@@ -83,7 +83,7 @@ def configure(layout: Layout) -> None:
 
 
 def remove_mount_points(layout: Layout) -> None:
-    """Those that `configure` had to make."""
+    """Remove the mount points that `configure` had to make."""
     with contextlib.suppress(FileNotFoundError):
         for folder in json.loads(layout.path("mount-points.json").read_text()):
             with contextlib.suppress(OSError):  # another program has come to use it

@@ -30,7 +30,7 @@ SERVE = "mkdir -p /tmp/w && echo hello > /tmp/w/index.html && echo started && ex
 
 @pytest.fixture
 def own(cluster: Access) -> Layout:
-    """The cluster of this machine; against another one these tests have nothing to say."""
+    """Return the cluster of this machine; skip against another one."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
     return Layout.default()
@@ -133,7 +133,7 @@ def test_up_again_starts_nothing_anew(own: Layout):
 
 
 def pids(own: Layout, state: one_machine.Status) -> dict[str, int]:
-    """The process of each program of the cluster, all of which must run."""
+    """Return the process of each program of the cluster; assert that all run."""
     assert state.stopped == []
     result = {name: daemons.running(own, name) for name in state.running}
     return {name: process.pid for name, process in result.items() if process}

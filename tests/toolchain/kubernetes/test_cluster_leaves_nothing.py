@@ -42,7 +42,7 @@ POD = {
 
 
 def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
-    """All that the cluster may have left on the machine."""
+    """Return all that the cluster may leave on the machine."""
     rules = [elsewhere.run(f"{family}-save") for family in ("iptables", "ip6tables")]
     settings = {name: kernel.PROC / name for name in kernel.SETTINGS}
     return {

@@ -15,7 +15,7 @@ def coredns(program: Path, layout: Layout) -> tuple[str, ...]:
 
 
 def configure(layout: Layout) -> None:
-    """No cache: a name asked for before its Service exists must resolve as soon as it does."""
+    """Configure CoreDNS without a cache: a name must resolve as soon as its Service exists."""
     layout.path("Corefile").write_text(
         f""".:53 {{
     bind {NODE_ADDRESS}

@@ -48,12 +48,12 @@ def restore(layout: Layout) -> None:
 
 
 def cgroup(layout: Layout) -> str:
-    """The control group under which all pods and builds of this cluster run."""
+    """Return the control group under which all pods and builds of this cluster run."""
     return f"/symphony-{hashlib.sha256(str(layout.folder).encode()).hexdigest()[:8]}"
 
 
 def make_cgroups(layout: Layout) -> None:
-    """In every hierarchy, because the kubelet insists that its root is there."""
+    """Make the group in every hierarchy: the kubelet insists that its root is there."""
     for hierarchy in _hierarchies():
         (hierarchy / cgroup(layout)[1:]).mkdir(exist_ok=True)
         for switch in (hierarchy, hierarchy / cgroup(layout)[1:]):  # the one hierarchy of cgroup v2

@@ -19,7 +19,7 @@ def require_free() -> None:
 
 
 def make_node_bridge() -> None:
-    """A bridge without ports stands for the dummy link that not every kernel has."""
+    """Make a bridge without ports in place of the dummy link that not every kernel has."""
     run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
     run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE])
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
@@ -38,7 +38,7 @@ def remove_links(*, with_docker: bool, within: float = 10) -> None:
 
 
 def _links() -> dict[str, str]:
-    """Every link of the machine and the bridge it is a port of."""
+    """Return every link of the machine and the bridge it is a port of."""
     return {
         link["ifname"]: link.get("master", "") for link in json.loads(run(["ip", "-json", "link", "show"]))
     }

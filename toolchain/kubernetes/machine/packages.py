@@ -25,7 +25,7 @@ PACKAGES = {
 
 
 def missing() -> list[str]:
-    """The packages of which nothing is there."""
+    """Return the packages that are not installed."""
     return [name for name, proof in PACKAGES.items() if not _present(proof)]
 
 

@@ -20,7 +20,7 @@ def socket(layout: Layout) -> Path:
 
 
 def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
-    """It shares the node's containerd, in a containerd namespace of its own."""
+    """Start dockerd on the node's containerd, in a containerd namespace of its own."""
     return (
         "dockerd",
         f"--host=unix://{socket(layout)}",
