@@ -79,7 +79,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __dir__() -> list[str]:
-    """With what is loaded when it is first used."""
+    """List the names, also those that are loaded on first use."""
     from caraml import errors, zmq
 
     of_errors = (name for name in vars(errors) if name.endswith("Error"))

@@ -33,19 +33,19 @@ class Keys:
         self._read_at = -1
 
     @classmethod
-    def of(cls, given: "str | Path | Keys") -> "Keys":
-        """Keys as sockets take them: `folder`, `folder:client`, or Keys."""
-        if isinstance(given, Keys):
-            return given
-        folder, colon, client = str(given).rpartition(":")
-        return cls(folder, client) if colon and not Path(given).is_dir() else cls(given)
+    def of(cls, keys: "str | Path | Keys") -> "Keys":
+        """Return the Keys of what sockets take: `folder`, `folder:client`, or Keys."""
+        if isinstance(keys, Keys):
+            return keys
+        folder, colon, client = str(keys).rpartition(":")
+        return cls(folder, client) if colon and not Path(keys).is_dir() else cls(keys)
 
     def public(self, name: str) -> bytes:
-        """A public key. Raises KeyFileError."""
+        """Return a public key. Raises KeyFileError."""
         return self._read(self.folder / f"{name}.public")
 
     def secret(self, name: str) -> bytes:
-        """A secret key. Raises KeyFileError, also where others can read it."""
+        """Return a secret key. Raises KeyFileError, also where others can read it."""
         path = self.folder / f"{name}.secret"
         key = self._read(path)
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -53,8 +53,9 @@ class Keys:
         return key
 
     def allowed(self) -> frozenset[bytes]:
-        """The clients' public keys; read again when the file changes, so that removing a line shuts a client
-        out.
+        """Return the clients' public keys.
+
+        The file is read again when it changes, so that removing a line shuts a client out.
         """
         path = self.folder / ALLOWED
         try:
@@ -105,9 +106,9 @@ def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) 
     folder.chmod(0o700)
     written = _make_pair(folder, SERVER)
     for client in clients:
-        made = _make_pair(folder, client)
-        written += made
-        if made:
+        new = _make_pair(folder, client)
+        written += new
+        if new:
             _allow(folder, client)
     return written
 
@@ -116,11 +117,11 @@ def _check(folder: Path, name: str) -> None:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"{name!r} is not a valid key name; use letters, digits, - and _")
     pair = public_path, secret_path = folder / f"{name}.public", folder / f"{name}.secret"
-    there = [path for path in pair if path.exists()]
-    if len(there) == 1:
-        missing = secret_path if there == [public_path] else public_path
+    existing = [path for path in pair if path.exists()]
+    if len(existing) == 1:
+        missing = secret_path if existing == [public_path] else public_path
         raise KeyFileError(
-            f"{there[0]} exists without {missing.name}; make keys in the server's folder, where both are, "
+            f"{existing[0]} exists without {missing.name}; make keys in the server's folder, where both are, "
             f"or remove it for a new pair"
         )
 

@@ -48,7 +48,7 @@ _SHORTEST_KEY = 16
 def pickle_codec(
     address: str, trusted: bool, key: bytes | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
-    """The two functions of a socket; `key` instead of the one found as said above.
+    """Return the functions that encode and decode for a socket; `key` replaces the one described above.
 
     Raises PickleRefusedError where no key can be had and one is needed. `encode` raises MessageTooLargeError.
     """
@@ -108,7 +108,7 @@ def pickle_codec(
 
 
 def _tag(signer: Any, stream: bytes | memoryview, buffers: Sequence[Buffer] = ()) -> bytes:
-    """The signature; `signer` is a BLAKE2b that holds the key and nothing else yet."""
+    """Return the signature; `signer` is a BLAKE2b that holds the key and nothing else yet."""
     signing = signer.copy()
     if buffers:
         signing.update(struct.pack(f"<{len(buffers)}Q", *map(size, buffers)))
@@ -126,7 +126,7 @@ def _key_for(address: str) -> bytes | None:
 
 
 def signing_key(address: str) -> bytes:
-    """The key of the environment, else this user's own. Raises PickleRefusedError."""
+    """Return the key of the environment, else this user's own. Raises PickleRefusedError."""
     text = os.environ.get(KEY_VARIABLE)
     if text is not None:
         if len(text) < _SHORTEST_KEY:

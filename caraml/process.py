@@ -48,12 +48,12 @@ def context(keyed: bool = False) -> zmq.Context[Any]:
         if _State.pid != os.getpid():
             _State.contexts = {}
             _State.pid = os.getpid()
-        made = _State.contexts.get(keyed)
-        if made is None or made.closed:
-            made = _State.contexts[keyed] = zmq.Context(io_threads=_io_threads())
-            made.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
+        current = _State.contexts.get(keyed)
+        if current is None or current.closed:
+            current = _State.contexts[keyed] = zmq.Context(io_threads=_io_threads())
+            current.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
             _keep_pages()
-        return made
+        return current
 
 
 def _keep_pages() -> None:
@@ -129,7 +129,7 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
                 break
             time.sleep(0.001)
     if _State.pid == os.getpid():
-        _destroy([made for made in _State.contexts.values() if not made.closed], begin + _EXIT)
+        _destroy([context for context in _State.contexts.values() if not context.closed], begin + _EXIT)
 
 
 def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
@@ -137,7 +137,9 @@ def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
     _never_freed.extend(contexts)
     if any(resource.in_use() for resource in list(_at_exit)):
         return
-    ending = [threading.Thread(target=made.destroy, args=(EXIT_LINGER_MS,), daemon=True) for made in contexts]
+    ending = [
+        threading.Thread(target=context.destroy, args=(EXIT_LINGER_MS,), daemon=True) for context in contexts
+    ]
     for thread in ending:
         thread.start()
     for thread in ending:

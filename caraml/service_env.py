@@ -38,39 +38,41 @@ class ServiceVariableError(CaramlError, LookupError):
     """
 
     def __init__(self, service: str, variable: str, reason: str, environment: dict[str, str]) -> None:
-        there = variables(environment)
-        listed = ", ".join(there[:_MOST_LISTED]) or "none"
-        if len(there) > _MOST_LISTED:
-            listed += f" and {len(there) - _MOST_LISTED} more"
+        names = variables(environment)
+        listed = ", ".join(names[:_MOST_LISTED]) or "none"
+        if len(names) > _MOST_LISTED:
+            listed += f" and {len(names) - _MOST_LISTED} more"
         self.service = service
         self.variable = variable
         self.services = services(environment)
         known = ", ".join(self.services) or "none"
-        there_is = f"services of this process: {known} (variables: {listed})"
-        super().__init__(f"service {service!r}: {variable} {reason}; {there_is}")
+        super().__init__(
+            f"service {service!r}: {variable} {reason}; "
+            f"services of this process: {known} (variables: {listed})"
+        )
 
 
 def service_stem(service: str) -> str:
-    """The part of the variables' names that stands for the service: upper-cased, `-` and the like made `_`.
+    """Return the service's part of its variables' names: in upper case, with `_` for `-` and the like.
 
     Two services with the same stem share their variables, which the plan refuses.
     """
-    return "".join(each if each.isascii() and each.isalnum() else "_" for each in service.upper())
+    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in service.upper())
 
 
 def variable_names(service: str) -> tuple[str, str, str]:
-    """The variables a connector reads: those of the host, the port and the address (`host:port`)."""
+    """Return the variables that a connector reads: host, port and address (`host:port`)."""
     stem = PREFIX + service_stem(service)
     return stem + "_HOST", stem + "_PORT", stem + "_ADDR"
 
 
 def bind_variable(service: str) -> str:
-    """The variable that says which host the binding process binds."""
+    """Return the variable that tells the binding process which host to bind."""
     return PREFIX + service_stem(service) + "_BIND"
 
 
 def service_variables(service: str, host: str, port: int, bind_host: str | None = None) -> dict[str, str]:
-    """The variables of one service: what a plan puts into a process's environment.
+    """Return the variables of one service, for the environment of a process.
 
     `bind_host` is for the process that binds the service, and only for that one.
     """
@@ -83,24 +85,24 @@ def service_variables(service: str, host: str, port: int, bind_host: str | None 
 
 
 def variables(environment: dict[str, str]) -> tuple[str, ...]:
-    """The variables of services in an environment, in order."""
+    """Return the variables of services in an environment, in order."""
     return tuple(sorted(name for name in environment if name.startswith(PREFIX) and name.endswith(_ENDS)))
 
 
 def services(environment: dict[str, str]) -> tuple[str, ...]:
-    """The services named in an environment, in order, in lower case with `-`."""
+    """Return the services named in an environment, in order, in lower case with `-`."""
     stems = {name[len(PREFIX) : -len("_PORT")] for name in variables(environment)}
     return tuple(sorted(stem.lower().replace("_", "-") for stem in stems))
 
 
 def connector_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
-    """Host and port that a connecting socket uses. Raises ServiceVariableError."""
+    """Return the host and port to connect to. Raises ServiceVariableError."""
     host_name, _, _ = variable_names(service)
     return _value(service, host_name, environment), _port(service, environment)
 
 
 def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
-    """Host and port that a binding socket uses. Raises ServiceVariableError.
+    """Return the host and port to bind. Raises ServiceVariableError.
 
     Without the bind variable: the host if it is an address, all interfaces (`*`) if it is a name.
     """
@@ -113,7 +115,7 @@ def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int
 
 
 def is_ip_literal(host: str) -> bool:
-    """True for `10.0.0.1`, `::1` and `[::1]`, False for a name."""
+    """Return True for `10.0.0.1`, `::1` and `[::1]`, False for a name."""
     bare = host.strip("[]")
     if ":" in bare:
         return all(character in "0123456789abcdefABCDEF:.%" for character in bare.partition("%")[0])

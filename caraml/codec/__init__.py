@@ -30,7 +30,7 @@ from caraml.codec.records import register as register
 
 
 def encode(value: object) -> list[Buffer]:
-    """The parts of a message that holds `value`; parts above the first refer to the arrays' own memory.
+    """Return the parts of a message; the parts above the first refer to the arrays' own memory.
 
     Raises EncodeError, MessageTooLargeError.
     """
@@ -39,5 +39,5 @@ def encode(value: object) -> list[Buffer]:
 
 
 def decode(parts: Sequence[Buffer]) -> object:
-    """The value of a message. Raises MalformedMessageError for anything `encode` cannot have made."""
+    """Return the value of a message. Raises MalformedMessageError for anything `encode` cannot have made."""
     return Decoder().decode(parts[0], list(parts[1:])) if parts else Decoder().decode(b"", [])

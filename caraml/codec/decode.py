@@ -54,8 +54,6 @@ _INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small me
 class Decoder:
     """Decodes messages; any thread may call it: a socket decodes after its turn."""
 
-    __slots__ = ("_alone", "_layouts", "_limits", "_plans", "_small")
-
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._small = min(limits.message_bytes, MAX_ITEMS)  # bytes that are within all limits
@@ -100,14 +98,6 @@ class Decoder:
 
     def _any(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
-        if not parts and bytes(head_view[:2]) == ARRAYS:
-            body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")
-            plan = self._plans.get(bytes(head_view[_HEAD:body]))
-            if plan is not None and plan[_SIMPLE] and plan[_END] == len(head_view):
-                return {
-                    name: _ndarray(shape, dtype, bytearray(head_view[start:stop]))
-                    for name, shape, dtype, start, stop in plan[_INLINE]
-                }
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
             raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")
@@ -184,8 +174,6 @@ class Decoder:
 
 class _Tree:
     """The decoding of one TREE message, with the parts it refers to."""
-
-    __slots__ = ("_layouts", "_next_part", "_parts", "_within")
 
     def __init__(self, layouts: Layouts, parts: Sequence[Buffer]) -> None:
         self._layouts = layouts

@@ -32,8 +32,6 @@ _pack = msgspec.msgpack.Encoder().encode
 class _ArraysPlan:
     """The head of every message of one dict layout, and how its arrays are sent."""
 
-    __slots__ = ("all_inline", "head", "inline", "out_of_band", "plain")
-
     def __init__(self, arrays: dict[str, Array]) -> None:
         layout = [
             (name, describe(array.dtype, array.shape, order_of(array))) for name, array in arrays.items()
@@ -63,8 +61,6 @@ _UNKNOWN = _ArraysPlan({})
 
 class Encoder:
     """Encodes values; any thread may call it: a socket encodes before it takes its turn."""
-
-    __slots__ = ("_limits", "_plans")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
@@ -148,8 +144,6 @@ class Encoder:
 
 class _Tree:
     """The encoding of one TREE message, with the parts for its arrays."""
-
-    __slots__ = ("_wide_integers", "parts")
 
     def __init__(self, wide_integers: bool) -> None:
         self._wide_integers = wide_integers

@@ -54,8 +54,6 @@ def _needs_serializer(value: object) -> EncodeError:
 class Inline:
     """A message that came inside another frame, with the two properties of a zmq.Frame that decoders use."""
 
-    __slots__ = ("_data",)
-
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
 
@@ -64,13 +62,13 @@ class Inline:
 
     @property
     def bytes(self) -> builtins.bytes:
-        """A copy, or the bytes themselves."""
+        """Return a copy, or the bytes themselves."""
         data = self._data
         return data if isinstance(data, builtins.bytes) else data.tobytes()
 
     @property
     def buffer(self) -> memoryview:
-        """A view."""
+        """Return a view."""
         return memoryview(self._data)
 
 

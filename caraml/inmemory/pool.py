@@ -24,7 +24,6 @@ only memory of this user's own processes that a pool made, and that cannot shrin
 thread may use a pool.
 """
 
-import ctypes
 import os
 import threading
 import weakref
@@ -37,10 +36,10 @@ import numpy as np
 
 from caraml import process
 from caraml.codec import Decoder, Encoder
-from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED
+from caraml.codec.arrays import OUT_OF_BAND
 from caraml.codec.parts import JOINED, Buffer, Parts, join, size, split, view
 from caraml.errors import MalformedMessageError, SharedMemoryError
-from caraml.inmemory.segment import FREE, TAKEN, Lease, Segment, lease, open_segment
+from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
 from caraml.limits import MAX_PARTS, Limits
 
 MAX_BYTES = 1 << 30
@@ -90,37 +89,16 @@ class SharedPool:
         self._taking = threading.Lock()
         self._segments: list[Segment] = []
         self._buffers: dict[int, tuple[Segment, int]] = {}
-        self._heads: dict[tuple[np.dtype[Any], tuple[int, ...]], bytes] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes of shared memory the pool has."""
+        """Return the bytes of shared memory that the pool has."""
         return sum(segment.capacity for segment in self._segments)
 
     def put(self, value: object) -> bytes:
         """Make a value available to one `get` in a process of this user on this host. Raises EncodeError."""
-        if type(value) is np.ndarray and isinstance(value.base, Lease):
-            name = self._put_buffer(value)  # pyright: ignore[reportUnknownArgumentType]
-            if name is not None:
-                return name
         parts = self._encoder.encode(value)
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
-
-    def _put_buffer(self, array: Array) -> bytes | None:
-        """Return the name of an array that `empty` returned, put in place; None for any other array."""
-        address = ctypes.addressof(array.base)  # pyright: ignore[reportArgumentType]
-        buffer = self._buffers.get(address)
-        if buffer is None or buffer[1] != array.nbytes or not array.flags.c_contiguous:
-            return None
-        key = array.dtype, array.shape
-        head = self._heads.get(key)
-        if head is None:
-            if len(self._heads) >= REMEMBERED:
-                self._heads.clear()
-            head = self._heads[key] = bytes(view(self._encoder.encode(array)[0]))  # pyright: ignore[reportArgumentType]
-        if self._buffers.pop(address, None) is not buffer:
-            return None
-        return _filled(buffer[0], head, [(0, buffer[1])])
 
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
         """Put an encoded message."""
@@ -151,8 +129,7 @@ class SharedPool:
         )
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        """An array in shared memory to be filled and then `put` once, without a copy; not to be touched after
-        that.
+        """Return an array in shared memory: fill it, `put` it once (no copy), and leave it alone after that.
 
         Plain memory where there is no room: `put` works the same.
         """
@@ -171,8 +148,9 @@ class SharedPool:
         )
 
     def _buffer_gone(self, address: int, buffer: tuple[Segment, int]) -> None:
-        """A buffer that was never put frees its segment; one that was put, and only now let go, does not free
-        that of the next buffer at the same address.
+        """Free the segment of a buffer that was never put.
+
+        A buffer that was put, and is only now let go, must not free the next one at the same address.
         """
         if self._buffers.get(address) is buffer:
             del self._buffers[address]
@@ -241,8 +219,6 @@ class Shared:
 
     `delete` only lets go here: arrays taken from `data` stay good, and keep the memory from being reused.
     """
-
-    __slots__ = ("__weakref__", "data", "deleted")
 
     def __init__(self, data: Any) -> None:
         self.data = data

@@ -41,18 +41,6 @@ class Segment:
     `address` is where this process has the data.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "address",
-        "capacity",
-        "cookie",
-        "descriptor",
-        "generation",
-        "held",
-        "map",
-        "owner",
-    )
-
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
         self.map = memory
         self.address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory, DATA_START))
@@ -129,7 +117,7 @@ class _Mapped:
 
 
 def _forget() -> None:
-    """In a forked child: locks on a file are shared with the parent that opened it, so open it again."""
+    """Open segments again in a forked child: it shares the locks on a file with the parent that opened it."""
     _Mapped.segments = {}
     _Mapped.taking = threading.Lock()
 
@@ -198,7 +186,7 @@ def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments
 
 @functools.lru_cache(maxsize=64)
 def _lease_of(nbytes: int) -> Any:
-    """The type, which takes longer to make than an object of it."""
+    """Return the type, which takes longer to make than an object of it."""
 
     class OfBytes(Lease, ctypes.c_ubyte * nbytes):
         __slots__ = ("on_end",)

@@ -35,8 +35,6 @@ class _Connection:
     to settle what there was then.
     """
 
-    __slots__ = ("asked_at", "name", "owed", "settled")
-
     def __init__(self, name: object) -> None:
         self.name = name
         self.settled = self.asked_at = self.owed = 0
@@ -47,8 +45,6 @@ class ReceiveBudget:
     was being received when we began to count. All but `_receive` runs in the background thread.
     """
 
-    __slots__ = ("__weakref__", "_asking", "_connections", "_most", "_wire", "dropped")
-
     def __init__(self, wire: Any, most: int) -> None:
         self._wire: weakref.ref[Any] = weakref.ref(wire)  # a wire that is dropped must go
         self._most = most + _READ_AHEAD
@@ -57,7 +53,7 @@ class ReceiveBudget:
         self.dropped = 0
 
     def opened(self, descriptor: int) -> None:
-        """A connection was made."""
+        """Begin to count a connection."""
         with contextlib.suppress(OSError):
             self._connections[descriptor] = _Connection(connection_name(descriptor))
 
@@ -66,7 +62,7 @@ class ReceiveBudget:
         self._connections.clear()
 
     def closed(self, descriptor: int) -> None:
-        """A connection is gone."""
+        """Forget a connection that ended."""
         self._connections.pop(descriptor, None)
 
     def wait_ms(self) -> int:

@@ -33,26 +33,9 @@ log = logging.getLogger("caraml")
 
 _MODES = {
     name: int(getattr(zmq, name))
-    for name in (["PULL", "PUSH", "PUB", "SUB", "XPUB", "XSUB", "REQ", "REP", "ROUTER", "DEALER", "PAIR"])
+    for name in ("PULL", "PUSH", "PUB", "SUB", "XPUB", "XSUB", "REQ", "REP", "ROUTER", "DEALER", "PAIR")
 }
 _NAMES = {value: name for name, value in _MODES.items()}
-_OWN = frozenset(
-    [
-        "address",
-        "bind",
-        "context",
-        "established",
-        "heartbeat",
-        "host",
-        "keys",
-        "limits",
-        "link",
-        "port",
-        "scheme",
-        "socket_mode",
-        "unread_bytes",
-    ]
-)
 _HANDSHAKE_MS = 10_000
 _HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two seconds
 _RECONNECT_MS = 50
@@ -86,8 +69,6 @@ class ZmqSocket:
     Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
     """
 
-    __slots__ = ("__weakref__", "_inode", "_raw", "_sliced", *sorted(_OWN))
-
     def __init__(
         self,
         *,
@@ -115,6 +96,7 @@ class ZmqSocket:
         self.limits = limits
         self.keys = None if keys is None else Keys.of(keys)
         self.heartbeat = heartbeat
+        self.unread_bytes = 0  # what one connection may have waiting; 0 for no bound
         self._inode = -1
         self._sliced: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
@@ -145,7 +127,6 @@ class ZmqSocket:
         if where.is_loopback and self.keys is None:
             raw.sndbuf = _LOOPBACK_SEND_BUFFER
         largest = self.limits.message_bytes
-        # What one connection may have waiting; 0 for no bound.
         self.unread_bytes = max(self.limits.unread_bytes, 2 * largest)
         if hwm is not None:
             raw.set_hwm(hwm)
@@ -288,14 +269,14 @@ class ZmqSocket:
             self.link.budget = None
         return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
 
-    def _patiently(self, call: Callable[..., Any], name: str, *given: Any, **options: Any) -> Any:
+    def _patiently(self, call: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
         """Call again where the timeout that passed was a Wire's slice and not the program's own."""
         position = _FLAGS_AT[name]
-        flags = options.get("flags", given[position] if len(given) > position else 0)
+        flags = options.get("flags", arguments[position] if len(arguments) > position else 0)
         sending = name.startswith("send")
         while True:
             try:
-                return call(*given, **options)
+                return call(*arguments, **options)
             except zmq.Again:
                 now = self._raw.sndtimeo if sending else self._raw.rcvtimeo
                 own = self._sliced is None or now != self._sliced[sending]
@@ -303,7 +284,8 @@ class ZmqSocket:
                     raise
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _OWN or name.startswith("_"):
+        # Attributes set before there is a pyzmq socket are ours; all others are options of that socket.
+        if name.startswith("_") or name in self.__dict__ or "_raw" not in self.__dict__:
             object.__setattr__(self, name, value)
         else:
             setattr(self._raw, name, value)

@@ -43,23 +43,6 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 class Link:
     """The connections of a socket: refusals, losses, and the error that its calls raise."""
 
-    __slots__ = (
-        "__weakref__",
-        "bind",
-        "budget",
-        "denied",
-        "denied_count",
-        "endpoint",
-        "fault",
-        "lost",
-        "made",
-        "news",
-        "queued",
-        "refused_at",
-        "shaking",
-        "unexplained",
-    )
-
     def __init__(self, endpoint: str, bind: bool) -> None:
         self.endpoint = endpoint
         self.bind = bind

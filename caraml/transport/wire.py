@@ -46,8 +46,6 @@ _FOREVER = -1
 class MessageTracker:
     """One buffer or several that ZeroMQ still reads from. `done` is about memory, not about delivery."""
 
-    __slots__ = ("_address", "_trackers")
-
     def __init__(self, address: str, trackers: list[Any]) -> None:
         self._address = address
         self._trackers = trackers
@@ -86,29 +84,6 @@ class Wire:
     What the fast path cannot tell is checked in slices of a quarter second: that a peer refuses us,
     or that the interpreter exits.
     """
-
-    __slots__ = (
-        "__weakref__",
-        "_forked",
-        "_former",
-        "_wait_in",
-        "_wait_out",
-        "alone",
-        "closing",
-        "exiting",
-        "fetched",
-        "in_turn",
-        "link",
-        "lost_before",
-        "put",
-        "receive_part",
-        "receive_plainly",
-        "slice_ms",
-        "small",
-        "socket",
-        "timeout",
-        "turns",
-    )
 
     def __init__(self, socket: ZmqSocket, timeout: float = _FOREVER) -> None:
         raw = socket.unwrap()
@@ -274,10 +249,8 @@ class Wire:
             if type(message) is bytes and len(message) < self.small:
                 try:
                     self.put(message)
-                except zmq.Again:
-                    self.send_slowly(message, 0, True, timeout, 1)
                 except zmq.ZMQError as error:
-                    raise self.failed(error) from error
+                    self.send_again(message, timeout, error)
             else:
                 self._send_large(message, timeout)
         finally:
@@ -321,22 +294,13 @@ class Wire:
         else:
             self.send_part(message, 0, type(message) is not bytes, timeout)
 
-    def send_small(self, part: bytes, timeout: float | None) -> None:
-        """Send a small frame, the last one. Call between enter() and leave()."""
-        try:
-            self.put(part)
-        except zmq.Again:
-            self.send_slowly(part, 0, True, timeout, 1)
-        except zmq.ZMQError as error:
-            raise self.failed(error) from error
-
-    def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
-        """Send a frame, copied or not. Call between enter() and leave()."""
+    def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False) -> Any:
+        """Send a frame, copied or not; return its tracker. Call between enter() and leave()."""
         copy = copy or size(part) < ZERO_COPY
         try:
-            self.put(part, flags, copy)
+            return self.put(part, flags, copy, track)
         except zmq.Again:
-            self.send_slowly(part, flags, copy, timeout, 1)
+            return self.send_slowly(part, flags, copy, timeout, 1, track)
         except zmq.ZMQError as error:
             raise self.failed(error) from error
 
@@ -354,19 +318,10 @@ class Wire:
                 if size(part) < ZERO_COPY:
                     self.send_part(part, flags, True, timeout)
                 else:
-                    trackers.append(self.send_tracked(part, flags, timeout))
+                    trackers.append(self.send_part(part, flags, False, timeout, True))
             return MessageTracker(self.socket.address, trackers) if trackers else DONE
         finally:
             self.leave()
-
-    def send_tracked(self, part: Any, flags: int, timeout: float | None) -> Any:
-        """Send a frame without a copy; return the tracker of its memory. Call between enter() and leave()."""
-        try:
-            return self.put(part, flags, False, True)
-        except zmq.Again:
-            return self.send_slowly(part, flags, False, timeout, 1, True)
-        except zmq.ZMQError as error:
-            raise self.failed(error) from error
 
     def send_slowly(
         self, part: Any, flags: int, copy: bool, timeout: float | None, waited: int, track: bool = False

@@ -79,14 +79,14 @@ def get_deserializer(deserializer: str | Function | None) -> Function:
     return _get(deserializer, _DESERIALIZERS)
 
 
-def _get(given: str | Function | None, named: dict[str, Function]) -> Function:
-    if given is None:
+def _get(serializer: str | Function | None, named: dict[str, Function]) -> Function:
+    if serializer is None:
         return _as_it_is
-    if isinstance(given, str) and given.lower() in named:
-        return named[given.lower()]
-    if callable(given):
-        return given
-    raise ValueError(f"serializer must be a callable or one of {', '.join(named)}, not {given!r}")
+    if isinstance(serializer, str) and serializer.lower() in named:
+        return named[serializer.lower()]
+    if callable(serializer):
+        return serializer
+    raise ValueError(f"serializer must be a callable or one of {', '.join(named)}, not {serializer!r}")
 
 
 def string_hash(s: str) -> str:

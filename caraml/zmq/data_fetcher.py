@@ -17,30 +17,27 @@ replaced and what it was fetching is fetched again (so the server may serve a re
 finds no room in shared memory comes through the socket.
 """
 
-import contextlib
 import logging
 import multiprocessing
 import os
-import secrets
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from caraml import process, serializers
 from caraml.address import resolve
-from caraml.errors import CaramlError, ClosedError, MalformedMessageError, SharedMemoryError, ZmqTimeoutError
+from caraml.errors import CaramlError, SharedMemoryError
 from caraml.inmemory.pool import MAX_BYTES, Shared, SharedPool, get
 from caraml.limits import DEFAULT_LIMITS, Limits
-from caraml.pickled import pickle_codec
 from caraml.zmq.endpoint import SocketOptions
-from caraml.zmq.request_reply import ZmqClient, ZmqServer
+from caraml.zmq.request_reply import ZmqClient
 
 log = logging.getLogger("caraml")
 
 _TICK = 0.1
-_WAIT = 0.05
 _ATTEMPTS = 3
 _STILLBORN = 3
 _END_WAIT = 2.0
@@ -52,11 +49,11 @@ class DataFetcher(threading.Thread):
 
     `handler(request, shared)` is called in this process, one at a time; `shared.data` is the reply,
     `shared.delete()` lets go of it. `requests` is iterated in the thread, as fast as replies come. The server
-    is at `remote_host` and `remote_port`, or is the service `remote_service`. `worker_comm_port` is this
-    machine's port for the workers, None for a free one: `n_workers` processes with `threads_per_worker` each.
-    `remote_serializer` is of the requests, `remote_deserializer` (or `remote_deserialzer`) of the replies,
-    which lie in at most `pool_bytes` of shared memory. `worker_handler(reply)` runs in the worker, on every
-    reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
+    is at `remote_host` and `remote_port`, or is the service `remote_service`. There are `n_workers` processes
+    with `threads_per_worker` each; they are reached through pipes, and `worker_comm_port` is accepted and
+    ignored. `remote_serializer` is of the requests, `remote_deserializer` (or `remote_deserialzer`) of the
+    replies, which lie in at most `pool_bytes` of shared memory. `worker_handler(reply)` runs in the worker,
+    on every reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
     `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait. `limits`
     are those of the server's replies.
     """
@@ -82,37 +79,23 @@ class DataFetcher(threading.Thread):
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
         remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service, limits=limits)
-        resolve(
-            bind=False, host=remote_host, port=remote_port, service=remote_service
-        )  # raises here rather than in every worker
+        # Raises here rather than in every worker.
+        resolve(bind=False, host=remote_host, port=remote_port, service=remote_service)
         self.handler = handler
         self.failures: list[tuple[Any, str]] = []
         self.refetched = 0
         self._requests: Iterator[Any] = iter(requests)
-        self._n_workers = n_workers
-        self._again: deque[tuple[int, Any]] = deque()
-        self._fetching: dict[int, tuple[tuple[int, int], Any]] = {}  # by whom: worker and thread
-        self._attempts: dict[int, int] = {}
-        self._tasks = 0
-        self._worker_count = 0
+        self._again: deque[_Task] = deque()
+        self._fetching: dict[Any, _Task] = {}  # by pipe
+        self._workers: dict[Any, Any] = {}  # by the pipe of each of their threads
+        self._n_workers, self._threads = n_workers, threads_per_worker
         self._stillborn = 0
-        self._workers: dict[int, Any] = {}
         self._stopped = False
         self._error: BaseException | None = None
-        key = secrets.token_bytes(32)
-        self._encode, self._decode = pickle_codec("fetcher", False, key, limits)
-        self._server = ZmqServer(
-            host="127.0.0.1", port=worker_comm_port or 0, serializer=self._encode, limits=limits
-        )
-        deserializer = remote_deserialzer if remote_deserializer is None else remote_deserializer
         self._plan = FetchPlan(
-            self._server.address,
-            key,
-            limits,
             remote,
             remote_serializer,
-            deserializer,
-            threads_per_worker,
+            remote_deserialzer if remote_deserializer is None else remote_deserializer,
             worker_handler,
             timeout,
             pool_bytes // max(1, n_workers * threads_per_worker),
@@ -143,133 +126,99 @@ class DataFetcher(threading.Thread):
         self._stopped = True
 
     def run(self) -> None:
-        """Serve the workers until every request is handled."""
+        """Keep the workers busy until every request is handled."""
         try:
-            while not self._stopped and not process.closing() and self._more_to_do():
-                self._serve_one()
-                self._replace_dead_workers()
-            self._dismiss_workers()
-        except (ClosedError, SystemExit):  # SystemExit: the interpreter exits
-            pass
+            while not self._stopped and not process.closing() and self._give():
+                for pipe in wait(list(self._workers), _TICK):
+                    self._take(pipe)
         except BaseException as error:
             self._error = error
             log.exception("DataFetcher failed")
         finally:
             self._end_workers()
-            self._server.close(0)
 
-    def _serve_one(self) -> None:
+    def _give(self) -> bool:
+        """Give requests to the threads that have none; return whether any are being fetched."""
+        for pipe in self._workers.keys() - self._fetching.keys():
+            task = self._again.popleft() if self._again else self._next_task()
+            if task is None:
+                break
+            self._fetching[pipe] = task
+            try:
+                pipe.send((task.request,))
+            except OSError:
+                continue  # the worker ended: its pipe is readable, and `_take` sees that
+        return bool(self._fetching)
+
+    def _next_task(self) -> "_Task | None":
+        for request in self._requests:
+            return _Task(request)
+        return None
+
+    def _take(self, pipe: Any) -> None:
+        """Handle a reply, or the end of a worker."""
         try:
-            received = self._server.recv(_TICK)
-        except ZmqTimeoutError:
-            return
-        try:
-            kind, worker, *details = self._decode(received, ())
-        except MalformedMessageError as error:
-            self._server.send_error(str(error))
+            failure, name = pipe.recv()
+        except (EOFError, OSError):
+            self._lose(pipe)
             return
         self._stillborn = 0
-        done = details[0] if details else None
-        self._lost(task for task, (by, _) in self._fetching.items() if by == worker and task != done)
-        self._server.send(self._next_task(worker))
-        if kind != "ready":
-            self._finished(kind, *details)
-
-    def _next_task(self, worker: tuple[int, int]) -> tuple[Any, ...]:
-        if self._again:
-            task, request = self._again.popleft()
-        else:
+        task = self._fetching.pop(pipe)
+        if not failure:
             try:
-                request = next(self._requests)
-            except StopIteration:
-                return ("wait",)
-            self._tasks += 1
-            task = self._tasks
-        self._fetching[task] = worker, request
-        return "fetch", task, request
-
-    def _more_to_do(self) -> bool:
-        if self._again or self._fetching or not self._tasks:
-            return True
-        try:
-            request = next(self._requests)
-        except StopIteration:
-            return False
-        self._tasks += 1
-        self._again.append((self._tasks, request))
-        return True
-
-    def _finished(self, kind: str, task: int, result: Any) -> None:
-        if task not in self._fetching:  # of a worker that was given up for dead after all
-            if kind == "done":
-                with contextlib.suppress(SharedMemoryError):
-                    get(result).delete()
+                shared = get(name)
+            except SharedMemoryError:
+                self._fetch_again(task)
+                return
+            self.handler(task.request, shared)
             return
-        _, request = self._fetching.pop(task)
-        if kind == "failed":
-            self._attempts[task] = self._attempts.get(task, 0) + 1
-            if self._attempts[task] < _ATTEMPTS:
-                self._again.append((task, request))
-            else:
-                log.error("request %r failed: %s", request, result)
-                self.failures.append((request, result))
-            return
-        try:
-            shared = get(result)
-        except SharedMemoryError:
-            self._fetch_again(task, request)
-            return
-        self.handler(request, shared)
+        task.attempts += 1
+        if task.attempts < _ATTEMPTS:
+            self._again.append(task)
+        else:
+            log.error("request %r failed: %s", task.request, failure)
+            self.failures.append((task.request, failure))
 
-    def _lost(self, tasks: Iterable[int]) -> None:
-        """Fetch again what a dead worker was fetching."""
-        for task in list(tasks):
-            _, request = self._fetching.pop(task)
-            self._fetch_again(task, request)
+    def _lose(self, pipe: Connection) -> None:
+        """Fetch again what a worker that ended was fetching; replace it when its last pipe is gone."""
+        worker = self._workers.pop(pipe)
+        pipe.close()
+        if (task := self._fetching.pop(pipe, None)) is not None:
+            self._fetch_again(task)
+        if worker in self._workers.values():
+            return
+        worker.join(_END_WAIT)
+        self._stillborn += 1
+        if self._stillborn > _STILLBORN * self._n_workers:
+            raise CaramlError(
+                f"{self._stillborn} worker processes ended, one after the other, before they fetched "
+                f"anything; the last with exit code {worker.exitcode} (the log says why)"
+            )
+        self._start_worker()
 
-    def _fetch_again(self, task: int, request: Any) -> None:
+    def _fetch_again(self, task: "_Task") -> None:
         self.refetched += 1
-        self._again.append((task, request))
+        self._again.append(task)
 
     def _start_worker(self) -> None:
-        self._worker_count += 1
-        number = self._worker_count
-        worker = _forking.Process(
-            target=work, args=(self._plan, number), name=f"caraml-fetch-{number}", daemon=True
-        )
-        self._workers[number] = worker
+        pipes = [_forking.Pipe() for _ in range(self._threads)]
+        ends = [end for _, end in pipes]
+        worker = _forking.Process(target=work, args=(self._plan, ends), name="caraml-fetch", daemon=True)
         worker.start()
-
-    def _replace_dead_workers(self) -> None:
-        for number, worker in list(self._workers.items()):
-            if worker.is_alive() or worker.exitcode is None:
-                continue
-            self._lost(task for task, (by, _) in self._fetching.items() if by[0] == number)
-            del self._workers[number]
-            self._stillborn += 1
-            if self._stillborn > _STILLBORN * self._n_workers:
-                raise CaramlError(
-                    f"{self._stillborn} worker processes ended, one after the other, before they asked for "
-                    f"work; the last with exit code {worker.exitcode} (the log says why)"
-                )
-            self._start_worker()
-
-    def _dismiss_workers(self) -> None:
-        """Answer the threads that ask for more until all workers ended, or for so long."""
-        for _ in range(int(_END_WAIT / _TICK)):
-            if self._stopped or not any(worker.is_alive() for worker in self._workers.values()):
-                return
-            try:
-                while True:
-                    self._server.recv(_TICK)
-                    self._server.send(("end",))
-            except ZmqTimeoutError:
-                continue
+        for pipe, end in pipes:
+            end.close()  # so that the end of the worker is seen
+            self._workers[pipe] = worker
 
     def _end_workers(self) -> None:
-        for worker in self._workers.values():
-            if worker.is_alive():
-                worker.kill()
+        for pipe in self._workers:
+            if not self._stopped and pipe not in self._fetching:
+                try:
+                    pipe.send(None)
+                except OSError:
+                    continue
+        for worker in set(self._workers.values()):
+            worker.join(0 if self._stopped or self._fetching else _END_WAIT)
+            worker.kill()
             worker.join(1.0)
 
     def at_exit(self, stage: int) -> None:
@@ -277,88 +226,70 @@ class DataFetcher(threading.Thread):
         if stage == 1 and self.is_alive():
             self.stop()
             super().join(0.5)
-            self._end_workers()
+            for worker in set(self._workers.values()):
+                worker.kill()
 
     def in_use(self) -> bool:
         """Return whether the thread is running."""
         return self.is_alive()
 
 
+class _Task:
+    """A request, and how often it failed."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+        self.attempts = 0
+
+
 class FetchPlan(NamedTuple):
     """The settings of a worker; it is forked, so nothing here needs to be pickled."""
 
-    master: str
-    key: bytes
-    limits: Limits
     remote: SocketOptions
     serializer: serializers.Serializer
     deserializer: serializers.Serializer
-    threads: int
     handler: Callable[[Any], Any] | None
     timeout: float
     pool_bytes: int
 
 
-def work(plan: FetchPlan, worker: int) -> None:
-    """Fetch in the worker process."""
+def work(plan: FetchPlan, pipes: list[Connection]) -> None:
+    """Fetch in the worker process, a thread for each pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     process.end_with_parent()
-    threads = [
-        threading.Thread(target=_fetch_all, args=(plan, (worker, number)), daemon=True)
-        for number in range(plan.threads)
-    ]
+    threads = [threading.Thread(target=_fetch_all, args=(plan, pipe), daemon=True) for pipe in pipes]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def _fetch_all(plan: FetchPlan, worker: tuple[int, int]) -> None:
-    """Until told that there is nothing more. A thread that cannot go on ends the process: the master sees
-    that, and gives what it was fetching to another. There is no deadline: the master answers when its handler
-    has time, and `end_with_parent` knows when it never will.
+def _fetch_all(plan: FetchPlan, pipe: Connection) -> None:
+    """Fetch until there is nothing more.
+
+    A thread that cannot go on ends the process: the parent sees that, and gives what it was fetching to
+    another. There is no deadline: the parent answers when its handler has time, and `end_with_parent` knows
+    when it never will.
     """
     try:
-        _ask_and_fetch(plan, worker)
+        pool = SharedPool(plan.pool_bytes)
+        with ZmqClient(
+            serializer=plan.serializer, deserializer=plan.deserializer, timeout=plan.timeout, **plan.remote
+        ) as remote:
+            while (task := pipe.recv()) is not None:
+                pipe.send(_fetch(remote, pool, plan.handler, *task))
     except BaseException:
         log.exception("DataFetcher worker failed")
         os._exit(1)
 
 
-def _ask_and_fetch(plan: FetchPlan, worker: tuple[int, int]) -> None:
-    encode, decode = pickle_codec(plan.master, False, plan.key, plan.limits)
-    pool = SharedPool(plan.pool_bytes)
-    remote = ZmqClient(
-        serializer=plan.serializer, deserializer=plan.deserializer, timeout=plan.timeout, **plan.remote
-    )
-    master = ZmqClient(address=plan.master, serializer=encode, limits=plan.limits)
-    try:
-        report: tuple[Any, ...] = ("ready", worker)
-        while True:
-            answer = decode(master.request(report), ())
-            if answer[0] == "end":
-                return
-            report = ("ready", worker)
-            if answer[0] == "fetch":
-                report = _fetch(remote, pool, plan.handler, worker, *answer[1:])
-            else:
-                threading.Event().wait(_WAIT)
-    finally:
-        remote.close(0)
-        master.close(0)
-
-
 def _fetch(
-    remote: ZmqClient,
-    pool: SharedPool,
-    handler: Callable[[Any], Any] | None,
-    worker: tuple[int, int],
-    task: int,
-    request: Any,
-) -> tuple[Any, ...]:
+    remote: ZmqClient, pool: SharedPool, handler: Callable[[Any], Any] | None, request: Any
+) -> tuple[str, bytes]:
+    """Return why a request failed, or "" and the name of its reply in shared memory."""
     try:
         reply = remote.request(request)
-        return "done", worker, task, pool.put(reply if handler is None else handler(reply))
+        return "", pool.put(reply if handler is None else handler(reply))
     except Exception as error:
-        return "failed", worker, task, f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", b""

@@ -26,6 +26,7 @@ from caraml.transport.wire import Wire
 log = logging.getLogger("caraml")
 
 _PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
+_TICK = 0.1
 
 
 class SocketOptions(TypedDict, total=False):
@@ -170,89 +171,12 @@ class Endpoint:
             wire.turns.append(1)
 
 
-log = logging.getLogger("caraml")
-
-TICK = 0.1
-
-
-class Loop:
-    """Calls `step(timeout)` over and over. `step` raises ZmqTimeoutError when there was nothing to do.
-
-    The thread is a daemon: it never keeps the interpreter from exiting. Join it to go on serving.
-    """
-
-    __slots__ = ("__weakref__", "_step", "_stopped", "_thread")
-
-    def __init__(self, step: Callable[[float], object]) -> None:
-        self._step = step
-        self._stopped = False
-        self._thread: threading.Thread | None = None
-
-    @property
-    def running(self) -> bool:
-        """Return whether the thread is alive."""
-        return self._thread is not None and self._thread.is_alive()
-
-    def start(self, blocking: bool) -> threading.Thread | None:
-        """Run here until stopped, or start the thread and return it. Raises RuntimeError when it runs
-        already; when it runs here, also the error that ends it unless it was stopped.
-        """
-        if self.running:
-            raise RuntimeError("loop is already running")
-        if blocking:
-            self._run(True)
-            return None
-        self._stopped = False
-        self._thread = threading.Thread(target=self._run, args=(False,), name="caraml-loop", daemon=True)
-        process.close_at_exit(self)
-        self._thread.start()
-        return self._thread
-
-    def stop(self) -> None:
-        """End after the message in hand; from any thread, the handler's included."""
-        self._stopped = True
-
-    def join(self, timeout: float) -> None:
-        """Stop, and wait for the thread to end."""
-        self.stop()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout)
-
-    def _run(self, blocking: bool) -> None:
-        while not self._stopped and not process.closing():
-            try:
-                self._step(TICK)
-            except ZmqTimeoutError:
-                continue
-            except (ClosedError, ForkedError):
-                if blocking and not self._stopped and not process.closing():
-                    raise
-                return
-            except Exception:
-                if blocking:
-                    raise
-                log.exception("the loop could not handle a message")
-                time.sleep(TICK)
-
-    def at_exit(self, stage: int) -> bool:
-        """Stop; True to be called again while the thread still runs."""
-        if stage == 1:
-            self.join(TICK / 10)
-        return stage == 1 and self.running
-
-    def in_use(self) -> bool:
-        """Return whether the thread is still running."""
-        return self.running
-
-
-log = logging.getLogger("caraml")
-
-
 class LoopingEndpoint(Endpoint):
     """An Endpoint with `recv`, and a loop around it. `handler_failures` counts the handlers that raised."""
 
     handler_failures = 0
-    _loop: Loop | None = None
+    _thread: threading.Thread | None = None
+    _stopped = False
 
     def recv(self, timeout: float | None = None) -> Any:
         """Return the next message. `timeout`: seconds, negative for ever; by default the socket's."""
@@ -264,27 +188,55 @@ class LoopingEndpoint(Endpoint):
         The thread is a daemon: join it for a program that does nothing else. What a handler raises is logged
         and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
         """
-        if not self._looping():
-            self._wire.enter()  # raises here, not in the thread
-            self._wire.leave()
-        if self._loop is None or not self._looping():
-            self._loop = Loop(lambda timeout: self._handle(handler, self.recv(timeout)))
-        return self._loop.start(blocking)
+        if self._looping():
+            raise RuntimeError("loop is already running")
+        self._wire.enter()  # raises here, not in the thread
+        self._wire.leave()
+        self._stopped = False
+        if blocking:
+            self._run(handler, True)
+            return None
+        self._thread = threading.Thread(
+            target=self._run, args=(handler, False), name="caraml-loop", daemon=True
+        )
+        process.close_at_exit(self)
+        self._thread.start()
+        return self._thread
 
     def _looping(self) -> bool:
         """Return whether the loop's thread is alive."""
-        return self._loop is not None and self._loop.running
+        return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
         """End the loop, after the message in hand; from any thread, the handler's included."""
-        if self._loop is not None:
-            self._loop.stop()
+        self._stopped = True
+
+    def _join(self, timeout: float) -> None:
+        """Stop the loop, and wait for its thread to end."""
+        self.stop()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
 
     def close(self, linger: float | None = None) -> None:
         """Stop the loop and close; `linger` as of Endpoint.close."""
-        if self._loop is not None:
-            self._loop.join(1.0)
+        self._join(1.0)
         super().close(linger)
+
+    def _run(self, handler: Callable[[Any], Any], blocking: bool) -> None:
+        while not self._stopped and not process.closing():
+            try:
+                self._handle(handler, self.recv(_TICK))
+            except ZmqTimeoutError:
+                continue
+            except (ClosedError, ForkedError):
+                if blocking and not self._stopped and not process.closing():
+                    raise
+                return
+            except Exception:
+                if blocking:
+                    raise
+                log.exception("the loop could not handle a message")
+                time.sleep(_TICK)
 
     def _handle(self, handler: Callable[[Any], Any], message: Any) -> None:
         try:
@@ -296,3 +248,13 @@ class LoopingEndpoint(Endpoint):
         """Log and count the exception of a handler."""
         self.handler_failures += 1
         log.exception("%s: the handler failed", self.address)
+
+    def at_exit(self, stage: int) -> bool:
+        """Stop the loop; return True to be called again while its thread runs."""
+        if stage == 1:
+            self._join(_TICK / 10)
+        return stage == 1 and self._looping()
+
+    def in_use(self) -> bool:
+        """Return whether the loop's thread is still running."""
+        return self._looping()

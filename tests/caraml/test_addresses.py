@@ -46,16 +46,19 @@ def test_every_pattern_over_addresses_the_original_rejected(address, port, tmp_p
     proxy.stop()
 
 
-@pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic", "tcp://[::1]:{port}"])
-def test_addresses_the_original_rejected(address, port, tmp_path):
-    address = address.format(tmp_path, port=port)
-    with ZmqPuller(address=address) as puller:
-        ZmqPusher(address=address).push(b"x")
-        assert puller.pull(timeout=5) == b"x"
-
-
 @pytest.mark.parametrize(
-    "wrong", [{}, {"host": "a"}, {"address": "tcp://a"}, {"address": "a:b"}, {"host": "a", "port": "b"}]
+    "wrong",
+    [
+        {},
+        {"host": "a"},
+        {"host": "a", "port": "b"},
+        {"host": "a b", "port": 7000},
+        {"host": "http://x", "port": 7000},
+        {"host": "tcp//tcp://x", "port": 7000},
+        {"address": "tcp://a"},
+        {"address": "tcp:/x:7000"},
+        {"address": "a:b"},
+    ],
 )
 def test_unusable_addresses_are_value_errors(wrong):
     with pytest.raises(ValueError):
@@ -100,21 +103,6 @@ def test_contract_what_to_bind():
     assert service_env.service_variables("a", "::1", 1)["SYMPH_A_ADDR"] == "[::1]:1"
     tree = ast.parse(Path(service_env.__file__).read_text())
     assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"host": "tcp//tcp://x", "port": 7000},
-        {"address": "tcp//tcp://x:7000"},
-        {"address": "tcp:/x:7000"},
-        {"host": "a b", "port": 7000},
-        {"host": "http://x", "port": 7000},
-    ],
-)
-def test_malformed_addresses_are_value_errors_that_say_so(wrong):
-    with pytest.raises(ValueError, match="Cannot parse address"):
-        ZmqPusher(**wrong)
 
 
 def test_a_host_may_have_the_scheme():

@@ -118,25 +118,6 @@ def test_sender_receiver_and_pub_sub(port):
     publisher.close()
 
 
-@pytest.mark.parametrize(("serializer", "value"), SERIALIZERS)
-def test_acknowledged_delivery_with_each_serializer(serializer, value):
-    """With a loop, as its programs use it: `handler(message)` for each, and `stop()`."""
-    receiver = ZmqReceiver(host="127.0.0.1", port=0, deserializer=serializer)
-    got = []
-    thread: Any = receiver.start_loop(got.append)
-    sender = ZmqSender(address=receiver.address, serializer=serializer, timeout=5)
-    for _ in range(3):
-        sender.send(value)
-    sender.flush(5)
-    assert sender.close()
-    wait_until(lambda: len(got) == 3)
-    assert got == [value] * 3
-    receiver.stop()
-    thread.join(2)
-    assert not thread.is_alive()
-    receiver.close()
-
-
 def wait_until(true, seconds=5):
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import caraml
 from caraml import pickled
@@ -40,27 +38,6 @@ def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplo
     (messages,) = [record for record in caplog.records if "rejected" in record.message]
     assert "CARAML_PICKLE_KEY" in messages.message
     assert puller.address in messages.message
-
-
-def test_a_client_is_told_that_the_server_has_another_key(monkeypatch):
-    monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
-    with caraml.ZmqServer(port=0, serializer="pickle", deserializer="pickle") as server:
-        server.start_loop(lambda message: message)
-        monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of another host, of a pod")
-        keywords: dict[str, Any] = {"serializer": "pickle", "deserializer": "pickle"}
-        with (
-            caraml.ZmqClient(address=server.address, timeout=5, **keywords) as client,
-            pytest.raises(caraml.CaramlError, match="CARAML_PICKLE_KEY"),
-        ):
-            client.request(1)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=200), st.lists(st.binary(max_size=64), max_size=2), st.booleans())
-def test_any_bytes_are_refused_unloaded(data, parts, marked):
-    message = b"\xca\x04\x20" + data if marked else data
-    with pytest.raises(MalformedMessageError):
-        DECODE(message, parts)
 
 
 def test_mutated_pickles_are_refused_unloaded():

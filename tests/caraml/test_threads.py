@@ -10,8 +10,6 @@ import pytest
 
 import caraml
 from caraml import codec
-from caraml.errors import SharedMemoryError
-from caraml.inmemory import SharedPool, get, inmem_deserialize, inmem_serialize
 
 ENCODER, DECODER = codec.Encoder(), codec.Decoder()
 OTHERS = [np.full(1 << 14, 9.0)]
@@ -96,35 +94,3 @@ def test_threads_at_once_on_one_pusher_are_refused_or_send_their_own(quick_switc
             assert (got["array"] == got["id"]).all()
         assert received > 0
         assert puller.rejected == 0
-
-
-@pytest.mark.timeout(60)
-def test_threads_hand_over_their_own_values_by_the_classic_names(quick_switches):
-    def hand_over(number):
-        array = np.full(10_000 + number, number, "f8")
-        for _ in range(100):
-            shared: Any = inmem_deserialize(inmem_serialize({"array": array, "number": number}))
-            assert shared.data["number"] == number
-            assert (shared.data["array"] == number).all()
-            shared.delete()
-
-    in_threads(hand_over)
-
-
-@pytest.mark.timeout(60)
-def test_one_of_the_threads_with_a_name_gets_the_value(quick_switches):
-    pool = SharedPool()
-    names = [pool.put(np.full(10_000, n, "f8")) for n in range(100)]
-    got = []
-
-    def read(_):
-        for n, name in enumerate(names):
-            try:
-                shared: Any = get(name)
-            except SharedMemoryError:
-                continue
-            got.append(n)
-            assert shared.data[0] == n
-
-    in_threads(read)
-    assert sorted(got) == list(range(100))

@@ -115,21 +115,6 @@ class Window:
     there is only one).
     """
 
-    __slots__ = (
-        "asked_at",
-        "connection",
-        "in_flight",
-        "max_bytes",
-        "max_messages",
-        "moved_at",
-        "next_sequence",
-        "peer",
-        "receiver",
-        "sender",
-        "sent_at",
-        "unfinished",
-    )
-
     def __init__(self, peer: bytes, sender: int, connection: int) -> None:
         self.peer = peer
         self.receiver = b""
@@ -257,8 +242,6 @@ class SharedSession:
     A ROUTER-DEALER proxy gives each message to the next receiver, so that no receiver knows what it should
     have had: the sender sends again what no receiver acknowledged.
     """
-
-    __slots__ = ("_finished", "_owed", "acknowledged", "gap", "key", "peer", "received")
 
     def __init__(self, key: tuple[int, int], peer: bytes) -> None:
         self.key = key

@@ -54,8 +54,6 @@ _NOBODY = 0, 0
 class _Session:
     """The progress of one sender's connection."""
 
-    __slots__ = ("acknowledged", "finished", "gap", "key", "peer", "received")
-
     def __init__(self, key: tuple[int, int], peer: bytes, received: int) -> None:
         self.key = key
         self.peer = peer
@@ -169,8 +167,7 @@ class ZmqReceiver(LoopingEndpoint):
 
     def close(self, linger: float | None = 1.0) -> None:
         """Stop the loop, acknowledge what is finished (the message in hand counts as finished), and close."""
-        if self._loop is not None:
-            self._loop.join(1.0)
+        self._join(1.0)
         if not self.socket.unwrap().closed and not self._wire.in_use():
             self._wire.enter()
             try:

@@ -361,7 +361,7 @@ class ZmqSender(Endpoint):
             if window.peer:
                 self._wire.send_part(window.peer, zmq.SNDMORE, True, None)
             if type(frames) is bytes:
-                self._wire.send_small(frames, None)
+                self._wire.send_part(frames, 0, True, None)
                 return
             for index, part in enumerate(frames):
                 flags = zmq.SNDMORE if index < len(frames) - 1 else 0

@@ -75,8 +75,6 @@ class _Topic:
     `publisher` is another one for each topic, so that a subscriber that missed it all does not count wrongly.
     """
 
-    __slots__ = ("beyond", "headers", "most", "name", "publisher", "start")
-
     def __init__(self, name: bytes, most: int) -> None:
         self.name = name
         self.most = most

@@ -41,8 +41,6 @@ _NOTHING: Any = object()
 class _Seen:
     """A publisher's topic as a subscriber knows it: whether it is wanted, its last message's number."""
 
-    __slots__ = ("number", "start", "wanted")
-
     def __init__(self, head: Head, wanted: bool) -> None:
         self.wanted = wanted
         self.number = head.number - 1

@@ -28,8 +28,6 @@ class Subscriptions:
     2 MiB in all is disconnected; ZeroMQ then forgets them.
     """
 
-    __slots__ = ("_counts", "nbytes")
-
     def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
         self.nbytes = 0
@@ -77,8 +75,6 @@ def _disconnect_sender(frame: zmq.Frame) -> None:
 class _Connection:
     """The bytes of a connection: `brought` when last looked at, `before` when they were last all read."""
 
-    __slots__ = ("before", "brought", "name", "read")
-
     def __init__(self, name: tuple[Any, Any], read: int) -> None:
         self.name = name
         self.read = read
@@ -92,8 +88,6 @@ class SubscriptionBudget:
     while the publisher is held in a call, 2 MiB while it does not publish.
     """
 
-    __slots__ = ("__weakref__", "_connections", "_publisher", "_read", "_since", "read")
-
     def __init__(self, publisher: Any) -> None:
         self._publisher: weakref.ref[Any] = weakref.ref(publisher)
         self._connections: dict[int, _Connection] = {}
@@ -101,7 +95,7 @@ class SubscriptionBudget:
         self.read = self._read = 0  # how often it had
 
     def opened(self, descriptor: int) -> None:
-        """A connection was made."""
+        """Begin to count a connection; disconnect it while others bring too much."""
         publisher = self._publisher()
         with contextlib.suppress(OSError, IndexError, TypeError):
             name = connection_name(descriptor)
@@ -114,7 +108,7 @@ class SubscriptionBudget:
             background_thread().on_arrival(descriptor, self._look)
 
     def closed(self, descriptor: int) -> None:
-        """A connection is gone."""
+        """Forget a connection that ended."""
         self._connections.pop(descriptor, None)
 
     def end(self) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from caraml import codec
-from caraml.codec.parts import join, split
 from caraml.errors import EncodeError, MalformedMessageError
 from caraml.limits import Limits
 from tests.caraml.codec.codec_values import Batch, Step, raw, received
@@ -141,12 +140,6 @@ def test_dicts_of_arrays_come_back_by_the_remembered_layout(value):
         assert_same(value, decoder.decode(parts[0], parts[1:]))
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.binary(max_size=100), min_size=1, max_size=5))
-def test_joined_parts_come_apart(parts):
-    assert [bytes(part) for part in split(join(parts))] == parts
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -159,36 +152,6 @@ def test_large_arrays_are_parts_of_their_own(value):
     parts = codec.encode(value)
     assert len(parts) > 1
     assert_same(value, codec.decode(received(parts)))
-
-
-@pytest.mark.parametrize(
-    "dtype", ["?", "u1", "f2", ">f4", "c8", "g", "M8[s]", "S4", [("a", "i4"), ("b", "f8")]]
-)
-def test_large_arrays_of_any_dtype_come_back_from_bytes(dtype):
-    array = np.frombuffer(bytes(range(2)) * 960_000, dtype)[:80_000].reshape(200, 400)
-    for others in ({}, {"columns": np.ones((300, 400), "f4", "F")}):
-        parts = codec.encode({"small": np.ones(3), "large": array, **others})
-        assert sum(len(raw(part)) for part in parts[1:]) == array.nbytes + 480_000 * len(others)
-        decoded: Any = codec.decode([raw(part) for part in parts])
-        assert decoded["large"].dtype == array.dtype
-        assert decoded["large"].tobytes() == array.tobytes()
-        assert all(decoded[name].flags.f_contiguous for name in others)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_an_array_alone_is_checked_every_time_its_head_comes(order):
-    value = np.arange(40_000, dtype="f4").reshape(100, 400).copy(order)
-    head, part = (raw(part) for part in codec.encode(value))
-    decoder = codec.Decoder()
-    for _ in range(3):
-        decoded = decoder.decode(head, [bytearray(part)])
-        assert np.array_equal(decoded, value)
-        assert decoded.strides == value.strides
-        for wrong in ([], [part[:-4]], [part + b"1"], [part, part]):
-            with pytest.raises(MalformedMessageError):
-                decoder.decode(head, wrong)
-        with pytest.raises(MalformedMessageError):
-            decoder.decode(head + b"1", [part])
 
 
 def test_large_arrays_are_not_copied_either_way():
@@ -235,13 +198,6 @@ def test_items_of_no_bytes_claim_no_memory(dtype):
     for message in (b"\xca\x02" + struct.pack("<I", len(layout)) + layout, b"\xca\x01" + body):
         with pytest.raises(MalformedMessageError, match=r"no bytes|itemsize"):
             codec.decode([message])
-
-
-@pytest.mark.parametrize("dtype", [[], [("a", "f8"), ("b", "V0")]])
-def test_items_of_no_bytes_are_not_sent(dtype):
-    for value in ({"a": np.zeros(3, dtype)}, [np.zeros(3, dtype)]):
-        with pytest.raises(EncodeError, match="no bytes"):
-            codec.encode(value)
 
 
 def nested(depth):

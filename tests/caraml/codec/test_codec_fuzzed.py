@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caraml import codec
-from caraml.codec.parts import split
 from caraml.errors import MalformedMessageError
-from caraml.utils.serializer import pa_deserialize, pa_serialize
 from tests.caraml.codec.codec_values import Batch, Step, received
 
 SEEDS = [
@@ -113,23 +111,3 @@ def test_mutated_messages_are_a_value_or_malformed_in_bounded_memory():
                 fuzz_one(message if n % 4 == 1 else mutate(generator, message), parts)
             else:
                 fuzz_one(mutate(generator, message), parts)
-
-
-def test_mutated_joined_messages_are_a_value_or_malformed_in_bounded_memory():
-    generator = np.random.default_rng(1)
-    seeds = [pa_serialize(seed) for seed in SEEDS]
-    with at_most(32 << 20):
-        for n in range(3_000):
-            joined = seeds[n % len(seeds)]
-            begin = mutate(generator, joined[:80])  # where the lengths are, and the first part
-            with contextlib.suppress(MalformedMessageError):
-                touch(pa_deserialize(begin + joined[80:]))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 1 << 64), max_size=5), st.binary(max_size=200))
-def test_any_joined_lengths_are_parts_or_malformed(count, lengths, data):
-    table = b"".join(min(length, (1 << 64) - 1).to_bytes(8, "little") for length in lengths)
-    joined = b"\xca\x06" + min(count, (1 << 32) - 1).to_bytes(4, "little") + table + data
-    with contextlib.suppress(MalformedMessageError):
-        assert sum(map(len, split(joined))) <= len(joined)

@@ -8,8 +8,8 @@ import zmq
 
 import caraml
 from caraml import Limits
-from caraml.codec.parts import BATCH, join, split
-from caraml.errors import MalformedMessageError, MessageTooLargeError
+from caraml.codec.parts import BATCH
+from caraml.errors import MessageTooLargeError
 from caraml.zmq.push_pull import BATCH_BYTES
 
 SMALL = Limits(message_bytes=1000)
@@ -35,14 +35,23 @@ def pair(limits, serializer=None):
         (LARGER, "msgpack", np.zeros(1 << 18)),
     ],
 )
-@pytest.mark.parametrize("way", ["push", "push_uncopied", "push_many", "request"])
+@pytest.mark.parametrize("way", ["push", "push_uncopied", "push_many", "request", "pub"])
 def test_what_is_over_the_limits_raises_at_the_sender(limits, serializer, value, way):
+    options = {"serializer": serializer, "limits": limits}
     puller, pusher = pair(limits, serializer)
-    with puller, pusher, caraml.ZmqClient(port=9, serializer=serializer, limits=limits, timeout=1) as client:
-        send = client.request if way == "request" else getattr(pusher, way)
-        given = [value] if way == "push_many" else value
+    with (
+        puller,
+        pusher,
+        caraml.ZmqClient(port=9, timeout=1, **options) as client,
+        caraml.ZmqPub(port=0, **options) as publisher,
+    ):
+        send = {
+            "request": client.request,
+            "pub": lambda data: publisher.pub("t", data),
+            "push_many": lambda data: pusher.push_many([data]),
+        }.get(way) or getattr(pusher, way)
         with pytest.raises(MessageTooLargeError, match="over"):
-            send(given)
+            send(value)
         ok = "ok" if serializer else b"ok"
         pusher.push(ok)
         assert puller.pull(timeout=5) == ok
@@ -80,12 +89,3 @@ def test_a_batch_costs_a_small_multiple_of_a_batch():
         finally:
             tracemalloc.stop()
         assert puller.rejected == 3
-
-
-def test_joined_parts_are_some_and_not_too_many():
-    assert split(join([b"a", b""])) == [b"a", b""]
-    with pytest.raises(MalformedMessageError, match="0 parts"):
-        split(join([]))
-    many = join([b""] * 5000)
-    with pytest.raises(MalformedMessageError, match="5000 parts"):
-        split(many)

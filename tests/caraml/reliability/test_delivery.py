@@ -251,29 +251,3 @@ def test_slow_joiner_gets_everything_after_wait_subscribers(spawn):
         publisher.pub("t", b"%d" % n)
     assert subscriber.line() == "500"
     publisher.close()
-
-
-@pytest.mark.timeout(20)
-def test_subscriber_gives_what_it_fetched_at_once_in_order_with_its_topic():
-    large = bytes(1 << 19)
-    published = [("t", b"%d" % n) for n in range(100)]
-    published += [("tu", b"other"), ("t", b"after"), ("t", large), ("t", b""), ("tv", large), ("t", b"z")]
-    with (
-        caraml.ZmqPub(port=0, hwm=0) as publisher,
-        caraml.ZmqSub(address=publisher.address, topic="t") as subscriber,
-    ):
-        publisher.wait_subscribers(1, timeout=5)
-        for topic, message in published:
-            publisher.pub(topic, message)
-        for index, (topic, message) in enumerate(published):
-            received = subscriber.recv(timeout=5) if index % 7 == 3 else subscriber.recv()
-            assert (subscriber.topic, received) == (topic.encode(), message)
-        assert (subscriber.missed, subscriber.rejected, subscriber.pending) == (0, 0, 0)
-        for topic, message in published[:50]:
-            publisher.pub(topic, message)
-        time.sleep(0.2)
-        assert subscriber.recv() == b"0"
-        assert 0 < subscriber.pending < 50
-        subscriber.unsubscribe("t")
-        with pytest.raises(caraml.ZmqTimeoutError):
-            subscriber.recv(timeout=0.2)

@@ -147,34 +147,6 @@ def test_what_a_subscriber_fetched_before_the_fork_is_the_parents():
         assert [subscriber.recv() for _ in range(19)] == [b"%d" % n for n in range(1, 20)]
 
 
-@pytest.mark.timeout(30)
-def test_what_is_left_of_a_batch_at_the_fork_is_the_parents():
-    with (
-        caraml.ZmqPuller(address="inproc://fork-batch") as puller,
-        caraml.ZmqPusher(address="inproc://fork-batch") as pusher,
-    ):
-        pusher.push_many([b"0", b"1", b"2"])
-        assert puller.pull() == b"0"
-        assert in_child(puller.pull) == 0
-        assert [puller.pull(), puller.pull()] == [b"1", b"2"]
-
-
-@pytest.mark.timeout(30)
-def test_a_fork_while_another_thread_makes_sockets(spawn):
-    program = spawn("""
-        import os, caraml
-        from caraml import process
-        process._lock.acquire()  # as if another thread were making a context just now
-        child = os.fork()
-        if child == 0:
-            caraml.ZmqPuller(port=0)
-            os._exit(0)
-        process._lock.release()
-        print(os.waitpid(child, 0)[1])
-    """)
-    assert program.line() == "0"
-
-
 @pytest.mark.timeout(20)
 def test_subscriptions_change_in_the_thread_that_receives():
     with (
@@ -206,41 +178,3 @@ def test_subscriptions_change_in_the_thread_that_receives():
         while len(got) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert got == [b"b", b"c"]
-
-
-@pytest.mark.timeout(30)
-def test_threads_at_once_are_refused_and_never_crash(spawn):
-    program = spawn("""
-        import threading, caraml
-        puller = caraml.ZmqPuller(port=0)
-        pusher = caraml.ZmqPusher(address=puller.address)
-        outcomes = {"sent": 0, "refused": 0}
-        lock = threading.Lock()
-        def work():
-            for _ in range(20000):
-                try:
-                    pusher.push(b"x" * 16)
-                    outcome = "sent"
-                except caraml.ConcurrentUseError:
-                    outcome = "refused"
-                with lock:
-                    outcomes[outcome] += 1
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        reading = threading.Thread(target=lambda: [puller.pull(timeout=0.5) for _ in range(10**9)], daemon=True)
-        threading.excepthook = lambda *_: None
-        reading.start()
-        [thread.start() for thread in threads]
-        [thread.join() for thread in threads]
-        reading.join(5)
-        print(sum(outcomes.values()))
-        blocked = threading.Thread(target=lambda: puller.pull(timeout=2), daemon=True)
-        blocked.start()
-        import time; time.sleep(0.2)
-        try:
-            puller.pull()
-        except caraml.ConcurrentUseError as error:
-            print("refused")
-    """)
-    assert program.line() == "80000"
-    assert program.line() == "refused"
-    assert program.end(10)[0] == 0

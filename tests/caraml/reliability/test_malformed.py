@@ -3,16 +3,12 @@
 import contextlib
 import socket
 import struct
-import threading
-import time
 
 import numpy as np
 import pytest
 import zmq
 
 import caraml
-from caraml.zmq.pubsub import topic_frame
-from tests.caraml.codec.codec_values import received
 from tests.caraml.reliability.answering import SERVER, client
 
 
@@ -67,87 +63,6 @@ def test_malformed_messages_are_rejected_and_counted(spawn):
     with client(address, timeout=5) as honest:
         assert honest.request({"a": 1}) == (count, {"a": 1})
     assert count >= 13
-
-
-@pytest.mark.timeout(20)
-def test_pullers_and_subscribers_reject_and_go_on():
-    with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller, zmq.Context() as context:
-        with context.socket(zmq.PUSH) as attacker:
-            attacker.linger = 500
-            attacker.connect(puller.address)
-            bad = [message for message in malformed_messages() if len(message[0]) < 1 << 20]
-            for message in bad:
-                attacker.send_multipart(message)
-            attacker.send_multipart(received(caraml.encode("honest")))
-            assert puller.pull(timeout=10) == "honest"
-        assert puller.rejected == len(bad)
-        assert isinstance(puller.last_rejection, caraml.MalformedMessageError)
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("kind", ["receiver", "binding sender", "subscriber", "publisher"])
-def test_the_other_patterns_reject_and_go_on(kind):
-    """5000 parts, one too few, noise, and what only looks like ours: counted, honest peers are served."""
-    end, attacker_mode = {
-        "receiver": (lambda: caraml.ZmqReceiver(port=0, deserializer="msgpack"), zmq.DEALER),
-        "binding sender": (lambda: caraml.ZmqSender(port=0, bind=True, timeout=5), zmq.DEALER),
-        "subscriber": (
-            lambda: caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", timeout=5),
-            zmq.PUB,
-        ),
-        "publisher": (lambda: caraml.ZmqPub(port=0), zmq.XSUB),
-    }[kind]
-    with end() as under_test, zmq.Context() as context, context.socket(attacker_mode) as attacker:
-        attacker.linger = 500
-        attacker.connect(under_test.address)
-        got = []
-        receiving = threading.Thread(target=lambda: got.append(under_test.recv(timeout=10)))
-        if kind == "subscriber":
-            receiving.start()  # in `recv` it says what it subscribes to
-            time.sleep(0.3)
-        bad = [[b"x"] * 5000, [b""], [b"not a message"], [b"\xca\x08", b"two", b"more"], [b"\x07" * 200]]
-        for message in bad:
-            attacker.send_multipart(message)
-        if kind == "subscriber":
-            joined = topic_frame.header(b"t", topic_frame.JOINED, 1, 0) + b"\xca\x06" + bytes(4)
-            attacker.send(joined)  # no parts at all
-            with caraml.ZmqPub(address=under_test.address, bind=False, serializer="msgpack") as honest:
-                honest.wait_subscribers(1, timeout=5)
-                honest.pub("t", "honest")
-                receiving.join(10)
-                assert got == ["honest"]
-            bad.append([joined])
-        elif kind == "receiver":
-            with caraml.ZmqSender(address=under_test.address, serializer="msgpack", timeout=5) as honest:
-                sending = threading.Thread(target=honest.send, args=("honest",))
-                sending.start()
-                assert under_test.recv(timeout=10) == "honest"
-                sending.join(5)
-                with contextlib.suppress(caraml.ZmqTimeoutError):
-                    under_test.recv(timeout=0.1)  # finishes the last one
-                honest.flush(timeout=5)
-        elif kind == "binding sender":
-            with caraml.ZmqReceiver(address=under_test.address, bind=False) as honest:
-                receiving = threading.Thread(target=honest.recv, args=(5,))
-                receiving.start()
-                under_test.send(b"honest")
-                receiving.join(5)
-                under_test.flush(timeout=5)
-        else:
-            attacker.send(b"\x01t")
-            under_test.wait_subscribers(1, timeout=5)
-            under_test.pub("t", b"honest")
-            assert attacker.recv().endswith(b"honest")
-        look = {
-            "binding sender": lambda: under_test.flush(timeout=1),
-            "publisher": lambda: under_test.subscribers(),
-        }.get(kind, lambda: under_test.recv(timeout=0.1))
-        deadline = time.monotonic() + 5
-        while under_test.rejected < len(bad) and time.monotonic() < deadline:
-            with contextlib.suppress(caraml.ZmqTimeoutError):
-                look()
-        assert under_test.rejected == len(bad)
-        assert isinstance(under_test.last_rejection, caraml.MalformedMessageError)
 
 
 @pytest.mark.timeout(20)

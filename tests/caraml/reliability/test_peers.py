@@ -125,28 +125,3 @@ def test_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
     assert sender.close(timeout=10)
     assert sender.socket.link.lost == 0
     assert receiver.line() == "0 0"
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("receive", ["pull", "recv"])
-def test_waiting_without_a_deadline_costs_nothing_after_one_with(receive):
-    with caraml.ZmqPub(address="inproc://idle") as publisher, caraml.ZmqPuller(port=0) as puller:
-        subscriber = caraml.ZmqSub(address="inproc://idle", topic="")
-        publisher.wait_subscribers(1, timeout=5)
-        publisher.pub("t", b"first")
-        assert subscriber.recv() == b"first"
-        waiting = puller.pull if receive == "pull" else subscriber.recv
-        with pytest.raises(caraml.ZmqTimeoutError):
-            waiting(timeout=0)
-        got = []
-        thread = threading.Thread(target=lambda: got.append(waiting()))
-        before = time.process_time()
-        thread.start()
-        time.sleep(1)
-        assert time.process_time() - before < 0.3
-        publisher.pub("t", b"x")
-        with caraml.ZmqPusher(address=puller.address) as pusher:
-            pusher.push(b"x")
-            thread.join(5)
-        assert got == [b"x"]
-        subscriber.close()

@@ -20,13 +20,3 @@ def test_a_connector_used_and_closed_at_once_delivers_beside_a_socket_with_keys(
             sender.close()
             assert receiver.recv() == b"last word"
             receiver.close(0)
-
-
-def test_keys_change_nothing_within_a_process(tmp_path):
-    make_keys(tmp_path)
-    with (
-        caraml.ZmqPuller(address="inproc://beside", keys=tmp_path) as puller,
-        caraml.ZmqPusher(address="inproc://beside") as pusher,
-    ):
-        pusher.push(b"hello")
-        assert puller.pull(timeout=5) == b"hello"

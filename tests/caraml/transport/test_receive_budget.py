@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-import zmq
 
 import caraml
 from caraml import Limits
@@ -143,22 +142,6 @@ def test_a_mark_of_the_programs_own_is_no_budget_of_ours():
             pusher.push(b"x")
             assert bounded.socket.recv() == b"x"  # what the wire does not see cannot be counted
             assert bounded.socket.link.budget is None
-
-
-@pytest.mark.timeout(60)
-def test_a_proxy_holds_no_more_than_its_limits_say():
-    proxy = caraml.ZmqProxyThread(
-        "tcp://127.0.0.1:*", "tcp://127.0.0.1:*", pattern="pull-push", limits=LIMITS, hwm=4
-    )
-    proxy.start()
-    proxy.wait_bound(timeout=5)
-    with zmq.Context() as context, context.socket(zmq.PUSH) as peer:
-        peer.linger, peer.sndhwm, peer.sndtimeo = 0, 1, 2000
-        peer.connect(proxy.in_add)
-        with pytest.raises(zmq.Again):  # noqa: PT012
-            for _ in range(30):
-                peer.send(bytes(MIB))
-    proxy.stop()
 
 
 def test_a_number_that_is_no_connection_any_more_is_left_alone():

@@ -99,29 +99,6 @@ def test_a_lost_connection_is_noticed_by_the_next_send():
 
 
 @pytest.mark.timeout(20)
-def test_recv_has_one_deadline_whatever_else_comes(receiver):
-    noise = peer_of(receiver)
-    stop = threading.Event()
-
-    def chatter():
-        n = 0
-        while not stop.wait(0.03):
-            noise.send(b"junk")
-            noise.send(pack_head(HELLO, (n := n + 1, 1), 1))
-
-    talking = threading.Thread(target=chatter)
-    talking.start()
-    began = time.monotonic()
-    with pytest.raises(caraml.ZmqTimeoutError):
-        receiver.recv(timeout=0.3)
-    assert time.monotonic() - began > 0.25
-    stop.set()
-    talking.join(5)
-    noise.close(0)
-    assert receiver.rejected > 0
-
-
-@pytest.mark.timeout(20)
 def test_one_connection_has_one_session_so_it_cannot_evict_the_others(receiver):
     sender = caraml.ZmqSender(address=receiver.address, timeout=5)
     got = []

@@ -1,6 +1,5 @@
 """DataFetcher: slow handlers, lost tasks, workers that never begin; reliability/test_memory.py kills some."""
 
-import itertools
 import os
 import time
 
@@ -35,36 +34,14 @@ def test_a_handler_may_take_longer_than_any_deadline(port):
 
 
 @pytest.mark.timeout(60)
-def test_what_one_thread_of_a_worker_lost_is_fetched_again(port, monkeypatch):
-    """The first answer to the third thing asked is lost between the thread and the shared memory."""
-    really = data_fetcher._fetch
-    calls = itertools.count()
-
-    def lose(remote, pool, handler, worker, task, request):
-        report = really(remote, pool, handler, worker, task, request)
-        return ("ready", worker) if next(calls) == 1 else report
-
-    monkeypatch.setattr(data_fetcher, "_fetch", lose)
-    got = []
-    fetcher = caraml.DataFetcher(
-        lambda request, shared: got.append(request), "127.0.0.1", port, range(8), n_workers=1
-    )
-    fetcher.start()
-    fetcher.join(20)
-    assert not fetcher.is_alive()
-    assert sorted(got) == list(range(8))
-    assert fetcher.refetched == 1
-
-
-@pytest.mark.timeout(60)
 def test_a_thread_that_cannot_go_on_ends_its_worker_and_all_is_fetched(port, monkeypatch, tmp_path):
     once = tmp_path / "once"
 
-    def fail(remote, pool, handler, worker, task, request):
+    def fail(remote, pool, handler, request):
         if request == 3 and not once.exists():
             once.touch()
-            raise MemoryError
-        return really(remote, pool, handler, worker, task, request)
+            raise SystemExit
+        return really(remote, pool, handler, request)
 
     really = data_fetcher._fetch
     monkeypatch.setattr(data_fetcher, "_fetch", fail)
@@ -80,7 +57,7 @@ def test_a_thread_that_cannot_go_on_ends_its_worker_and_all_is_fetched(port, mon
 
 @pytest.mark.timeout(60)
 def test_workers_that_never_begin_are_an_error(port, monkeypatch):
-    monkeypatch.setattr(data_fetcher, "_ask_and_fetch", lambda plan, worker: os._exit(7))
+    monkeypatch.setattr(data_fetcher, "_fetch_all", lambda plan, pipe: os._exit(7))
     fetcher = caraml.DataFetcher(lambda request, shared: None, "127.0.0.1", port, range(3), n_workers=1)
     fetcher.start()
     with pytest.raises(caraml.CaramlError, match="exit code 7"):

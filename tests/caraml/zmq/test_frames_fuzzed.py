@@ -1,6 +1,6 @@
 """Messages of ZeroMQ peers that mean harm: heads that say anything, to every class that reads them.
 
-Nothing is raised into the program, and an honest peer is served afterwards. Streams of bytes: tests/chaos.
+Nothing is raised into the program, and an honest peer is served afterwards.
 """
 
 import random
@@ -9,14 +9,12 @@ import time
 
 import pytest
 import zmq
-from hypothesis import strategies as st
 
 import caraml
 from caraml.zmq.acknowledged.protocol import HELLO, READY, pack_head
 from caraml.zmq.pubsub import topic_frame
 
 ROUNDS = 1500
-_numbers = st.integers(0, (1 << 64) - 1)
 
 
 class Harm:

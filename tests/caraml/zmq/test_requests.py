@@ -55,22 +55,6 @@ def test_parts_of_an_answer_that_nobody_expected_are_told_of(deserializer):
     context.destroy(0)
 
 
-def test_a_pickle_of_parts_among_small_ones_is_no_stranger(recwarn):
-    keywords: dict[str, Any] = {"serializer": "pickle", "deserializer": "pickle"}
-    with caraml.ZmqServer(port=0, **keywords) as server:
-        server.start_loop(lambda asked: len(asked))
-        with (
-            caraml.ZmqClient(address=server.address, timeout=10, **keywords) as small,
-            caraml.ZmqClient(address=server.address, timeout=10, **keywords) as large,
-        ):
-            for _ in range(4):
-                assert large.request(np.arange(40_000)) == 40_000
-                assert small.request("xyz") == 3
-                assert small.request("xyz") == 3
-        assert server.rejected == 0
-    assert not recwarn.list
-
-
 def _raises(data):
     raise KeyError(data)
 
@@ -91,18 +75,4 @@ def test_a_request_of_parts_that_nobody_expected_is_refused(deserializer):
         client.send(b"one")
         answer = client.recv_multipart()
         assert answer[0] == (FAILURE if deserializer is _raises else b"answer")
-    context.destroy(0)
-
-
-def test_a_handler_that_fails_on_the_first_of_several_parts_is_told_of_them():
-    context = zmq.Context()
-    client = context.socket(zmq.REQ)
-    client.rcvtimeo = 10_000
-    with caraml.ZmqServer(port=0) as server:
-        server.start_loop(lambda asked: 1 / 0)
-        client.connect(server.address)
-        client.send_multipart([b"one", b"two"])
-        assert b"2 parts where one was expected" in client.recv_multipart()[1]
-        client.send(b"one")
-        assert b"ZeroDivisionError" in client.recv_multipart()[1]
     context.destroy(0)
