@@ -1,0 +1,217 @@
+"""Experiments, process groups and processes outside of a launch: calls, lists, mistakes, and saving."""
+
+from __future__ import annotations
+
+import pydoc
+from pathlib import Path
+
+import pulumi
+import pytest
+
+from symphony import Experiment, Process, ProcessGroup
+from symphony.errors import UserError
+from symphony.spec import pod
+from symphony.spec.pod import Toleration
+from symphony.spec.process import Resources
+from symphony.spec.setting import made_settings
+
+
+@pytest.fixture
+def experiment() -> Experiment:
+    experiment = Experiment("rl", preamble_cmds=["cd x"], secrets=["~/.key"], port_range=range(7000, 7010))
+    experiment.add_process(Process("learner", ["x"]))
+    experiment.add_processes([Process("a"), Process("b")])
+    group = ProcessGroup("workers")
+    group.new_process("a", command="x", args=[1]).connects("s")
+    experiment.add_process_group(group)
+    experiment.add_process_groups([ProcessGroup("more")])
+    experiment.new_process_group("even-more").new_process("z", ["x"]).binds({"s": 7000})
+    return experiment
+
+
+def test_lists_and_look_ups(experiment: Experiment) -> None:
+    assert [each.name for each in experiment.list_processes()] == ["learner", "a", "b"]
+    assert [each.name for each in experiment.list_all_processes()] == ["learner", "a", "b", "a", "z"]
+    assert [each.name for each in experiment.list_process_groups()] == ["workers", "more", "even-more"]
+    assert list(experiment.components().processes) == ["learner", "a", "b", "workers/a", "even-more/z"]
+    assert experiment.get_process("a") is experiment.list_processes()[1]
+    group = experiment.get_process_group("workers")
+    assert group.get_process("a") is experiment.list_all_processes()[3]
+    added = Process("added")
+    assert group.add_process(added) is added
+    group.list_processes().clear()
+    assert [each.name for each in group.spec.processes] == ["a", "added"]
+
+
+def test_a_missing_process_or_group_is_an_error_with_the_near_name(experiment: Experiment) -> None:
+    with pytest.raises(UserError) as raised:
+        experiment.get_process("lerner")
+    assert isinstance(raised.value, pulumi.RunError)
+    assert raised.value.what == 'experiment rl has no "lerner"'
+    assert '"learner"' in raised.value.remedy
+    assert "test_declarations.py:" in raised.value.where
+    with pytest.raises(UserError, match='"workers"'):
+        experiment.get_process_group("worker")
+    with pytest.raises(UserError, match='It has: "z"'):
+        experiment.get_process_group("even-more").get_process("other")
+
+
+def test_members_of_another_kind_are_refused(experiment: Experiment) -> None:
+    with pytest.raises(UserError, match="a ProcessGroup is added where a Process belongs"):
+        experiment.add_process(ProcessGroup("g"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match="a Process is added where a ProcessGroup belongs"):
+        experiment.add_process_group(Process("a"))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(UserError, match="a str is added where a Process belongs"):
+        ProcessGroup("g").add_process("learner")  # pyright: ignore[reportArgumentType]
+
+
+def test_a_saved_experiment_is_equal_and_placed_where_it_is_loaded(experiment: Experiment) -> None:
+    loaded = Experiment.from_dict(experiment.to_dict())
+    assert loaded.spec == experiment.spec
+    where = loaded.get_process_group("workers").get_process("a").spec.connects[0].where
+    assert where == loaded.spec.where
+    assert where.file == __file__
+
+
+def test_a_launch_needs_a_pulumi_program(experiment: Experiment) -> None:
+    with pytest.raises(SystemExit, match="Run this one with `symphony up`"):
+        experiment.launch()
+    with pytest.raises(ZeroDivisionError), Experiment("rl"):
+        _ = 1 / 0
+    assert Experiment().name == "experiment"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python -u 'a b.py'", ("python", "-u", "a b.py")),
+        (["python", "-u", "a b.py"], ("python", "-u", "a b.py")),
+        (("python", 3), ("python", "3")),
+        (Path("/bin/a b"), ("/bin/a b",)),
+        (None, None),
+        ("", ()),
+    ],
+)
+def test_a_command_is_text_or_a_list(command, words) -> None:
+    assert Process("a", command=command).spec.command == words
+
+
+def test_shell_lines_and_arguments() -> None:
+    assert Process("a", "x y").spec.cmds == ("x y",)
+    both = Process("a", ["x"], command="python", args=["--n", 4, 1e-3], image="i").spec
+    assert (both.cmds, both.command, both.args, both.image) == (
+        ("x",),
+        ("python",),
+        ("--n", "4", "0.001"),
+        "i",
+    )
+    assert Process("a", args="--n 4").spec.args == ("--n 4",)
+
+
+def test_later_calls_add_services_and_win_by_name() -> None:
+    process = Process("a", binds="a", env={"A": 1, "B": 2})
+    process.binds("b", {"c": 6006})
+    process.set_env("A", 3)
+    process.set_envs({"C": True, "B": 0.5})
+    process.resource_request(cpu=1, memory="1Gi")
+    process.resource_request(cpu=2)
+    process.resource_limit(cpu=4, memory="4Gi", gpu=1)
+    process.resource_limit(memory="8Gi")
+    spec = process.spec
+    assert [(use.name, use.port) for use in spec.binds] == [("a", None), ("b", None), ("c", 6006)]
+    assert spec.env == {"A": "3", "B": "0.5", "C": "True"}
+    assert spec.resource_request == Resources(cpu=2, memory="1Gi")
+    assert spec.resource_limit == Resources(cpu=4, memory="8Gi", gpu=1)
+
+
+def test_settings_of_a_pod() -> None:
+    process = Process("a")
+    process.node_selector("gpu", "v100")
+    process.node_selector(key="disk", value="ssd")
+    process.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
+    process.add_toleration(key="a", operator="Equal", value="b", effect="NoExecute")
+    process.restart_policy("Never")
+    process.add_label("a", "1")
+    process.add_labels({"b": "2"}, c="3")
+    settings = process.spec.pod
+    assert settings.node_selector == {"gpu": "v100", "disk": "ssd"}
+    assert settings.tolerations == (
+        Toleration("gpu", "Exists", None, "NoSchedule"),
+        Toleration("a", "Equal", "b", "NoExecute"),
+    )
+    assert settings.restart_policy == "Never"
+    assert settings.labels == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_mounts() -> None:
+    process = Process("a")
+    process.mount_nfs("nas", "/data", "/mnt/data")
+    process.mount_nfs(server="nas", path="/data", mount_path="/mnt/again", name="data")
+    process.mount_secret("key", "/etc/key", default_mode=0o400)
+    process.mount_git_repo("git://x", "abc", "/src")
+    process.mount_host_path("/dev", "/dev", hostpath_type="Directory")
+    process.mount_empty_dir("scratch", True, "/scratch")
+    process.mount_shared_memory()
+    assert process.spec.mounts == (
+        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/data"),
+        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/again", name="data"),
+        pod.SecretMount(secret_name="key", mount_path="/etc/key", default_mode=0o400),
+        pod.GitRepoMount(repository="git://x", revision="abc", mount_path="/src"),
+        pod.HostPathMount(path="/dev", mount_path="/dev", hostpath_type="Directory"),
+        pod.EmptyDirMount(name="scratch", use_memory=True, mount_path="/scratch"),
+        pod.SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
+    )
+
+
+def test_a_group_takes_the_settings_of_all_its_processes() -> None:
+    group = ProcessGroup("g", env={"A": 1}, image="i", preamble_cmds="cd x", start_dir="/data")
+    group.set_envs({"A": 3, "B": 2})
+    group.image_pull_policy("Never")
+    group.mount_shared_memory()
+    group.node_selector("gpu", "v100")
+    group.pod_yml["spec"] = {"hostIPC": True}
+    spec = group.spec
+    assert spec.env == {"A": "3", "B": "2"}
+    assert (spec.image, spec.image_pull_policy) == ("i", "Never")
+    assert (spec.preamble_cmds, spec.start_dir) == (("cd x",), "/data")
+    assert [mount.name for mount in spec.mounts] == ["devshm"]
+    assert [setting.name for setting, _ in made_settings(spec.pod)] == ["node_selector", "pod_yml"]
+    assert ProcessGroup.from_spec(spec).spec == spec
+
+
+def test_a_spec_is_a_value_of_its_moment() -> None:
+    process = Process("a", ["x"])
+    process.container_yml["a"] = [1]
+    process.pod_yml.setdefault("spec", {})["hostIPC"] = True
+    before = process.spec
+    assert (before.container_yml, before.pod.pod_yml) == ({"a": [1]}, {"spec": {"hostIPC": True}})
+    process.container_yml["a"].append(2)
+    process.set_env("A", 1)
+    process.binds("s")
+    assert before.container_yml == {"a": [1]}
+    assert (dict(before.env), before.binds) == ({}, ())
+    again = Process.from_spec(process.spec)
+    assert again.spec == process.spec
+    again.pod_yml["b"] = 2
+    assert process.spec.pod.pod_yml == {"spec": {"hostIPC": True}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [("args", "Give args=..."), ("binds", "Call binds(...)"), ("set_env", "Call set_env")],
+)
+def test_a_setting_cannot_be_assigned(setting: str, remedy: str) -> None:
+    process = Process("a", command="python")
+    with pytest.raises(UserError) as raised:
+        setattr(process, setting, ["a.py"])
+    assert remedy in raised.value.remedy
+    assert "test_declarations.py:" in raised.value.where
+    process.pod_yml = {"spec": {}}  # pyright: ignore[reportAttributeAccessIssue]
+    process.mine = 3  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_its_help_is_symphonys_and_not_that_of_pulumis_arguments() -> None:
+    shown = pydoc.plain(pydoc.render_doc(Process))
+    declared = shown.partition("Methods inherited from pulumi")[0]
+    assert "Declare a process" in declared
+    assert ":param" not in declared
