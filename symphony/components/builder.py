@@ -74,12 +74,14 @@ def _claims(keyword: str, value: Any, name: str, made: Mapping[str, Any]) -> dic
     """Return the settings that resources= and limits= stand for: GPUs are a limit, and so a request too."""
     if value is None:
         return {}
-    given: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
+    claimed: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
     limit: Resources = made.get("resource_limit", Resources())
     if keyword == "resources":
-        limit = limit if given.gpu is None else dataclasses.replace(limit, gpu=given.gpu)
-        return {"resource_request": dataclasses.replace(given, gpu=None), "resource_limit": limit}
-    return {"resource_limit": given if given.gpu is not None else dataclasses.replace(given, gpu=limit.gpu)}
+        limit = limit if claimed.gpu is None else dataclasses.replace(limit, gpu=claimed.gpu)
+        return {"resource_request": dataclasses.replace(claimed, gpu=None), "resource_limit": limit}
+    return {
+        "resource_limit": dataclasses.replace(claimed, gpu=limit.gpu if claimed.gpu is None else claimed.gpu)
+    }
 
 
 def _unknown(keyword: str, name: str, known: list[str]) -> Exception:
@@ -284,8 +286,8 @@ class MemberBuilder(Builder[MemberSpec]):
             process.place(gpu=1, gpu_type="v100")
         """
         with as_usage_error():
-            given = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot)
-        made = {name: value for name, value in vars(given).items() if value is not None}
+            place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot)
+        made = {name: value for name, value in vars(place).items() if value is not None}
         self._set("place", made, place=dataclasses.replace(self._spec.place, **made))
 
     # pod level

@@ -91,7 +91,7 @@ class Image:
         secrets: Mapping[str, Text] | None = None,
         retain_on_delete: bool = True,
     ) -> None:
-        given: dict[str, Any] = {"context": context, "dockerfile": dockerfile, "build_args": build_args}
+        paths: dict[str, Any] = {"context": context, "dockerfile": dockerfile, "build_args": build_args}
         with as_usage_error():
             self._spec = ImageSpec(
                 name,
@@ -102,7 +102,7 @@ class Image:
                 secrets=cast("Any", secrets),
                 retain_on_delete=retain_on_delete,
                 where=caller(),
-                **given,
+                **paths,
             )
 
     @classmethod
@@ -253,10 +253,10 @@ def _images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
 
 def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
     first: dict[str, ImageSpec] = {}
-    for each in specs:
-        if (other := first.setdefault(each.name, each)) is not each:
-            what = f"image {each.name} is declared twice, with different settings"
-            yield Problem(what, "give each a name of its own", (other.where, each.where))
+    for spec in specs:
+        if (other := first.setdefault(spec.name, spec)) is not spec:
+            what = f"image {spec.name} is declared twice, with different settings"
+            yield Problem(what, "give each a name of its own", (other.where, spec.where))
 
 
 def _planned(spec: ImageSpec, context: Context) -> _Read:
@@ -270,11 +270,11 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     ]
     folder = str((context.folder / Path(spec.context).expanduser()).resolve())
     source = build_context.Source(folder, spec.dockerfile, spec.dockerfile_text, spec.include, spec.allow)
-    result = build_context.read(source)
+    content = build_context.read(source)
     problems += [
-        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in result.problems
+        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in content.problems
     ]
-    parts = build_context.parts(result, spec.build_args, spec.target or "", spec.platform or "")
+    parts = build_context.parts(content, spec.build_args, spec.target or "", spec.platform or "")
     identity = build_context.identity(parts)
     tag = f"{context.launched_as[:100]}-{identity[:_DIGITS]}"
     secrets = {
@@ -302,7 +302,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     # A legal name, so that a problem is not reported again for every process.
     reference = f"{'image' if problems else repository}:{tag}"
     image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
-    return _Read(image, tuple(problems), result.digests)
+    return _Read(image, tuple(problems), content.digests)
 
 
 def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:

@@ -77,14 +77,14 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         **options: Unpack[ProcessOptions],
     ) -> None:
         """Declare a process; Process says what it takes."""
-        given: dict[str, Any] = {"cmds": cmds, **options}
-        self.pod_yml = Override(given.pop("pod_yml", None) or {})
+        keywords: dict[str, Any] = {"cmds": cmds, **options}
+        self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
         self.container_yml = ContainerOverride(self.set_env)
-        self.container_yml.update(given.pop("container_yml", None) or {})
+        self.container_yml.update(keywords.pop("container_yml", None) or {})
         self._path = name
         self._plan = None
         self._options = opts
-        self._spec = declare(ProcessSpec, name, given)
+        self._spec = declare(ProcessSpec, name, keywords)
 
     @classmethod
     def from_spec(cls, spec: ProcessSpec) -> Process:
@@ -221,9 +221,9 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     def _claim(self, setting: str, **amounts: Any) -> None:
         with as_usage_error():
             claimed = Resources(**amounts)
-        given = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
+        made = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
-        self._set(setting, given, **{setting: dataclasses.replace(before, **given)})
+        self._set(setting, made, **{setting: dataclasses.replace(before, **made)})
 
     def join(self, group: str) -> None:
         """Note the group that it is in."""

@@ -138,12 +138,12 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
         self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[GroupOptions]
     ) -> None:
         """Declare a process group; ProcessGroup says what it takes."""
-        given: dict[str, Any] = {**options}
-        self.pod_yml = Override(given.pop("pod_yml", None) or {})
+        keywords: dict[str, Any] = {**options}
+        self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
         self._processes: list[Process] = []
         self._plan = None
         self._options = opts
-        self._spec = declare(ProcessGroupSpec, name, given)
+        self._spec = declare(ProcessGroupSpec, name, keywords)
 
     @classmethod
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:

@@ -62,7 +62,7 @@ class ProgramRun:
 
 
 def program_name() -> str:
-    """Return the name of an experiment that is given none: the stack's up to the first dot, its program's."""
+    """Return the default name of an experiment: that of the stack up to the first dot."""
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
@@ -184,12 +184,12 @@ def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return when each file of the program in its folder changed: those that declare, and its modules."""
     declared = {each.where.file for each in (spec, *(process for _, process in spec.members()))}
     loaded = {getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]}
-    result: dict[str, str] = {}
+    changed: dict[str, str] = {}
     for file in sorted(declared | loaded):
         if file.startswith(f"{folder}/") and "site-packages" not in file:
             with contextlib.suppress(OSError):
-                result[file] = str(Path(file).stat().st_mtime_ns)
-    return result
+                changed[file] = str(Path(file).stat().st_mtime_ns)
+    return changed
 
 
 def image(spec: ImageSpec) -> pulumi.Output[str]:

@@ -112,13 +112,13 @@ class TfCluster:
     ignored: tuple[str, ...] = ()
 
 
-def read(given: TfJson) -> TfCluster:
+def read(file: TfJson) -> TfCluster:
     """Return the cluster in a file, or in its content.
 
     Raises:
         UserError: A field is wrong; it is named with its pool, and those of other pools in the details.
     """
-    data, where = _content(given)
+    data, where = _content(file)
     resources = _mapping(data.get("resource"))
     entries = dict(_mapping(resources.get("google_container_node_pool")))
     if not entries:
@@ -149,11 +149,11 @@ def read(given: TfJson) -> TfCluster:
     return TfCluster(cluster.name or key, home, pools, entries, disks, ignored)
 
 
-def _content(given: TfJson) -> tuple[Mapping[str, Any], str]:
+def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
     """Return the content, and the file where it is one."""
-    if isinstance(given, Mapping):
-        return given, ""
-    path = Path(given).expanduser()
+    if isinstance(file, Mapping):
+        return file, ""
+    path = Path(file).expanduser()
     try:
         data = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:

@@ -168,12 +168,12 @@ class Plan:
 
     def process_inputs(self) -> dict[str, dict[str, Any]]:
         """Return the inputs of the component of each process, by its path; a mount says its kind."""
-        result: dict[str, dict[str, Any]] = {}
+        inputs: dict[str, dict[str, Any]] = {}
         for process in self.processes:
             files = self._small_code.get(process.service_env.get(VARIABLE, ""))
             own_code = {"code_files": files} if files else {}
-            result[process.path] = {**_without_tuples(_plain(process)), **own_code}
-        return result
+            inputs[process.path] = {**_without_tuples(_plain(process)), **own_code}
+        return inputs
 
     @cached_property
     def _small_code(self) -> dict[str, str]:

@@ -82,14 +82,14 @@ def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
     same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
         same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
-    result: list[tuple[str, Problem]] = []
+    rows: list[tuple[str, Problem]] = []
     for (rest, _, _), members in same.items():
         if len(members) <= _SHOWN_ALIKE:
-            result += [(problem.what, problem) for problem in members]
+            rows += [(problem.what, problem) for problem in members]
         else:
             first = members[0].what.partition(" ")[0]
-            result.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
-    return result
+            rows.append((f"{first} and {len(members) - 1} more: {rest}", members[0]))
+    return rows
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -51,7 +51,7 @@ class ImageSpec(Checked):
 class Secret:
     """The value of a variable in secret_env.
 
-    source:  the file it was read from; empty for one that the program was given.
+    source:  the file of the value; empty for an Output.
     trouble: why there is no value, in words that do not hold it; empty where there is one.
     is_known: False in a preview of what only the run itself makes.
     """
