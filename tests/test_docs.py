@@ -99,6 +99,12 @@ def test_everything_named_is_there() -> None:
     assert set(re.findall(r"\bmake ([a-z-]+)`", ALL)) <= targets
 
 
+def test_each_promise_of_security_names_a_test_that_is_there() -> None:
+    named = re.findall(r"\[(test_\w+)\]\((tests/[\w/]+\.py)\)", text("SECURITY.md"))
+    assert len(named) > 25
+    assert [test for test, file in named if f"def {test}(" not in text(file)] == []
+
+
 def test_what_contributing_names_is_in_the_code() -> None:
     names = {name.rpartition(".")[2] for name in re.findall(r"`([a-zA-Z_][\w.]+)`", text("CONTRIBUTING.md"))}
     names -= {"py", "md", "toml"}

@@ -13,6 +13,7 @@ from symphony.backends.kubernetes import plugin
 from symphony.backends.prerequisites import Finding
 from symphony.cli.doctor import examine, is_ready
 from symphony.engine import environment
+from symphony.engine.run import start
 from toolchain import plugins
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -33,6 +34,15 @@ def test_who_only_uses_tmux_lacks_nothing() -> None:
     assert (plugin.there, plugin.get) == (False, "`symphony up` gets it by itself")
     assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
     assert is_ready([plugin, config])
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_it_says_whether_runs_are_isolated(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
+    monkeypatch.setattr(start, "is_possible", lambda: works)
+    isolated = finding("isolated runs")
+    assert isolated.there == works
+    assert ("tmux" in isolated.version) == works
+    assert "other users" in isolated.get
 
 
 def test_a_plugin_and_a_stand_in_are_told_apart() -> None:

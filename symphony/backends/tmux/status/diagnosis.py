@@ -78,7 +78,8 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
 
 
 def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
-    when = float(pane.ended) if pane.ended else None
+    # tmux tells whole seconds: a short process would end before it starts.
+    when = max(float(pane.ended), float(facts.get("launched") or 0)) if pane.ended else None
     if condition.state == "completed":
         return Link("exit", "exit 0", when)
     how = f"exit {pane.exit_code}" if pane.exit_code is not None else condition.reason
