@@ -25,6 +25,12 @@ _REMEDIES = (
 )
 # Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
+# The end of the plugin's words on a request that got no answer while it worked.
+_NO_CONNECTION = re.compile(
+    r'^\w+ "https?://[^"]+": .*(?:TLS handshake timeout|connection lost|i/o timeout|no route to host'
+    r"|connection refused|connection reset by peer|deadline exceeded|EOF)"
+)
+_OF_KUBERNETES = re.compile(r"[:$]kubernetes:\w")
 # The words of the plugin before those of the API server.
 _PLUGIN_WORDS = re.compile(
     r'(?:creation of |update of )?resource "urn:[^"]+" [^:]*: '
@@ -153,6 +159,8 @@ def _of_resources(diagnostics: list[Diagnostic], outcome: Outcome, path_of: Path
 
 def _of_resource(diagnostic: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
     message = diagnostic.message
+    if _OF_KUBERNETES.search(diagnostic.urn) and _NO_CONNECTION.search(_first_line(message)):
+        return _unreachable(outcome.stack)
     trace = find_traceback(message)
     if trace is not None and trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
@@ -235,10 +243,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if match := re.search(r"no stack named '([^']+)' found", text):
         return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists those there are")
     if UNREACHABLE_CLUSTER.search(text):
-        return SymphonyError(
-            f"the Kubernetes cluster of {stack} does not answer",
-            remedy="Run it again once `kubectl cluster-info` works: the experiment may still be running",
-        )
+        return _unreachable(stack)
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:
@@ -254,6 +259,13 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         remedy = "Mount it writable, or copy the project to another folder" if is_mount else "Make it yours"
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
+
+
+def _unreachable(stack: str) -> SymphonyError:
+    return SymphonyError(
+        f"the Kubernetes cluster of {stack} does not answer",
+        remedy="Run it again once `kubectl cluster-info` works: the experiment may still be running",
+    )
 
 
 def _locked(text: str, stack: str) -> SymphonyError:

@@ -115,6 +115,18 @@ def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin
     assert not isinstance(error, errors.ResourceError)
 
 
+def test_a_request_of_the_kubernetes_plugin_that_got_no_answer_is_one_line() -> None:
+    text = 'Get "https://127.0.0.1:1/api?timeout=32s": net/http: TLS handshake timeout'
+    pods = [
+        (text, f"urn:pulumi:rl::p::symphony:index:Process$kubernetes:core/v1:Pod::{name}") for name in "ab"
+    ]
+    error = errors.error_of(outcome(*pods))
+    assert "does not answer" in error.what
+    assert not isinstance(error, errors.ResourceError)
+    other = errors.error_of(outcome((text, "urn:pulumi:rl::p::gcp:container/cluster:Cluster::a")))
+    assert "handshake" in other.what
+
+
 def test_users_error_shows_the_users_frames() -> None:
     error = errors.error_of(outcome((SYNTAX, "")))
     assert error.line == "stacks/rl.py:1: invalid syntax."
