@@ -36,7 +36,7 @@ def _exports() -> dict[str, str]:
     file_store.prepare()
     project = workspace.find_usable()
     env = environment.for_engine(engine)
-    names = sorted([*environment.defaults(), environment.NO_PLUGINS])
+    names = sorted([*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE])
     variables = {name: env[name] for name in names if name in env}
     variables.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
     variables[environment.EXPORTED] = "1"

@@ -18,6 +18,8 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 EXPORTED = "SYMPHONY_ENV"
 PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
+# What the engine fails without on some machines: the name of its user, the way past a proxy to itself.
+MACHINE = ("USER", "no_grpc_proxy")
 # The folder of a plugin that a plain `pulumi` prefers to its own when it is on PATH.
 BIN = Path(__file__).with_name("bin")
 # The variables in which gRPC looks for a proxy.

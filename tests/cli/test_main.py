@@ -234,8 +234,12 @@ def test_on_a_terminal(term: str | None) -> None:
 def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = own_home / "it's $(odd)"
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{odd}")
+    monkeypatch.delenv("USER", raising=False)
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     facts = json.loads(call("env", "--json").stdout)
     assert facts["PULUMI_BACKEND_URL"] == f"file://{odd}"
+    assert facts["USER"], "an engine fails where nothing names its user"
+    assert "127.0.0.1" in facts["no_grpc_proxy"]
     script = (
         f'eval "$({" ".join(SYMPHONY)} env)"; printf %s "$PULUMI_BACKEND_URL"; pulumi stack ls --all --json'
     )
