@@ -40,6 +40,18 @@ def test_commands_tolerations_and_raw_manifests() -> None:
     }
 
 
+def test_what_is_only_read_is_not_written() -> None:
+    exp = Cluster.new("kube").new_experiment("rl")
+    process = exp.new_process("a", container_image="i")
+    assert (process.pod_yml["spec"]["dnsPolicy"], process.container_yml["securityContext"]["user"]) == (
+        {},
+        {},
+    )
+    (_, pod), *_ = manifests(exp).pods.values()
+    assert "dnsPolicy" not in pod["spec"]
+    assert "user" not in (pod["spec"]["containers"][0].get("securityContext") or {})
+
+
 def test_names_that_kubernetes_does_not_have() -> None:
     exp = Cluster.new("kube").new_experiment("My_Exp")
     exp.new_process("agent_0", container_image="i").binds("Replay_Server")

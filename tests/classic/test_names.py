@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+
+from symphony import Cluster
 
 HOMES = {
     "symphony": "Cluster KubeCluster TmuxCluster SymphonyConfig SymphonyParser AddressBook GKEDispatcher"
@@ -93,3 +96,16 @@ def test_an_address_book_names_the_variables() -> None:
         "SYMPH_PS_PORT": "2",
         "SYMPH_PS_ADDR": "[::1]:2",
     }
+
+
+@pytest.mark.parametrize("name", [None, "", "a:b"])
+def test_a_name_that_is_none_is_a_value_error_where_it_is_given(name: Any) -> None:
+    cluster = Cluster.new("tmux")
+    for declare in (
+        cluster.new_experiment,
+        cluster.new_experiment("x").new_process,
+        cluster.new_experiment("x").new_process_group,
+    ):
+        with pytest.raises(ValueError, match="is not a name") as error:
+            declare(name)
+        assert __file__.rpartition("/")[2] in str(error.value)

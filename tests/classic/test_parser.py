@@ -163,3 +163,44 @@ def test_a_parser_that_lacks_something(sandbox: Sandbox, body: str, message: str
     ran = sandbox.run([sys.executable, "half.py", "go"], code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+PREFIXED = """
+from symphony import Cluster, SymphonyConfig, SymphonyParser
+
+class Mine(SymphonyParser):
+    def create_cluster(self):
+        return Cluster.new("tmux")
+
+    def setup(self):
+        super().setup()
+        SymphonyConfig().set_username("sarah")
+        self.add_subparser("create")
+
+    def action_create(self, args):
+        experiment = self.create_cluster().new_experiment("foo")
+        experiment.new_process("a", command=["sleep", "3600"])
+        print(self.create_cluster().launch(experiment))
+
+if __name__ == "__main__":
+    Mine().main()
+"""
+
+
+@pytest.mark.thorough
+def test_a_name_without_its_username_is_found_and_a_killed_session_is_launched_again(
+    sandbox: Sandbox,
+) -> None:
+    (sandbox.folder / "sarah.py").write_text(PREFIXED)
+
+    def sarah(*words: str, code: int = 0) -> str:
+        return sandbox.run([sys.executable, "sarah.py", *words], code=code).out
+
+    assert "sarah-foo is up" in sarah("create")
+    sandbox.tmux().kill_session("sarah-foo")
+    assert "sarah-foo is up: 1 of 1" in sarah("create")
+    assert "running:" in sarah("p", "foo")
+    assert "Deleted sarah-foo" in sarah("d", "foo", "-y")
+    sarah("create")
+    assert "Deleted sarah-foo" in sarah("db", "foo", "-f")
+    assert sandbox.trees() == {}
