@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
@@ -100,6 +98,9 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def error_report(error: SymphonyError) -> dict[str, Any]:
     """Return an error as plain values, for the symphony command: the engine would show its text alone."""
     if isinstance(error, PlanError):
+        # Commands that only read do not need it.
+        import msgspec
+
         return {"experiment": error.experiment, "problems": msgspec.to_builtins(error.problems)}
     parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
     return {"error": {**parts, "is_users": isinstance(error, UserError)}}
@@ -108,6 +109,8 @@ def error_report(error: SymphonyError) -> dict[str, Any]:
 def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
     """Return the error of an error_report(), None for any other report."""
     if "problems" in report:
+        import msgspec
+
         return PlanError(report["experiment"], msgspec.convert(report["problems"], list[Problem]))
     if (parts := report.get("error")) is None:
         return None
