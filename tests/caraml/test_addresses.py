@@ -103,8 +103,3 @@ def test_contract_what_to_bind():
     assert service_env.service_variables("a", "::1", 1)["SYMPH_A_ADDR"] == "[::1]:1"
     tree = ast.parse(Path(service_env.__file__).read_text())
     assert not [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-
-
-def test_a_host_may_have_the_scheme():
-    with ZmqPuller(host="tcp://127.0.0.1", port=0) as puller:
-        assert puller.address.startswith("tcp://127.0.0.1:")

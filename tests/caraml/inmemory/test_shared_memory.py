@@ -143,21 +143,6 @@ def test_a_buffer_within_a_value_is_not_copied(inside):
         assert buffer[0, 0] == 7
 
 
-def test_a_fork_of_the_reader_frees_nothing():
-    pool = SharedPool()
-    shared: Any = get(pool.put(large(1)))
-    array = shared.data
-    child = os.fork()
-    if child == 0:
-        shared.delete()
-        del array
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    with get(pool.put(large(2))) as other:
-        assert other[0] == 2
-        assert array[0] == 1
-
-
 def test_a_child_makes_memory_of_its_own():
     pool = SharedPool()
     name = pool.put(large(1))

@@ -30,16 +30,6 @@ def test_an_array_may_change_after_send(nbytes):
         assert puller.pull(timeout=5)["a"].max() == 255
 
 
-@pytest.mark.timeout(20)
-def test_uncopied_without_a_peer_is_not_done():
-    with caraml.ZmqPusher(address="127.0.0.1:9", serializer="msgpack") as pusher:
-        sent = pusher.push_uncopied({"a": np.zeros(1 << 20)})
-        assert not sent.done
-        with pytest.raises(caraml.ZmqTimeoutError):
-            sent.wait(timeout=0.2)
-        pusher.close(0)
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("case", ["worker killed", "no memory"])
 def test_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):

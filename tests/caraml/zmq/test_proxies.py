@@ -64,21 +64,6 @@ def test_a_proxy_that_cannot_bind_says_so(kind, caplog):
         assert there.address in caplog.text  # once, where nothing waits for the proxy
 
 
-@pytest.mark.timeout(30)
-def test_a_proxys_process_that_was_killed_is_no_wait(tmp_path):
-    proxy = ZmqProxyProcess(f"ipc://{tmp_path}/in", f"ipc://{tmp_path}/out")
-    proxy.start()
-    proxy.wait_bound(5)
-    proxy.kill()
-    proxy.join(5)
-    proxy.stop()
-    unbound = ZmqProxyProcess(f"ipc://{tmp_path}/none/in", f"ipc://{tmp_path}/none/out")
-    unbound._obey = lambda: None  # never says how binding went
-    unbound.start()
-    with pytest.raises(caraml.CaramlError, match="ended before it bound"):
-        unbound.wait_bound(10)
-
-
 @pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
 def test_proxies_take_services(kind, monkeypatch, port):
     monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")
