@@ -22,6 +22,7 @@ PROCESSES = 5
 DEADLINE = 60.0
 # How long processes may take to end, and to start.
 SETTLED = 15.0
+_LOADS = "from symphony.cli.main import main"
 
 
 @dataclass
@@ -100,7 +101,8 @@ class Trial:
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError(f"{description}: no end within {DEADLINE} s") from None
-        assert "Traceback" not in out + err, out + err
+        # Interrupted while Python still loads the command, nothing of symphony can answer.
+        assert "Traceback" not in out + err or _LOADS in err, out + err
         return err
 
     def pids(self) -> dict[str, set[int]]:
