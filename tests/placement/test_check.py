@@ -1,28 +1,32 @@
 """What is wrong with pools is told at once, by name."""
 
+from typing import Any
+
+import pytest
+
 from symphony import NodePool
 from symphony.placement.machines import GIB
 from symphony.placement.pool import Pool, faults, unknown_machines
 
 
-def test_all_that_is_wrong_is_told():
-    pools = [
-        Pool(name="a", machine_type="n1-standrd-8", cpu=8, memory=GIB),
-        Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, min=3, max=2),
-        Pool(name="b", machine_type="n1-standard-8", cpu=8, memory=GIB, gpus=3, gpu_type="nvidia-tesla-v100"),
-        Pool(name="c", machine_type="n1-standard-8", cpu=8, memory=GIB, zones=("us-east1-b",), max=0),
-        Pool(name="d", machine_type="", cpu=8, memory=GIB),
-    ]
-    assert [f"{name} {what}. {remedy}" for name, what, remedy in faults(pools, "us-central1-a")] == [
-        "a is declared 2 times. give each pool a name of its own",
-        "a has min 3 above max 2. raise max or lower min",
-        "b cannot have its GPUs: a machine takes 1, 2, 4 or 8 nvidia-tesla-v100. choose another machine type"
-        " or number of GPUs",
-        "c has the sizes min 0 and max 0. min is at least 0, max at least 1",
-        "c is in us-east1-b, outside of us-central1. the cluster is in us-central1-a: choose zones such as"
-        " us-central1-a",
-        "d has no machine type. such as n1-standard-8",
-    ]
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"min": 3, "max": 2}, "min 3 above max 2"),
+        ({"max": 0}, "min 0 and max 0"),
+        ({"gpus": 3, "gpu_type": "nvidia-tesla-v100"}, "1, 2, 4 or 8"),
+        ({"zones": ("us-east1-b",)}, "us-east1-b, outside of us-central1"),
+        ({"machine_type": ""}, "no machine type"),
+    ],
+)
+def test_a_fault_names_its_pool(settings: dict[str, Any], words: str):
+    good: dict[str, Any] = {"name": "a", "machine_type": "n1-standard-8", "cpu": 8, "memory": GIB}
+    ((name, what, remedy),) = faults([Pool(**{**good, **settings})], "us-central1-a")
+    assert name == "a"
+    assert words in what
+    assert remedy
+    twice = [Pool(**good), Pool(**good)]
+    assert [what for _, what, _ in faults(twice)] == ["is declared 2 times"]
 
 
 def test_an_unknown_machine_type_is_a_warning():

@@ -146,26 +146,16 @@ MISTAKES = """
 """
 
 
-def test_every_problem_is_gathered_in_the_order_of_the_program(problems_of):
-    problems = problems_of(MISTAKES)
-    assert [problem.what for problem in problems] == [
-        'learner binds "replay" at port 70000',
-        'process "agent" is declared twice',
-        "agent has no command, which tmux needs",
-        'agent connects to "replya", which no process binds',
-        'agent sets the variable "A B"',
-        'process "Bad Name" has an invalid name',
-        "Bad Name has no command, which tmux needs",
-    ]
-    lines = [problem.where[0].line for problem in problems]
-    assert lines == sorted(lines)
-
-
-def test_the_error_holds_all_problems(declare, tmux):
+def test_the_error_holds_every_problem_in_the_order_of_the_program(declare, tmux):
     spec, _ = declare(MISTAKES)
     with pytest.raises(PlanError) as raised:
         build_plan(spec, tmux)
-    assert raised.value.problems == problems(spec, tmux)
+    gathered = raised.value.problems
+    assert gathered == problems(spec, tmux)
+    words = ("70000", "twice", "no command", '"replya"', '"A B"', '"Bad Name"', "no command")
+    assert [word for word, problem in zip(words, gathered, strict=True) if word not in problem.what] == []
+    lines = [problem.where[0].line for problem in gathered]
+    assert lines == sorted(lines)
     assert raised.value.exit_code == 2
 
 
