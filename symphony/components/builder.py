@@ -45,9 +45,9 @@ _RESOURCES = ("resources", "limits")
 
 def keywords_of(kind: type[Any]) -> Mapping[str, Setting]:
     """Return the settings that are keywords where a thing of this class is declared."""
-    own = {name: each for name, each in settings_of(kind).items() if each.keyword}
+    own = {name: setting for name, setting in settings_of(kind).items() if setting.keyword}
     pod = settings_of(PodSettings) if "pod" in settings_of(kind) else dict[str, Setting]()
-    return own | {name: each for name, each in pod.items() if each.keyword}
+    return own | {name: setting for name, setting in pod.items() if setting.keyword}
 
 
 def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySpec:
@@ -63,7 +63,7 @@ def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySp
                 raise _unknown(keyword, name, [*keywords, *(_RESOURCES if kind is ProcessSpec else ())])
             elif value is not None:
                 made[keyword] = keywords[keyword].convert(value, f"{name}: {keyword}")
-    pod = {each: made.pop(each) for each in settings_of(PodSettings) if each in made}
+    pod = {setting: made.pop(setting) for setting in settings_of(PodSettings) if setting in made}
     places = dict.fromkeys([*made, *pod], where)
     if pod:
         made["pod"] = PodSettings(**pod)

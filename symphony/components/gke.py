@@ -117,7 +117,7 @@ class NodePool(Checked):
             spot=pool.spot,
             disk_gb=disk_gb or 100,
             labels=dict(pool.labels),
-            taints=[(each.key, each.value, each.effect) for each in pool.taints],
+            taints=[(taint.key, taint.value, taint.effect) for taint in pool.taints],
             zones=list(pool.zones),
         )
 
@@ -201,7 +201,7 @@ class GkeCluster(pulumi.ComponentResource):
             self._own_network: bool = FLAG(own_network, "own_network")
             self._channel: str = convert(release_channel, _Channel, "release_channel")
             self._deletion_protection: bool = FLAG(deletion_protection, "deletion_protection")
-        self.pools = tuple(each.pool for each in self.declared)
+        self.pools = tuple(declared.pool for declared in self.declared)
         self.project = pulumi.Config("gcp").get("project") or ""
         if problems := list(self._problems(where)):
             raise refused(PlanError(pulumi.get_stack(), problems))
@@ -209,7 +209,7 @@ class GkeCluster(pulumi.ComponentResource):
             pulumi.log.warn(warning)
         super().__init__("symphony:index:GkeCluster", name, None, opts)
         facts = {"name": name, "location": location, "project": self.project}
-        report_facts({"cluster": {**facts, "pools": [each.to_json() for each in self.pools]}})
+        report_facts({"cluster": {**facts, "pools": [pool.to_json() for pool in self.pools]}})
         self._register()
 
     @classmethod
@@ -273,16 +273,16 @@ class GkeCluster(pulumi.ComponentResource):
         registry = self._registry(gcp)
         account, roles = self._account(gcp, registry)
         cluster = self._cluster(gcp, account, roles)
-        made = [self._pool(gcp, each, cluster, account) for each in self.declared]
+        pools = [self._pool(gcp, declared, cluster, account) for declared in self.declared]
         config = pulumi.Output.all(cluster.endpoint, cluster.master_auth.cluster_ca_certificate)
         self.kubeconfig = pulumi.Output.secret(config.apply(lambda parts: self._kubeconfig(*parts)))
         self.registry = registry.id.apply(
             lambda _: f"{self.region}-docker.pkg.dev/{self.project}/{self.name}"
         )
         # Known only once they are there: what uses the stack before that is told so.
-        values = [each.to_json() for each in self.pools]
-        there = pulumi.Output.all(*(each.id for each in made)).apply(lambda _: values)
-        outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": there}
+        described = [pool.to_json() for pool in self.pools]
+        known = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: described)
+        outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": known}
         for key, value in outputs.items():
             pulumi.export(key, value)
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
@@ -371,7 +371,7 @@ class GkeCluster(pulumi.ComponentResource):
             cluster=cluster.name,
             location=self.location,
             node_locations=list(pool.zones) or None,
-            # Of each zone.
+            # In every zone.
             initial_node_count=pool.min if len(pool.zones) == 1 else min(pool.min, 1),
             autoscaling={**limits, "location_policy": "ANY" if scarce else "BALANCED"},
             management={"auto_repair": True, "auto_upgrade": True},
@@ -425,9 +425,9 @@ def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
         "labels": dict(pool.labels),
         # GKE taints machines that have GPUs by itself.
         "taints": [
-            {"key": each.key, "value": each.value, "effect": _EFFECTS[each.effect]}
-            for each in pool.taints
-            if each.key != GPU_TAINT
+            {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}
+            for taint in pool.taints
+            if taint.key != GPU_TAINT
         ],
         # The modules of GPU drivers are not signed.
         "shielded_instance_config": {

@@ -1,4 +1,4 @@
-"""The machine types of Compute Engine that GKE offers, and which GPUs each takes."""
+"""The machine types of Compute Engine that GKE offers, and the GPUs that they take."""
 
 from __future__ import annotations
 

@@ -168,13 +168,13 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
                 chosen[pod.name] = choice
                 break
         else:
-            full = {each.pool.name: f"is at its max of {each.pool.max} machines" for each in fitting}
+            full = {choice.pool.name: f"is at its max of {choice.pool.max} machines" for choice in fitting}
             lacking[pod.name] = {**lacks, **full}
     return Placement(
         {pod.name: chosen[pod.name] for pod in pods if pod.name in chosen},
         lacking,
-        {name: each.machines for name, each in packed.items() if each.machines},
-        tuple(name for name, each in packed.items() if each.is_tight),
+        {name: packing.machines for name, packing in packed.items() if packing.machines},
+        tuple(name for name, packing in packed.items() if packing.is_tight),
     )
 
 
@@ -384,7 +384,7 @@ def summed(
         for pool in pools
         if pool.name in taken
     )
-    known = [each.hourly for each in used if each.hourly is not None]
+    known = [use.hourly for use in used if use.hourly is not None]
     hourly = round(sum(known), 4) if len(known) == len(used) else None
     return Summary(used, hourly, prices.of)
 

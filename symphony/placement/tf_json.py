@@ -134,7 +134,7 @@ def read(file: TfJson) -> TfCluster:
             known[name] = node_pool
     if wrong:
         error = UserError(wrong[0], where=where, remedy="Correct it, or have cloudwise write the file again")
-        error.details = tuple(f"  {each}" for each in wrong[1:])
+        error.details = tuple(f"  {fault}" for fault in wrong[1:])
         raise error
     pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in known.items())
     sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in known.items()}
@@ -205,7 +205,7 @@ def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Cluster
         cpu=config.labels.cpu,
         memory=int(config.labels.memory_m * MIB),
         labels=dict(_labels(raw)),
-        taints=tuple(Taint(each.key, each.value, each.effect) for each in config.taint),
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in config.taint),
         gpu_type=gpu_type_of(gpu_type) if gpus else "",
         gpus=gpus,
         min=scaling.min_node_count * times,
