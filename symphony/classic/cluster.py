@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
 
 _T = TypeVar("_T", bound=Hashable)
-
-
 Described = dict[str | None, dict[str, dict[str, Any]]]
 
 

@@ -25,11 +25,7 @@ Action = Callable[[argparse.Namespace], int | None]
 
 # In the order in which `symphony` takes them.
 _WORDS = ("experiment_names", "experiment_name", "component_name", "service_name", "src_file", "dest_file")
-
-
 _OPTIONS = {"force": "-f", "follow": "-f", "dry_run": "-dr", "url_only": "-u", "since": "-s", "tail": "-t"}
-
-
 _SETTINGS: dict[str, dict[str, Any]] = {
     "experiment_name": {"nargs": "?"},
     "experiment_names": {"nargs": "+"},

@@ -52,8 +52,6 @@ _EFFECTS = {kubernetes: google for google, kubernetes in EFFECTS.items()}
 _NODE_ACCOUNT = 30
 _DISK_GB = (10, 65536)
 _Channel = Literal["RAPID", "REGULAR", "STABLE"]
-
-
 _COUNT: Converter = of_type(int)
 
 

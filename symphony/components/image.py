@@ -28,25 +28,15 @@ if TYPE_CHECKING:
     from symphony_docker.resource import ImageResource
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
 _REPOSITORY = re.compile(
     r"([a-zA-Z0-9][-.a-zA-Z0-9]*(:\d+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
 )
-
-
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?(,[a-z0-9]+/[a-z0-9_]+(/v\d+)?)*")
-
-
 _SECRET_ID = re.compile(r"[A-Za-z0-9_][-.A-Za-z0-9_]*")
-
-
 _SECRET = re.compile(
     r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?"
     r"|(api|access|private|secret|ssh|deploy)_?key)(_.*)?"
 )
-
-
 _DIGITS = 12
 
 

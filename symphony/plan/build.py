@@ -25,8 +25,6 @@ from symphony.spec.process import ProcessSettings, ProcessSpec
 from symphony.spec.setting import made_settings, settings_of
 
 _LISTED = 5
-
-
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
