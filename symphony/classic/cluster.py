@@ -39,10 +39,154 @@ Described = dict[str | None, dict[str, dict[str, Any]]]
 
 
 @options.take_old_keywords
-class Experiments:
-    """The experiments of one backend; a name of None means the current_experiment()."""
+class Cluster:
+    """One backend to launch experiments in.
+
+    cluster = Cluster.new("tmux")
+    experiment = cluster.new_experiment("rl")
+    experiment.new_process("learner", command="python", args=["learner.py"])
+    cluster.launch(experiment)
+
+    preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
+
+    A launched experiment is a Pulumi stack of its name: `symphony` and `pulumi` see and change it too. Names
+    of experiments, groups and processes may be abbreviated to a part; None is the current_experiment().
+    UserError: none or several match.
+    """
 
     backend = registry.DEFAULT
+    options_type: ClassVar[type[Any]] = options.ClusterOptions
+
+    def __init__(self, **keywords: Unpack[options.ClusterOptions]) -> None:
+        known = self.options_type.__annotations__
+        for option in keywords:
+            if option not in options.ClusterOptions.__annotations__:
+                raise usage_error(
+                    f'a {self.backend} cluster has no option "{option}"',
+                    f"The options are: {', '.join(known)}",
+                )
+        self._defaults: dict[str, Any] = {key: value for key, value in keywords.items() if value is not None}
+        self._settings: dict[str, str | None] = {}
+
+    @overload
+    @staticmethod
+    def new(backend: options.Tmux = "tmux", **keywords: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
+    @overload
+    @staticmethod
+    def new(backend: options.Kubernetes, **keywords: Unpack[options.KubeOptions]) -> KubeCluster: ...
+    @overload
+    @staticmethod
+    def new(backend: str, **keywords: Unpack[options.ClusterOptions]) -> Cluster: ...
+    @staticmethod
+    def new(backend: str = registry.DEFAULT, **keywords: Any) -> Cluster:
+        """Return a cluster of a backend with the options of its class: Cluster.new("tmux", start_dir="~/rl").
+
+        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; or the name
+        of an installed backend, for a Cluster.
+        UserError: the backend or the option does not exist; the remedy lists those that do.
+        """
+        row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
+        cluster = row.cluster_class(**keywords)
+        cluster.backend = row.name
+        return cluster
+
+    @overload
+    def new_experiment(self, name: str, **keywords: Unpack[ClassicExperimentOptions]) -> Experiment: ...
+    @overload
+    def new_experiment(
+        self,
+        name: str,
+        port_range: Sequence[int] | None,
+        secrets: Texts | None = None,
+        preamble_cmds: Texts | None = None,
+        start_dir: Text | None = None,
+    ) -> Experiment: ...
+    def new_experiment(
+        self,
+        name: str,
+        port_range: Any = None,
+        secrets: Any = None,
+        preamble_cmds: Any = None,
+        start_dir: Any = None,
+        **keywords: Any,
+    ) -> Experiment:
+        """Declare an experiment: cluster.new_experiment("rl", env={"SEED": 1}).
+
+        name: letters, digits, "-" and "_". port_range: (first, last) port of its services. secrets: files.
+        These and all other keywords are those of Experiment; preamble_cmds and start_dir are by default those
+        of this cluster. A wrong value is a UserError at launch, with its line.
+        """
+        keywords.update(
+            port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir
+        )
+        require_name("an experiment", name)
+        made = {key: value for key, value in keywords.items() if value is not None}
+        return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
+
+    @overload
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
+    @overload
+    def launch(self, exp: AnyExperiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
+    @overload
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
+    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Any:
+        """Start an experiment: cluster.launch(experiment). A terminal shows its plan and progress.
+
+        exp:     what new_experiment() returned.
+        force:   change the experiment of that name, where there is one, to this one.
+        dry_run: only return the plan.
+
+        Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
+        returned; symphony:backend of the stack goes before this cluster.
+        UserError: one of that name exists, or it cannot run (PlanError).
+        SymphonyError: it is up, and some of its processes failed or do not run.
+        """
+        if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise usage_error(
+                f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
+            )
+        if run.in_program():
+            if dry_run:
+                raise usage_error("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
+            return run.launch(exp, self.settings)
+        return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
+
+    def launch_batch(
+        self, experiments: Iterable[AnyExperiment], force: bool = False
+    ) -> list[Ended | Planned]:
+        """Start several, one after the other: cluster.launch_batch([first, second]).
+
+        experiments: of new_experiment(). force, errors: as launch(); those launched before an error stay up.
+        """
+        return [self.launch(each, force=force) for each in experiments]
+
+    def delete(self, name: str, dry_run: bool = False) -> None:
+        """Stop an experiment and everything it started: cluster.delete("rl").
+
+        name: the experiment, or a part of its name. dry_run: only look for it.
+        UserError: it does not exist, or several match. SymphonyError: a part of it could not be removed.
+        """
+        options.require_name("an experiment", name)
+        if run.in_program():
+            raise usage_error("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
+        stack = self._stack(name)
+        if not dry_run:
+            for _ in deletion.delete(stack):
+                pass
+
+    def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
+        """Stop several experiments, one after the other: cluster.delete_batch(["rl", "sweep"]).
+
+        names, dry_run, errors: as delete(); those deleted before an error stay deleted.
+        """
+        for name in names:
+            self.delete(name, dry_run=dry_run)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of this cluster for a stack, without those that it leaves to the stack."""
+        values = {key: value for key, value in self._settings.items() if value is not None}
+        return {"symphony:backend": self.backend, **values}
 
     def list_experiments(self) -> list[str]:
         """Return the names of the experiments: cluster.list_experiments()."""
@@ -260,155 +404,6 @@ class Experiments:
             name = prefixed if prefixed in known else name
         with stacks.only_on(self.backend):
             return stacks.find(name)
-
-
-@options.take_old_keywords
-class Cluster(Experiments):
-    """One backend to launch experiments in.
-
-    cluster = Cluster.new("tmux")
-    experiment = cluster.new_experiment("rl")
-    experiment.new_process("learner", command="python", args=["learner.py"])
-    cluster.launch(experiment)
-
-    preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
-
-    A launched experiment is a Pulumi stack of its name: `symphony` and `pulumi` see and change it too. Names
-    of experiments, groups and processes may be abbreviated to a part. UserError: none or several match.
-    """
-
-    options_type: ClassVar[type[Any]] = options.ClusterOptions
-
-    def __init__(self, **keywords: Unpack[options.ClusterOptions]) -> None:
-        known = self.options_type.__annotations__
-        for option in keywords:
-            if option not in options.ClusterOptions.__annotations__:
-                raise usage_error(
-                    f'a {self.backend} cluster has no option "{option}"',
-                    f"The options are: {', '.join(known)}",
-                )
-        self._defaults: dict[str, Any] = {key: value for key, value in keywords.items() if value is not None}
-        self._settings: dict[str, str | None] = {}
-
-    @overload
-    @staticmethod
-    def new(backend: options.Tmux = "tmux", **keywords: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
-    @overload
-    @staticmethod
-    def new(backend: options.Kubernetes, **keywords: Unpack[options.KubeOptions]) -> KubeCluster: ...
-    @overload
-    @staticmethod
-    def new(backend: str, **keywords: Unpack[options.ClusterOptions]) -> Cluster: ...
-    @staticmethod
-    def new(backend: str = registry.DEFAULT, **keywords: Any) -> Cluster:
-        """Return a cluster of a backend with the options of its class: Cluster.new("tmux", start_dir="~/rl").
-
-        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; or the name
-        of an installed backend, for a Cluster.
-        UserError: the backend or the option does not exist; the remedy lists those that do.
-        """
-        row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
-        cluster = row.cluster_class(**keywords)
-        cluster.backend = row.name
-        return cluster
-
-    @overload
-    def new_experiment(self, name: str, **keywords: Unpack[ClassicExperimentOptions]) -> Experiment: ...
-    @overload
-    def new_experiment(
-        self,
-        name: str,
-        port_range: Sequence[int] | None,
-        secrets: Texts | None = None,
-        preamble_cmds: Texts | None = None,
-        start_dir: Text | None = None,
-    ) -> Experiment: ...
-    def new_experiment(
-        self,
-        name: str,
-        port_range: Any = None,
-        secrets: Any = None,
-        preamble_cmds: Any = None,
-        start_dir: Any = None,
-        **keywords: Any,
-    ) -> Experiment:
-        """Declare an experiment: cluster.new_experiment("rl", env={"SEED": 1}).
-
-        name: letters, digits, "-" and "_". port_range: (first, last) port of its services. secrets: files.
-        These and all other keywords are those of Experiment; preamble_cmds and start_dir are by default those
-        of this cluster. A wrong value is a UserError at launch, with its line.
-        """
-        keywords.update(
-            port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir
-        )
-        require_name("an experiment", name)
-        made = {key: value for key, value in keywords.items() if value is not None}
-        return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
-
-    @overload
-    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
-    @overload
-    def launch(self, exp: AnyExperiment, force: bool = False, *, dry_run: Literal[True]) -> Planned: ...
-    @overload
-    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
-    def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Any:
-        """Start an experiment: cluster.launch(experiment). A terminal shows its plan and progress.
-
-        exp:     what new_experiment() returned.
-        force:   change the experiment of that name, where there is one, to this one.
-        dry_run: only return the plan.
-
-        Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
-        returned; symphony:backend of the stack goes before this cluster.
-        UserError: one of that name exists, or it cannot run (PlanError).
-        SymphonyError: it is up, and some of its processes failed or do not run.
-        """
-        if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise usage_error(
-                f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
-            )
-        if run.in_program():
-            if dry_run:
-                raise usage_error("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
-            return run.launch(exp, self.settings)
-        return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
-
-    def launch_batch(
-        self, experiments: Iterable[AnyExperiment], force: bool = False
-    ) -> list[Ended | Planned]:
-        """Start several, one after the other: cluster.launch_batch([first, second]).
-
-        experiments: of new_experiment(). force, errors: as launch(); those launched before an error stay up.
-        """
-        return [self.launch(each, force=force) for each in experiments]
-
-    def delete(self, name: str, dry_run: bool = False) -> None:
-        """Stop an experiment and everything it started: cluster.delete("rl").
-
-        name: the experiment, or a part of its name. dry_run: only look for it.
-        UserError: it does not exist, or several match. SymphonyError: a part of it could not be removed.
-        """
-        options.require_name("an experiment", name)
-        if run.in_program():
-            raise usage_error("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
-        stack = self._stack(name)
-        if not dry_run:
-            for _ in deletion.delete(stack):
-                pass
-
-    def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
-        """Stop several experiments, one after the other: cluster.delete_batch(["rl", "sweep"]).
-
-        names, dry_run, errors: as delete(); those deleted before an error stay deleted.
-        """
-        for name in names:
-            self.delete(name, dry_run=dry_run)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """The settings of this cluster for a stack, without those that it leaves to the stack."""
-        values = {key: value for key, value in self._settings.items() if value is not None}
-        return {"symphony:backend": self.backend, **values}
 
 
 class TmuxCluster(Cluster):

@@ -18,18 +18,12 @@ SPOT_LABEL = "cloud.google.com/gke-spot"
 GPU_TAINT = "nvidia.com/gpu"
 # Google's names of the effects of taints, and those of Kubernetes.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
-
-
 # (amount, part of it that is reserved), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 * MIB
-
-
 # Beside the formula, of e2-micro, e2-small and e2-medium: 940m are left of what shows as 2 vCPUs.
 _OF_SHARED_CORES = 1060
-
-
 # The kernel keeps 64 bytes for each page of memory, and its image.
 _KERNEL = (1 / 64, 128 * MIB)
 _PODS_OF_A_NODE = 110

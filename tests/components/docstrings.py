@@ -46,6 +46,7 @@ def examples(
     book: AddressBook, builder: DockerBuilder, cluster: TmuxCluster, dispatcher: GKEDispatcher,
     experiment: Experiment, first: Experiment, second: Experiment, process: Process, worker: Process,
     learner: Process, agent: Process, processgroup: ProcessGroup, group: ProcessGroup,
+    train: Process, prepare: Process,
     parser: argparse.ArgumentParser,
     planned: Planned, session: Session, self: SymphonyParser, settings: dict[str, Any], text: str,
 ) -> None:
