@@ -215,8 +215,9 @@ def test_the_examples_of_declarations_run() -> None:
                 experiment.new_process(known)
         if "get_process_group(" in code:
             experiment.new_process_group("agents")
-        given = {name: getattr(symphony, name) for name in vars(symphony)["__all__"]}
-        exec(code, {**given, "experiment": experiment, "process": experiment.new_process("p")})
+        known = {name: getattr(symphony, name) for name in vars(symphony)["__all__"]}
+        processes = {name: experiment.new_process(name) for name in ("process", "prepare", "train")}
+        exec(code, {**known, **processes, "experiment": experiment})
         ran += 1
     assert ran >= 25
 
