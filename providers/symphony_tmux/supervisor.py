@@ -23,6 +23,7 @@ import psutil
 
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import hold, observe, record
+from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.hold import Hold, Wait
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing
@@ -89,10 +90,12 @@ class Supervisor:
             (wait, _late(wait, self._answer(wait, holds, listing), waited)) for wait in holds[path].waits_for
         ]
         open_waits = [(wait, answer) for wait, answer in answers if not answer.met]
-        if not open_waits:
+        code = holds[path].code
+        has_changed = not open_waits and code is not None and code.has_changed()
+        if not open_waits and not has_changed:
             self._release(path, folder, listing)
             return True
-        failed = [answer.why for _, answer in open_waits if answer.failed]
+        failed = [answer.why for _, answer in open_waits if answer.failed] + [CHANGED] * has_changed
         words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in open_waits]
         why = "; ".join(failed) if failed else f"for {', '.join(words)}"
         told = msgspec.structs.replace(holds[path], why=why, blocked=bool(failed))

@@ -113,3 +113,21 @@ def test_a_process_has_run_the_code_of_its_digest(sandbox: Sandbox) -> None:
     # What runs keeps its digest when the file changes.
     train.write_text("echo third")
     assert sandbox.processes("rl")["a"]["code"] == rows["a"]["code"]
+
+
+def test_a_process_that_is_held_back_starts_with_the_code_of_its_digest_too(sandbox: Sandbox) -> None:
+    train = sandbox.folder / "train.sh"
+    train.write_text("echo first")
+    sandbox.write(
+        "with Experiment() as e:\n"
+        '    gate = e.new_process("gate", cmds=["while ! [ -e go ]; do sleep 0.2; done"])\n'
+        '    late = e.new_process("late", cmds=["sh train.sh; sleep 3600"], code=["train.sh"])\n'
+        '    late.depends_on(gate, condition="completed")'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    train.write_text("echo second")
+    (sandbox.folder / "go").touch()
+    wait_for(lambda: "changed since the plan" in sandbox.processes("rl")["late"]["why"], 20, "it is told")
+    assert sandbox.symphony("logs", "rl", "late").out == ""
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: "second" in sandbox.symphony("logs", "rl", "late").out, 20, "it runs")

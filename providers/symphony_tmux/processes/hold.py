@@ -10,6 +10,7 @@ import msgspec
 
 from symphony import files, paths
 from symphony_tmux import names
+from symphony_tmux.processes.declared_code import DeclaredCode
 
 NAME = "hold"
 _LIMIT = 1 << 20
@@ -32,11 +33,15 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """The waits of a process that is held back; why: in words; blocked: waiting alone does not help."""
+    """The waits of a process that is held back; why: in words; blocked: waiting alone does not help.
+
+    code: that of the plan, which it must have when it starts.
+    """
 
     waits_for: tuple[Wait, ...]
     why: str = ""
     blocked: bool = False
+    code: DeclaredCode | None = None
 
     @property
     def ends_soon(self) -> bool:
@@ -44,7 +49,9 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return not self.blocked and all(each.condition in ("started", "ready") for each in self.waits_for)
 
 
-def first(waits_for: tuple[Wait, ...], variables: Mapping[str, str]) -> Hold:
+def first(
+    waits_for: tuple[Wait, ...], variables: Mapping[str, str], code: DeclaredCode | None = None
+) -> Hold:
     """Return the hold of a process that is about to be started; variables: those of all services."""
     waits = tuple(
         msgspec.structs.replace(
@@ -52,7 +59,7 @@ def first(waits_for: tuple[Wait, ...], variables: Mapping[str, str]) -> Hold:
         )
         for wait in waits_for
     )
-    return Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}")
+    return Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}", code=code)
 
 
 def write(folder: Path, hold: Hold) -> None:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from symphony import files, paths
-from symphony.content import code_files, digests
-from symphony.content.digests import DigestCache
 from symphony.errors import UserError
 from symphony_tmux import names
 from symphony_tmux.ports import addresses
 from symphony_tmux.processes import hold, process_table, record
+from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.launch import exports, launch_file
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
@@ -77,7 +76,10 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
 def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.cwd and not Path(inputs.cwd).is_dir():
         raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
-    _refuse_changed_code(inputs)
+    code = inputs.declared_code
+    if code is not None and code.has_changed():
+        what = f"{CHANGED}: {', '.join(code.texts)}"
+        raise UserError(what, where=inputs.path, remedy="Run `symphony up` again")
     folder = names.process_folder(inputs.server, inputs.session, inputs.path)
     for place in (folder.parents[1], folder.parent, folder):
         files.fresh_folder(place)
@@ -95,42 +97,13 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
             remedy = "Install perl, or take depends_on out"
             raise UserError("perl, which holds it back, is missing", where=inputs.path, remedy=remedy)
         variables = addresses.read(inputs.server, inputs.session)
-        hold.write(folder, hold.first(inputs.waits_for, variables))
+        hold.write(folder, hold.first(inputs.waits_for, variables, code))
     else:
         files.remove(folder / hold.NAME)
     files.touch(folder / "log")
     files.remove(folder / PIPE)
     os.mkfifo(folder / PIPE, 0o600)
     return folder.relative_to(paths.home())
-
-
-def _refuse_changed_code(inputs: WindowInputs) -> None:
-    """Raise UserError where its digest is not that of the code which the process would run."""
-    if not inputs.code:
-        return
-    try:
-        now = _code_digest(inputs.code, inputs.folder, int(time.monotonic()))
-    except (OSError, RuntimeError, ValueError):
-        now = ""
-    if not now.startswith(inputs.services.get(code_files.VARIABLE, "")) or not now:
-        raise UserError(
-            f"its code changed since the plan: {', '.join(inputs.code)}",
-            where=inputs.path,
-            remedy="Run `symphony up` again",
-        )
-
-
-@lru_cache(maxsize=8)
-def _code_digest(texts: tuple[str, ...], folder: str, _second: int) -> str:
-    """Return the digest of all these files, which thousands of processes may have alike."""
-    every = (code_files.files_of(text, folder, _code_cache()) for text in texts)
-    return digests.of_all({name: digest for files in every for name, digest in files.items()})
-
-
-@lru_cache(maxsize=1)
-def _code_cache() -> DigestCache:
-    # In memory only: the file is that of the program.
-    return DigestCache("code", Path())
 
 
 def _new_window(

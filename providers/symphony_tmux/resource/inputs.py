@@ -13,8 +13,10 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from symphony import paths
+from symphony.content import code_files
 from symphony.errors import SymphonyError, UserError
 from symphony_tmux import names
+from symphony_tmux.processes.declared_code import DeclaredCode
 from symphony_tmux.processes.hold import Wait
 
 SESSION_INPUTS = (
@@ -109,6 +111,11 @@ class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
     grace: _Grace = 5.0
     code: tuple[str, ...] = ()
     folder: str = ""
+
+    @property
+    def declared_code(self) -> DeclaredCode | None:
+        digest = self.services.get(code_files.VARIABLE, "")
+        return DeclaredCode(texts=self.code, folder=self.folder, digest=digest) if self.code else None
 
 
 Inputs = TypeVar("Inputs", SessionInputs, WindowInputs)

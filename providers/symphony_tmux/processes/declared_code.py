@@ -1,0 +1,42 @@
+"""The code that a process declares, whose digest it carries: what starts must have the code of the plan."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from symphony.content import code_files, digests
+from symphony.content.digests import DigestCache
+
+CHANGED = "its code changed since the plan"
+
+
+class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts of `code=`, the folder from which they are named, and their digest in the plan."""
+
+    texts: tuple[str, ...]
+    folder: str
+    digest: str
+
+    def has_changed(self) -> bool:
+        """Return whether the files have another digest now, or cannot be read."""
+        try:
+            return not _digest(self.texts, self.folder, int(time.monotonic())).startswith(self.digest)
+        except (OSError, RuntimeError, ValueError):
+            return True
+
+
+@lru_cache(maxsize=8)
+def _digest(texts: tuple[str, ...], folder: str, _second: int) -> str:
+    """Return the digest of all these files, which thousands of processes may have alike."""
+    every = (code_files.files_of(text, folder, _cache()) for text in texts)
+    return digests.of_all({name: digest for files in every for name, digest in files.items()})
+
+
+@lru_cache(maxsize=1)
+def _cache() -> DigestCache:
+    # In memory only: the file is that of the program.
+    return DigestCache("code", Path())
