@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 
-from symphony.backends import file_changes
+from symphony.backends import local_files
 from symphony.backends.kubernetes.api.client import Client, path_of
 from symphony.backends.kubernetes.api.fields import mapping
 from symphony.backends.kubernetes.manifests import labels
@@ -25,5 +25,5 @@ def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSp
             texts = {each: text.encode() for each, text in mapping(live, "data").items()}
             there = texts if kind == "config" else {each: b64decode(data) for each, data in texts.items()}
             binary = {each: b64decode(data) for each, data in mapping(live, "binaryData").items()}
-            result += file_changes.changes(kind, files, {**there, **binary})
+            result += local_files.changes(kind, files, {**there, **binary})
     return tuple(result)

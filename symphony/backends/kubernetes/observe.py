@@ -14,9 +14,9 @@ from symphony.backends.kubernetes.api.fields import Values, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.backends.kubernetes.status import admission, job_pods, pod_events, pod_status, service_address
+from symphony.backends.kubernetes.status import pod_status, reasons, service_address
 from symphony.backends.kubernetes.status import watch as watching
-from symphony.backends.kubernetes.status.job_pods import JobStatus
+from symphony.backends.kubernetes.status.reasons import JobStatus
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -108,7 +108,7 @@ def logs(
 ) -> Iterator[LogLine]:
     """Yield the output of some processes, merged by time; with follow also that of their next starts."""
     # Only this command needs it.
-    from symphony.backends.kubernetes.logs import reader as log_lines
+    from symphony.backends.kubernetes import logs as log_lines
 
     places = [
         log_lines.Place(path, facts["pod_name"], facts["container_name"])
@@ -135,7 +135,7 @@ def watch(
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         kept_ones = _kept(client, recorded, pods)
         if thorough:
-            reported.events = pod_events.of_pods(client, recorded.launched_as, pods.values())
+            reported.events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
             reported.pending = _pending(client, recorded)
         reported.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, kept_ones)
@@ -148,7 +148,7 @@ def watch(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """Return the steps of one process up to where it is, or came no further."""
     # Only this command needs it.
-    from symphony.backends.kubernetes.diagnosis.collect import read_chain
+    from symphony.backends.kubernetes.why import read_chain
 
     return read_chain(client_for(recorded), recorded, path, name)
 
@@ -212,7 +212,7 @@ def _statuses(
         every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
         pods = labels.by_pod(every)
         replaced = _kept(client, recorded, pods)
-        events = pod_events.of_pods(client, recorded.launched_as, pods.values())
+        events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
         result = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
         result = _with_balancers(recorded, result, _pending(client, recorded))
         result = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in result]
@@ -260,8 +260,8 @@ def _not_made(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     """Return the processes whose pods were never made; the cluster is asked only where there are some."""
     if not recorded.unmade:
         return []
-    rules = admission.rules(client, recorded.launched_as)
-    why = f"not made: {'; '.join(rules) or admission.UNKNOWN}"
+    rules = reasons.admission_rules(client, recorded.launched_as)
+    why = f"not made: {'; '.join(rules) or reasons.UNKNOWN}"
     return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.unmade]
 
 
@@ -291,7 +291,7 @@ def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dic
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
     }
-    return job_pods.job_statuses(client, recorded.launched_as, kinds, pods)
+    return reasons.job_statuses(client, recorded.launched_as, kinds, pods)
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from symphony import files as private
 from symphony import paths
-from symphony.backends import file_changes
+from symphony.backends import local_files as sources
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux.resource import experiment_files
 
@@ -38,7 +38,7 @@ def changed(spec: ExperimentSpec, server: str, session: str) -> tuple[str, ...]:
         change
         for kind, files, home in kinds
         if home.is_dir()
-        for change in file_changes.changes(
+        for change in sources.changes(
             kind, files, {copy.name: experiment_files.content(copy) for copy in home.iterdir()}
         )
     )

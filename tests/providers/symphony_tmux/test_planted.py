@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from symphony import files
-from symphony.backends import file_changes
+from symphony.backends import local_files
 from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
@@ -215,7 +215,7 @@ def test_pipes_among_the_users_files_are_told_and_not_waited_for(tmp_path: Path)
     with within(10):
         spec = ExperimentSpec("rl", secrets=(str(pipe),))
         assert "regular file" in sources.sizes(spec)[1][str(pipe)]
-        assert list(file_changes.changes("secret", [str(pipe)], {"key": b"x"})) == []
+        assert list(local_files.changes("secret", [str(pipe)], {"key": b"x"})) == []
         hidden, _ = secret_env.read(replace(spec, secret_env=cast("Any", {"S": str(pipe)})))
         assert "regular file" in hidden.secret_env["S"].trouble
         assert "regular file" in code_files.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from symphony.backends.kubernetes.api.client import Client, Forbidden, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
 from symphony.placement.quantities import amount
 
-# Of the cluster itself: they are there before any experiment is.
+# The namespaces of the cluster itself, with pods before any experiment runs.
 _SYSTEM = ("kube-system", "gmp-system", "gke-managed-system", "gke-gmp-system", "gke-managed-cim")
-# What the cluster's controllers put on a node for as long as it is not well.
+# Taints that the cluster's controllers put on a node while it is not well.
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "DeletionCandidate", "ToBeDeleted")
 _ENDED = ("Succeeded", "Failed")
 
@@ -31,13 +31,13 @@ def read(client: Client) -> tuple[Pool, ...]:
         claimed = _claimed(client) if nodes else {}
     except Forbidden:
         return ()
-    return tuple(_pool(name, each, claimed) for name, each in nodes.items())
+    return tuple(_pool(name, machines, claimed) for name, machines in nodes.items())
 
 
-def _pool(name: str, nodes: Sequence[Values], claimed: dict[str, Amounts]) -> Pool:
+def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) -> Pool:
     labels = mapping(nodes[0], "metadata", "labels")
-    left = [_offered(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
-    room = Amounts(*(min(getattr(each, kind) for each in left) for kind in ("cpu", "memory", "gpus", "pods")))
+    left = [offered(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
+    free = Amounts(*(min(getattr(each, kind) for each in left) for kind in ("cpu", "memory", "gpus", "pods")))
     capacity = mapping(nodes[0], "status", "capacity")
     zones = {text(node, "metadata", "labels", "topology.kubernetes.io/zone") for node in nodes} - {""}
     return Pool(
@@ -48,20 +48,21 @@ def _pool(name: str, nodes: Sequence[Values], claimed: dict[str, Amounts]) -> Po
         labels={key: str(value) for key, value in labels.items()},
         taints=tuple(_taints(nodes[0])),
         gpu_type=text(labels, GPU_LABEL),
-        gpus=room.gpus,
+        gpus=free.gpus,
         spot=text(labels, SPOT_LABEL) == "true",
         zones=tuple(sorted(zones)),
-        allocatable=room,
+        allocatable=free,
     )
 
 
 def _taints(node: Values) -> Iterable[Taint]:
-    for each in listing(node, "spec", "taints"):
-        if not text(each, "key").startswith(_PASSING):
-            yield Taint(text(each, "key"), text(each, "value"), text(each, "effect"))
+    for taint in listing(node, "spec", "taints"):
+        if not text(taint, "key").startswith(_PASSING):
+            yield Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
 
 
-def _offered(node: Values) -> Amounts:
+def offered(node: Values) -> Amounts:
+    """Return what a node offers to pods."""
     offer = mapping(node, "status", "allocatable")
     return Amounts(
         _thousandths(offer.get("cpu")),
@@ -72,19 +73,25 @@ def _offered(node: Values) -> Amounts:
 
 
 def _claimed(client: Client) -> dict[str, Amounts]:
-    """Return node -> the claims of the system's pods on it."""
-    result: dict[str, Amounts] = defaultdict(Amounts)
+    """Return node -> the requests of the system's pods on it."""
+    on_node: dict[str, list[Values]] = defaultdict(list)
     for namespace in _SYSTEM:
         for pod in client.items(path_of("pods", namespace)):
             if (node := text(pod, "spec", "nodeName")) and text(pod, "status", "phase") not in _ENDED:
-                result[node] += _requested(pod)
-    return result
+                on_node[node].append(pod)
+    return {node: requested(pods) for node, pods in on_node.items()}
 
 
-def _requested(pod: Values) -> Amounts:
-    every = [mapping(each, "resources", "requests") for each in listing(pod, "spec", "containers")]
-    cpu = sum(_thousandths(each.get("cpu")) for each in every)
-    return Amounts(cpu, sum(_integer(each.get("memory")) for each in every), 0, 1)
+def requested(pods: Sequence[Values]) -> Amounts:
+    """Return the sum of what pods request."""
+    containers = [container for pod in pods for container in listing(pod, "spec", "containers")]
+    every = [mapping(container, "resources", "requests") for container in containers]
+    return Amounts(
+        sum(_thousandths(requests.get("cpu")) for requests in every),
+        sum(_integer(requests.get("memory")) for requests in every),
+        sum(_integer(requests.get(GPU_TAINT)) for requests in every),
+        len(pods),
+    )
 
 
 def _thousandths(quantity: object) -> int:

@@ -1,4 +1,4 @@
-"""Reads the status of a process from its pod: the one place that knows Kubernetes' words. Pure."""
+"""Reads the status of a process from its pod: the one place that knows Kubernetes' reasons. Pure."""
 
 from __future__ import annotations
 
@@ -6,44 +6,38 @@ import re
 import signal
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
 
-from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.observe import ProcessStatus, State
 from symphony.plan.names import printable
 
-Pod = Mapping[str, Any]
-_Container = Mapping[str, Any]
-
 LONGEST = 300
 _LINES = 3
-# What containerd says of a program that is not there, at the end of a chain of causes.
+# The end of containerd's chain of causes where the image lacks a program.
 _MISSING = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)')
-# The scheduler's own words, without what it says of evicting other pods.
+# The scheduler's reasons, without its remarks on evicting other pods.
 _SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
-# Where a container is, which is known.
+# The place of a container, which the reader knows.
 _WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)')
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Values = {}
 # Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
 CHILD_KILLED = "a process that it started was killed: out of memory"
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # Waiting does not cure these by itself.
-_HOPELESS = (
-    *NO_IMAGE,
-    "CrashLoopBackOff",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-)
-# What keeps a pod that has a machine from its containers, and only events tell; and what comes after it.
+_HOPELESS = (*NO_IMAGE, *NOT_STARTED, "CrashLoopBackOff")
+# Events that alone say what keeps a pod on a machine from its containers, and events that come after them.
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
 UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
 _PAST_IT = ("Pulling", "Pulled", "Created", "Started")
 
+# The state, the reason, and since when.
+_Condition = tuple[State, str, float | None]
+
 
 def status(
-    path: str, container: str, pod: Pod | None, events: Mapping[str, str] | None = None
+    path: str, container: str, pod: Values | None, events: Mapping[str, str] | None = None
 ) -> ProcessStatus:
     """Return the status of the process that a container runs; None is a pod that is gone.
 
@@ -51,55 +45,55 @@ def status(
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
-    result = container_status(pod, container)
-    restarts = int(result.get("restartCount") or 0)
-    last = how_it_ended(mapping(result, "lastState", "terminated"))
-    state, why, since = _condition(
-        pod, container, result, (events or {}).get(str(pod["metadata"]["name"]), "")
-    )
+    own = container_status(pod, container)
+    ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
+    restarts = int(own.get("restartCount") or 0)
+    state, why, since = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
+    lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
         state=state,
-        ready=state == "running" and bool(result.get("ready")),
+        ready=state == "running" and bool(own.get("ready")),
         restarts=restarts,
         why=printable(" ".join(why.split()), LONGEST),
         since=since,
-        last=last if state in ("running", "waiting") and restarts else "",
-        words=_words(result) if state in ("failed", "waiting") else (),
+        last=how_it_ended(last) if state in ("running", "waiting") and restarts else "",
+        words=tuple(printable(line, LONGEST) for line in lines[-_LINES:]),
         node=text(pod, "spec", "nodeName"),
     )
 
 
-def is_good(pod: Pod) -> bool:
+def statuses(pod: Values) -> list[ProcessStatus]:
+    """Return the status of every container of a pod."""
+    names = [text(container, "name") for container in listing(pod, "spec", "containers")]
+    return [status(name, name, pod) for name in names]
+
+
+def is_good(pod: Values) -> bool:
     """Return whether the next `up` leaves this pod alone: all its processes wait, run or are completed."""
-    names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    return all(
-        status(name, name, pod).state in ("running", "waiting", "completed", "unknown") for name in names
-    )
+    return all(each.state in ("running", "waiting", "completed", "unknown") for each in statuses(pod))
 
 
-def is_hopeless(pod: Pod) -> bool:
+def is_hopeless(pod: Values) -> bool:
     """Return whether waiting rarely starts the containers that do not run."""
-    waiting = [mapping(each, "state", "waiting") for each in _every(pod)]
-    if any(each.get("reason") in _HOPELESS for each in waiting) or _unscheduled(pod):
+    if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled(pod):
         return True
-    running = [each for each in _every(pod) if mapping(each, "state", "running")]
-    return any(_silent_node(pod, each) for each in running)
+    running = [own for own in _container_statuses(pod) if mapping(own, "state", "running")]
+    return any(_silent_node(pod, own) for own in running)
 
 
-def lacks_image(pod: Pod) -> bool:
+def lacks_image(pod: Values) -> bool:
     """Return whether an image of the pod cannot be pulled."""
-    return any(mapping(each, "state", "waiting").get("reason") in NO_IMAGE for each in _every(pod))
+    return any(reason in NO_IMAGE for reason in _waiting_reasons(pod))
 
 
-def needs_events(pod: Pod) -> bool:
+def needs_events(pod: Values) -> bool:
     """Return whether only an event can say why its containers do not start."""
-    waiting = [str(mapping(each, "state", "waiting").get("reason")) for each in _every(pod)]
-    creating = any(each in ("ContainerCreating", "PodInitializing") for each in waiting)
+    creating = any(reason in ("ContainerCreating", "PodInitializing") for reason in _waiting_reasons(pod))
     return creating and bool(text(pod, "spec", "nodeName"))
 
 
-def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+def trouble(events: Iterable[Values]) -> Values:
     """Return the event of a pod that says why its containers do not start, an empty one for none.
 
     Events stay for an hour: a volume that was late counts until the pod has come further.
@@ -109,216 +103,201 @@ def trouble(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     return _NOTHING if _is_past_it(last) else last
 
 
-def _is_past_it(event: Mapping[str, Any]) -> bool:
+def _is_past_it(event: Values) -> bool:
     return text(event, "reason") in _PAST_IT
 
 
-def event_time(event: Mapping[str, Any]) -> float | None:
-    """Return when the cluster said this last, in seconds since the epoch."""
+def event_time(event: Values) -> float | None:
+    """Return when the cluster reported this last, in seconds since the epoch."""
     return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
 
 
-def is_sidecar(pod: Pod | None, name: str) -> bool:
+def is_sidecar(pod: Values | None, name: str) -> bool:
     """Return whether an init container runs beside the containers and ends after them."""
     every = listing(pod, "spec", "initContainers")
     return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
 
 
-def ends(pod: Pod, container: str) -> list[Mapping[str, Any]]:
-    """Return how the last starts of a container ended, the older one first."""
-    result = container_status(pod, container)
-    return [
-        each
-        for each in (mapping(result, "lastState", "terminated"), mapping(result, "state", "terminated"))
-        if each
-    ]
+def ends(pod: Values, container: str, *, before: bool = False) -> list[Values]:
+    """Return how the last starts of a container ended, the older one first; before: only the older one."""
+    own = container_status(pod, container)
+    states = ("lastState",) if before else ("lastState", "state")
+    return [ended for state in states if (ended := mapping(own, state, "terminated"))]
 
 
-def epoch(text: object) -> float | None:
+def epoch(moment: object) -> float | None:
     """Return a time of the API server in seconds since the epoch, None for no time."""
     try:
-        return datetime.fromisoformat(str(text)).timestamp()
+        return datetime.fromisoformat(str(moment)).timestamp()
     except ValueError:
         return None
 
 
-def _condition(pod: Pod, name: str, container: _Container, event: str) -> tuple[State, str, float | None]:
-    ended = mapping(container, "state", "terminated")
-    running = mapping(container, "state", "running")
+def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
+    ended, running = mapping(own, "state", "terminated"), mapping(own, "state", "running")
+    deleted = text(pod, "metadata", "deletionTimestamp")
     if taken := _taken(pod, running=bool(running)):
         return taken
-    if ended and _comes_again(pod, ended):
-        return "waiting", f"to be started again after {_how(ended)}", epoch(ended.get("finishedAt"))
     if ended:
-        moment = epoch(ended.get("finishedAt"))
-        if ended.get("exitCode") != 0:
-            return "failed", _how(ended), moment
-        # The kernel killed a process that the program had started, and the program went on.
-        return "completed", CHILD_KILLED if ended.get("reason") == "OOMKilled" else "", moment
-    if pod["metadata"].get("deletionTimestamp"):
-        return "stopped", "it is being ended", epoch(pod["metadata"]["deletionTimestamp"])
+        return _ended(pod, ended)
+    if deleted:
+        return "stopped", "it is being ended", epoch(deleted)
     if running:
-        why = _silent_node(pod, container)
+        why = _silent_node(pod, own)
         return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
     if text(pod, "status", "phase") == "Failed":
         return "failed", _why_failed(pod), None
-    return (
-        "waiting",
-        _why_waiting(pod, name, container, event),
-        epoch(pod["metadata"].get("creationTimestamp")),
-    )
+    return "waiting", _why_waiting(pod, name, own, event), epoch(text(pod, "metadata", "creationTimestamp"))
 
 
-def _comes_again(pod: Pod, ended: Mapping[str, Any]) -> bool:
-    """Return whether Kubernetes will start a container again that has ended."""
-    if pod["metadata"].get("deletionTimestamp") or text(pod, "status", "phase") in ("Failed", "Succeeded"):
-        return False
+def _ended(pod: Values, ended: Values) -> _Condition:
+    moment = epoch(ended.get("finishedAt"))
     policy = text(pod, "spec", "restartPolicy") or "Always"
-    return policy == "Always" or (policy == "OnFailure" and ended.get("exitCode") != 0)
+    if (
+        not text(pod, "metadata", "deletionTimestamp")
+        and text(pod, "status", "phase") not in ("Failed", "Succeeded")
+        and (policy == "Always" or (policy == "OnFailure" and ended.get("exitCode") != 0))
+    ):
+        return "waiting", f"to be started again after {_how(ended)}", moment
+    if ended.get("exitCode") != 0:
+        return "failed", _how(ended), moment
+    # The kernel killed a process that the program had started, and the program went on.
+    return "completed", CHILD_KILLED if ended.get("reason") == "OOMKilled" else "", moment
 
 
-def _taken(pod: Pod, *, running: bool) -> tuple[State, str, float | None] | None:
-    """Return the status of a pod that was lost with its machine, or evicted; None for others."""
-    status = mapping(pod, "status")
+def _taken(pod: Values, *, running: bool) -> _Condition | None:
+    """Return the condition of a pod that was lost with its machine, or evicted; None for others."""
     disrupted = condition(pod, "DisruptionTarget")
-    gone = bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") == "Failed"
+    gone = text(pod, "metadata", "deletionTimestamp") or text(pod, "status", "phase") == "Failed"
     if disrupted.get("status") == "True" and gone:
-        why = str(disrupted.get("message") or disrupted.get("reason"))
+        why = text(disrupted, "message") or text(disrupted, "reason")
         return "lost", why, epoch(disrupted.get("lastTransitionTime"))
-    if status.get("reason") in _TAKEN and not running:
-        return "lost", f"{status['reason']}: {status.get('message') or ''}".rstrip(": "), None
+    if text(pod, "status", "reason") in _TAKEN and not running:
+        return "lost", _reason(mapping(pod, "status")), None
     return None
 
 
-def _silent_node(pod: Pod, value: _Container) -> str:
+def _silent_node(pod: Values, own: Values) -> str:
     """Return why a container may not run although its status says so: its node is silent."""
     ready = condition(pod, "Ready")
     every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
-    if value.get("ready") and all(every) and doubted:
-        return f"its node {pod['spec'].get('nodeName')} does not answer"
+    if own.get("ready") and all(every) and doubted:
+        return f"its node {text(pod, 'spec', 'nodeName')} does not answer"
     return ""
 
 
-def _why_failed(pod: Pod) -> str:
+def _why_failed(pod: Values) -> str:
     """Return why a pod failed before this container of it could run."""
-    status = mapping(pod, "status")
-    for each in listing(status, "initContainerStatuses"):
+    for each in listing(pod, "status", "initContainerStatuses"):
         ended = mapping(each, "state", "terminated")
         if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(each["name"])):
             return f"{each['name']}: {_how(ended)}"
-    return f"{status.get('reason') or 'Failed'}: {status.get('message') or ''}".rstrip(": ")
+    return _reason({"reason": "Failed", **mapping(pod, "status")})
 
 
-def _why_waiting(pod: Pod, name: str, value: _Container, event: str) -> str:
+def _why_waiting(pod: Values, name: str, own: Values, event: str) -> str:
     if unscheduled := _unscheduled(pod):
         return unscheduled
-    own = mapping(value, "state", "waiting")
-    if own.get("reason") in _HOPELESS:
-        return _waits_for(own, pod, name, value)
-    for each in listing(pod, "status", "initContainerStatuses"):
-        waiting = mapping(each, "state", "waiting")
-        if waiting.get("reason") in _HOPELESS:
-            return f"{each['name']}: {_waits_for(waiting, pod, str(each['name']), each)}"
-    if not own:
-        return "not scheduled yet" if not pod["spec"].get("nodeName") else "not started yet"
-    words = _waits_for(own, pod, name, value)
-    return f"{words}: {event}" if event else words
+    waiting = mapping(own, "state", "waiting")
+    if waiting.get("reason") in _HOPELESS:
+        return _waits_for(pod, name, own)
+    for init in listing(pod, "status", "initContainerStatuses"):
+        if mapping(init, "state", "waiting").get("reason") in _HOPELESS:
+            return f"{init['name']}: {_waits_for(pod, str(init['name']), init)}"
+    if not waiting:
+        return "not started yet" if text(pod, "spec", "nodeName") else "not scheduled yet"
+    reason = text(waiting, "reason") or "waiting"
+    return f"{reason}: {event}" if event else reason
 
 
-def _waits_for(waiting: Mapping[str, Any], pod: Pod, name: str, value: _Container) -> str:
-    reason, message = str(waiting.get("reason") or "waiting"), in_words(waiting)
-    if reason in NO_IMAGE:
-        return f"{reason}: {_image(pod, name)}{_because(message)}"
-    if reason == "CrashLoopBackOff":
-        return f"{reason}: {_how(mapping(value, 'lastState', 'terminated'))}"
-    return f"{reason}: {message}".rstrip(": ") if reason in _HOPELESS else reason
-
-
-def _because(message: str) -> str:
-    """Return the last cause in a chain such as `failed to pull: failed to resolve: not found`."""
-    # containerd ends with the kind of an error of which it knows none.
+def _waits_for(pod: Values, name: str, own: Values) -> str:
+    """Return the reason of a container that waiting does not start."""
+    waiting = mapping(own, "state", "waiting")
+    if waiting["reason"] == "CrashLoopBackOff":
+        return f"CrashLoopBackOff: {_how(mapping(own, 'lastState', 'terminated'))}"
+    if waiting["reason"] not in NO_IMAGE:
+        return _reason(waiting)
+    # The last cause in a chain such as `failed to pull: failed to resolve: not found`; containerd ends with
+    # the kind of an error of which it knows none.
+    message = in_words(waiting)
     cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
-    return f": {cause}" if cause and cause != message else ""
+    return f"{waiting['reason']}: {image_of(pod, name)}{f': {cause}' if cause and cause != message else ''}"
 
 
-def _image(pod: Pod, name: str) -> str:
+def image_of(pod: Values | None, container: str) -> str:
+    """Return the image of a container."""
     every = [*listing(pod, "spec", "containers"), *listing(pod, "spec", "initContainers")]
-    return next((str(each["image"]) for each in every if each["name"] == name), "?")
+    return next((text(each, "image") for each in every if each["name"] == container), "?")
 
 
-def _unscheduled(pod: Pod) -> str:
+def _unscheduled(pod: Values) -> str:
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "False":
         return ""
-    return f"{scheduled.get('reason')}: {in_short(str(scheduled.get('message') or ''))}".rstrip(": ")
+    return f"{scheduled.get('reason')}: {in_short(text(scheduled, 'message'))}".rstrip(": ")
 
 
 def in_short(message: str) -> str:
-    """Return what the scheduler says, without how many nodes there are and whether others could be evicted.
+    """Return the scheduler's reasons, without how many nodes there are and whether others could be evicted.
 
     >>> in_short("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. no")
     '1 Insufficient cpu, 2 untolerated taint {a: b}'
     >>> in_short('0/1 nodes are available: persistentvolumeclaim "data" not found. preemption: 0/1')
     'persistentvolumeclaim "data" not found'
     """
-    found = _SCHEDULER.match(message)
-    reasons = found[1] if found else message
+    match = _SCHEDULER.match(message)
+    reasons = match[1] if match else message
     return reasons.replace("node(s) had ", "").replace("node(s) ", "")
 
 
-def _how(ended: Mapping[str, Any]) -> str:
+def _reason(status: Values) -> str:
+    return f"{status.get('reason')}: {in_words(status)}".rstrip(": ")
+
+
+def _how(ended: Values) -> str:
     """Return how a start ended with its last line: `exit 1: no such file`."""
-    how = how_it_ended(ended)
-    lines = _lines(ended)
-    return f"{how}: {lines[-1]}" if lines else how
+    return ": ".join([how_it_ended(ended), *_lines(ended)[-1:]])
 
 
-def _lines(ended: Mapping[str, Any]) -> list[str]:
+def _lines(ended: Values) -> list[str]:
     return [line.strip() for line in in_words(ended).splitlines() if line.strip()]
 
 
-def in_words(ended: Mapping[str, Any]) -> str:
+def in_words(state: Values) -> str:
     """Return the message of a container that ended or could not start."""
-    message = _WHERE.sub("", str(ended.get("message") or ""))
+    message = _WHERE.sub("", text(state, "message"))
     missing = _MISSING.search(message)
     return f'the image has no program "{missing[1]}"' if missing else message
 
 
-def _words(value: _Container) -> tuple[str, ...]:
-    """Return the last lines of the start that failed last."""
-    ended = mapping(value, "state", "terminated") or mapping(value, "lastState", "terminated")
-    return tuple(printable(line, LONGEST) for line in _lines(ended)[-_LINES:])
-
-
-def how_it_ended(ended: Mapping[str, Any]) -> str:
+def how_it_ended(ended: Values) -> str:
     """Return `exit 1`, `exit 139 (SIGSEGV)` or `out of memory, exit 137 (SIGKILL)`."""
     if not ended:
         return ""
-    code, reason = int(ended.get("exitCode") or 0), str(ended.get("reason") or "")
+    code, reason = int(ended.get("exitCode") or 0), text(ended, "reason")
     how = f"exit {code}"
-    if code > 128 and (name := _signal_name(code - 128)):
-        how += f" ({name})"
+    if code - 128 in set(signal.Signals):
+        how += f" ({signal.Signals(code - 128).name})"
     if reason == "OOMKilled":
         return f"out of memory, {how}" if code else f"{how}, but {CHILD_KILLED}"
     return how if reason in ("", "Error", "Completed") else f"{reason}, {how}"
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return ""
-
-
-def container_status(pod: Pod | None, name: str) -> _Container:
+def container_status(pod: Values | None, name: str) -> Values:
+    """Return the status of a container, an empty one before it has any."""
     every = listing(pod, "status", "containerStatuses")
     return next((each for each in every if each["name"] == name), _NOTHING)
 
 
-def _every(pod: Pod) -> list[_Container]:
+def condition(pod: Values | None, kind: str) -> Values:
+    """Return a condition of a pod, an empty one where the pod does not have it."""
+    return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)
+
+
+def _container_statuses(pod: Values) -> list[Values]:
     return [*listing(pod, "status", "initContainerStatuses"), *listing(pod, "status", "containerStatuses")]
 
 
-def condition(pod: Pod | None, kind: str) -> Mapping[str, Any]:
-    return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)
+def _waiting_reasons(pod: Values) -> list[str]:
+    return [text(each, "state", "waiting", "reason") for each in _container_statuses(pod)]

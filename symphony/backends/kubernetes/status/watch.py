@@ -12,16 +12,16 @@ from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unrea
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.status import pod_status
-from symphony.backends.observe import ProcessStatus
 
-# A server that falls silent in the middle is an error within 30 s: this, and one answer that does not come.
+# A server that falls silent during a watch is an error within 30 s: one watch, and one answer that does not
+# come.
 _ONE_WATCH = 8
 _GRACE = 3.0
-# An image that cannot be had is looked for again after 10 s and 20 s; by then it is a mistake.
+# Kubernetes pulls an image again after 10 s and 20 s; one that cannot be pulled by then is a mistake.
 _IMAGE_PATIENCE = 35.0
-# Hundreds of pods tell of themselves at once: so seldom is asked what else the cluster knows.
+# Hundreds of pods change at once: events and Jobs are read at most this often.
 _ASK_EVERY = 1.0
-# A program that fails as it begins runs for a moment; kubelet looks once a second, and tells later if busy.
+# A program that fails as it begins runs for a moment; kubelet looks once a second, or later if it is busy.
 _SECOND_LOOK = 2.5
 
 Look = TypeVar("Look")
@@ -54,12 +54,14 @@ def watch(
 ) -> Iterator[Look]:
     """Yield what `look` returns for the pods, at once and whenever that changes.
 
-    look: told whether to ask also for what the pods do not say; else what was last reported is new enough.
+    look: called with the pods, and whether to read again what the pods do not say.
 
-    Ends when every pod has ended or runs, and none was started again until a second look; when for `patience`
-    seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its first crash;
-    when an image cannot be had, whatever else is on its way; or after `limit` seconds. Unreachable: the API
-    server does not answer any more.
+    The watch ends when every pod has ended or runs, and none was restarted until a second look; when for
+    `patience` seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its
+    first crash; when an image cannot be pulled, whatever else is on its way; or after `limit` seconds.
+
+    Raises:
+        Unreachable: The API server does not answer any more.
     """
     until = time.monotonic() + limit
     asked = -_ASK_EVERY
@@ -82,7 +84,7 @@ def watch(
                 if not moved or starts == settled or not _runs(planned):
                     return
                 settled = starts
-                # What the watch told meanwhile is old by the time of the second look: that is a new listing.
+                # The second look is a new listing: the changes of the watch are old by then.
                 break
             moved, settled = True, None
             if trouble.is_final(planned, waiting, reported.events):
@@ -130,7 +132,7 @@ def _changes(
                     pods[text(pod, "metadata", "name")] = pod
                 yield labels.by_pod(pods.values())
     except (OSError, ValueError, Unreachable, Refused):
-        # The listing that follows says whether the server is still there; who may not watch lists again.
+        # The next listing shows whether the server is still there; a user who may not watch lists again.
         time.sleep(0.5)
 
 
@@ -147,7 +149,7 @@ class _Trouble:
     ) -> bool:
         """Return whether the trouble has lasted so long that waiting is of no use."""
         now = time.monotonic()
-        # An image that was got in the end is lacking no more.
+        # An image that was pulled in the end is lacking no more.
         names = [name for name, pod in pods.items() if pod is not None and pod_status.lacks_image(pod)]
         self.lacking = {name: self.lacking.get(name, now) for name in names}
         if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
@@ -164,7 +166,7 @@ class _Trouble:
 def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
     """Return whether waiting will not start a pod: only an event tells of a volume that is missing.
 
-    Of an image that cannot be had it is said when that was so for a while.
+    An image that cannot be pulled has a patience of its own.
     """
     if pod_status.lacks_image(pod):
         return False
@@ -178,24 +180,21 @@ def _starts(pods: Mapping[str, Body | None]) -> _Starts:
         (text(pod, "metadata", "uid"), each.name, each.restarts)
         for pod in pods.values()
         if pod is not None
-        for each in _statuses(pod)
+        for each in pod_status.statuses(pod)
     ]
 
 
 def _runs(pods: Mapping[str, Body | None]) -> bool:
-    return any(each.ready for pod in pods.values() if pod is not None for each in _statuses(pod))
+    return any(each.ready for pod in pods.values() if pod is not None for each in pod_status.statuses(pod))
 
 
 def _has_crashed(pod: Body) -> bool:
     """Return whether a process of the pod that does not run now was started before."""
-    return any(each.restarts and not each.ready for each in _statuses(pod))
+    return any(each.restarts and not each.ready for each in pod_status.statuses(pod))
 
 
 def _is_settled(pod: Body) -> bool:
     """Return whether every process of the pod runs or has ended."""
-    return all(each.ready or each.state in ("completed", "failed", "lost") for each in _statuses(pod))
-
-
-def _statuses(pod: Body) -> list[ProcessStatus]:
-    names = [str(each["name"]) for each in pod["spec"]["containers"]]
-    return [pod_status.status(name, name, pod) for name in names]
+    return all(
+        each.ready or each.state in ("completed", "failed", "lost") for each in pod_status.statuses(pod)
+    )

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.diagnosis import chain, collect
-from symphony.backends.kubernetes.status import admission, pod_status
+from symphony.backends.kubernetes import observe, why
+from symphony.backends.kubernetes.status import pod_status, reasons
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
 from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits
@@ -33,8 +32,8 @@ def beside(
 
 def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     recorded = {"container_name": "a", "image": "rl:9"}
-    facts = chain.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
-    return list(chain.chain(facts, "rl"))
+    facts = why.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
+    return list(why.chain(facts, "rl"))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,7 @@ def test_a_limit_range_is_named_where_no_quota_is_used_up() -> None:
         return 200, {"items": [RANGE] if "limitranges" in asked.path else []}
 
     with serving(answer) as api:
-        (rule,) = admission.rules(api.client(), "rl")
+        (rule,) = reasons.admission_rules(api.client(), "rl")
         assert rule == "limit range small: at most 1 cpu a Container"
 
 
@@ -96,7 +95,7 @@ def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
         return 200, {"items": {"resourcequotas": [QUOTA], "limitranges": [RANGE]}.get(kind, [])}
 
     with serving(answer) as api:
-        link = collect.read_chain(api.client(), Recorded("o", "rl", {}, unmade=("b",)), "b", "rl")[-1]
+        link = why.read_chain(api.client(), Recorded("o", "rl", {}, unmade=("b",)), "b", "rl")[-1]
         assert link.more == ("quota few: pods 1 of 1 used",)
         connection = {"kubeconfig": api.kubeconfig()}
         (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, unmade=("b",))])
@@ -116,7 +115,7 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
     facts = {"container_name": "a", "pod_name": "a", "image": "rl:9", "controller": {"kind": "Job"}}
     with serving(answer) as api:
         recorded = Recorded("o", "rl", {"a": facts}, connection={})
-        result = collect.read_chain(api.client(), recorded, "a", "rl")
+        result = why.read_chain(api.client(), recorded, "a", "rl")
     assert [(each.step, each.broken) for each in result] == [("planned", False), ("exit", False)]
     assert "Job is complete" in result[-1].what
 
@@ -137,7 +136,7 @@ def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: boo
     with serving(answer) as api:
         connection = {"kubeconfig": api.kubeconfig()}
         recorded = Recorded("o", "rl", {"a": facts}, connection=connection)
-        last = collect.read_chain(api.client(), recorded, "a", "rl")[-1]
+        last = why.read_chain(api.client(), recorded, "a", "rl")[-1]
         (seen,) = observe.statuses([recorded])
     assert isinstance(seen, list)
     (status,) = seen

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes.diagnosis import chain, scheduling
+from symphony.backends.kubernetes import scheduling, why
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.placement.pool import POOL_LABEL
 
@@ -56,13 +56,13 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
 )
 def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
-    assert scheduling.wanted(pod(), nodes, [pod(node_name=each) for each in taken]) == words
+    assert scheduling.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
 
 
 def test_what_does_only_together_is_told_so():
     """Of the two machines the one that lacks less."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
-    result = scheduling.wanted(pod(memory="12Gi"), [node("a"), node("b")], taken)
+    result = scheduling.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (
         "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
     )
@@ -83,8 +83,8 @@ def test_what_does_only_together_is_told_so():
 def test_the_words_of_the_autoscaler_are_told(reason: str, message: str, remedy: str):
     event = {"reason": reason, "message": message}
     recorded = {"container_name": "a", "image": "i", "pod": {"nodeSelector": {POOL_LABEL: "gpu"}}}
-    facts = chain.Facts("a", recorded, pod(), [event], [], lambda *_: (), lambda: "r")
-    planned, _, scheduled = chain.chain(facts, "rl")
+    facts = why.Facts("a", recorded, pod(), [event], [], lambda *_: (), lambda: "r")
+    planned, _, scheduled = why.chain(facts, "rl")
     assert planned.what == "i, pool gpu"
     assert scheduled.more == (f"{reason}: {message}",)
     assert scheduled.remedy == remedy

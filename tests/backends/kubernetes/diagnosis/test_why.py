@@ -155,13 +155,13 @@ def test_a_process_that_a_quota_kept_out_is_told_so(
 def test_a_server_that_does_not_answer_is_the_broken_link(
     sandbox: Sandbox, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from symphony.backends.kubernetes.diagnosis import collect
+    from symphony.backends.kubernetes import why
     from symphony.backends.observe import Recorded
     from tests.backends.kubernetes.scripted_api import client_to
 
     began = time.monotonic()
     facts = {"pod_name": "a", "container_name": "a", "image": "x"}
-    links = collect.read_chain(client_to("http://127.0.0.1:1"), Recorded("", "n", {"a": facts}), "a", "n")
+    links = why.read_chain(client_to("http://127.0.0.1:1"), Recorded("", "n", {"a": facts}), "a", "n")
     assert [link.step for link in links if link.broken] == ["seen"]
     assert "does not answer" in links[-1].what
     assert time.monotonic() - began < 30

@@ -12,16 +12,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from symphony.backends.kubernetes import logs as reader
 from symphony.backends.kubernetes.api.client import Refused, Unreachable
-from symphony.backends.kubernetes.logs import reader
-from symphony.backends.kubernetes.logs.reader import Place
+from symphony.backends.kubernetes.logs import Place
 from tests.backends.kubernetes.logs.test_logs import ENDED, PLACE, RUNNING, Node, lines, stamped
 from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
 
 AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
 NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
-# Two in a microsecond, and without the zeros at their end.
-STAMPS = (b"1Z", b"123456100Z", b"123456789Z", b"2Z")
+# Two in a microsecond.
+STAMPS = (b"100000000Z", b"123456100Z", b"123456789Z", b"200000000Z")
 EXIT_STATUS_WITHIN: float = vars(reader)["_EXIT_STATUS_WITHIN"]
 
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from symphony.backends.kubernetes import logs as reader
 from symphony.backends.kubernetes.api.client import Refused
-from symphony.backends.kubernetes.logs import reader
-from symphony.backends.kubernetes.logs.reader import Place
+from symphony.backends.kubernetes.logs import Place
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
@@ -218,6 +218,6 @@ def test_whatever_goes_wrong_while_following_is_raised(monkeypatch: pytest.Monke
     def news(self: Any, ended: threading.Event) -> Iterator[LogLine]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("symphony.backends.kubernetes.logs.reader._Reader.news", news)
+    monkeypatch.setattr("symphony.backends.kubernetes.logs._Reader.news", news)
     with serving(Node(chunked())) as api, pytest.raises(ZeroDivisionError):
         lines(api, follow=True)

@@ -1,4 +1,4 @@
-"""Reads the logs of containers as lines, merged by time, over restarts and replaced pods."""
+"""Reads the logs of containers as lines, merged by time, across restarts and replaced pods."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import Any
 
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
-from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.logs.deduplicate import LogDeduplicator
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
@@ -23,12 +21,12 @@ from symphony.plan.names import printable
 
 _AT_ONCE = 16
 _ROUND = 0.5
-# Those that have ended are looked for in one listing so often.
+# How often one listing shows whether a process that has ended was started again.
 _LOOK_AGAIN = 2.0
-# The API server sends nothing while a process is silent, so silence only means that it is worth a look.
-# With one answer that does not come it makes less than the 30 s after which a silent server is an error.
+# The API server sends nothing while a process is silent, so after this long the pod is looked at. With one
+# answer that does not come it makes less than the 30 s after which a silent server is an error.
 _SILENCE = 12.0
-# So long a process that is followed may be without a pod: an `up` is replacing it.
+# How long a process that is followed may be without a pod: an `up` is replacing it.
 _REPLACED_WITHIN = 5.0
 # A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
 _EXIT_STATUS_WITHIN = 6.0
@@ -89,9 +87,9 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
 
 
 def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """Yield the lines to come; a thread waits for each process: the API server sends one log at a time.
+    """Yield the lines to come, until all processes have ended; a thread follows the log of each.
 
-    As long as one of them goes on, an `up` may start those again that have ended.
+    While one of them runs, an `up` may start the others again.
     """
     lines: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
     ended = threading.Event()
@@ -102,20 +100,20 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
                 lines.put(line)
             lines.put(reader)
         except Exception as error:
-            # Whatever it is, it is raised where somebody sees it; without it we would wait for ever.
+            # Raised by the thread that reads the lines, which would wait for ever without it.
             lines.put(error)
 
-    over: list[_Reader] = []
+    finished: list[_Reader] = []
     looked = time.monotonic()
     try:
         for reader in readers:
             threading.Thread(target=pump, args=(reader,), daemon=True).start()
-        while len(over) < len(readers):
-            if over and time.monotonic() - looked > _LOOK_AGAIN:
+        while len(finished) < len(readers):
+            if finished and time.monotonic() - looked > _LOOK_AGAIN:
                 looked = time.monotonic()
                 pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
-                for reader in [each for each in over if each.is_started_again(pods)]:
-                    over.remove(reader)
+                for reader in [each for each in finished if each.is_started_again(pods)]:
+                    finished.remove(reader)
                     threading.Thread(target=pump, args=(reader,), daemon=True).start()
             try:
                 line = lines.get(timeout=_ROUND)
@@ -123,12 +121,42 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
                 continue
             if isinstance(line, Exception):
                 raise line
-            if isinstance(line, _Reader):
-                over.append(line)
-            else:
+            if isinstance(line, LogLine):
                 yield line
+            else:
+                finished.append(line)
     finally:
         ended.set()
+
+
+class _Seen:
+    """The lines of the last second of a log: the server is asked for all of them again.
+
+    It cuts the time to ask from to whole seconds. Its stamps all have nine digits.
+    """
+
+    def __init__(self) -> None:
+        # The time of the last line; not the newest one where a clock stepped back.
+        self.last = ""
+        self._first = ""
+        self._lines: set[tuple[str, str]] = set()
+
+    def add(self, stamp: str, text: str) -> bool:
+        """Return whether a line is new; older lines of the first line's second were not asked for."""
+        self._first = self._first or stamp
+        if _second(stamp) == _second(self._first) and stamp < self._first:
+            return False
+        if _second(stamp) != _second(self.last):
+            self._lines.clear()
+        if (stamp, text) in self._lines:
+            return False
+        self._lines.add((stamp, text))
+        self.last = stamp
+        return True
+
+
+def _second(stamp: str) -> str:
+    return stamp.partition(".")[0]
 
 
 class _Reader:
@@ -139,7 +167,7 @@ class _Reader:
         self._client = client
         self._namespace = namespace
         self._uid: str = ""
-        self._seen = LogDeduplicator()
+        self._seen = _Seen()
         self._latest = 0.0
         self._ends: set[tuple[str, str]] = set()
         self._unread: dict[str, str] = {}
@@ -156,18 +184,18 @@ class _Reader:
         if not pods:
             self._unread[""] = "its pod is gone"
         for pod in pods:
-            self._turn_to(pod)
+            self._select(pod)
             status = pod_status.status("", self.place.container, pod)
             # Before the next start the log of the last one is the present log, too.
             if status.restarts and status.state != "waiting":
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
                 # What is asked for again is of the start after it.
-                self._seen = LogDeduplicator()
+                self._seen = _Seen()
             lines += self._read(pod, query)
             lines += self._new_ends(pod)
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
-        return [*(lines if tail is None else _last_of(lines, tail)), *self._words_of_unread()]
+        return [*(lines if tail is None else _last_of(lines, tail)), *self._take_notes()]
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
         """Yield the lines that come, over restarts, until the process has ended or its pod is gone."""
@@ -176,13 +204,13 @@ class _Reader:
             pods = self._pods()
             if pods:
                 gone = 0.0
-                self._turn_to(pods[-1])
+                self._select(pods[-1])
                 at_end = yield from self._stream(pods[-1], ended)
                 now, ends = self._ends_after(at_end, ended)
                 yield from ends
                 if now and self._is_over(now[0]):
-                    yield from self._read(now[0], _since(self._seen.resume()))
-                    yield from self._words_of_unread()
+                    yield from self._read(now[0], _since(pod_status.epoch(self._seen.last)))
+                    yield from self._take_notes()
                     return
             elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
                 return
@@ -197,7 +225,7 @@ class _Reader:
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
         """Return the newest pod after its log was read, and how starts of the process ended.
 
-        at_end: the log came to its end, so the node is about to tell of one.
+        at_end: the log came to its end, so the node is about to report how the container ended.
         """
         until = time.monotonic() + _EXIT_STATUS_WITHIN
         while True:
@@ -218,10 +246,9 @@ class _Reader:
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
             # An `up` that starts it again deletes its pod first.
             return False
-        return not controllers.is_kept(pod) or state == "completed" or not self._is_made_again()
-
-    def _is_made_again(self) -> bool:
-        return self.place.pod in inventory.keepers(self._client, self._namespace)
+        if state == "completed" or not controllers.is_kept(pod):
+            return True
+        return self.place.pod not in inventory.keepers(self._client, self._namespace)
 
     def _pods(self) -> list[Body]:
         """Return the pods of the process, the newest last: a Job makes several, one after the other."""
@@ -229,11 +256,11 @@ class _Reader:
         items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
         return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
 
-    def _turn_to(self, pod: Body) -> None:
+    def _select(self, pod: Body) -> None:
         uid = text(pod, "metadata", "uid")
         if uid != self._uid:
             self._uid = uid
-            self._seen = LogDeduplicator()
+            self._seen = _Seen()
 
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
         """Return the lines of a pod now; none where its node did not answer before."""
@@ -257,14 +284,15 @@ class _Reader:
             raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
         return lines
 
-    def _words_of_unread(self) -> list[LogLine]:
-        messages = [f"log not read: {why}" for why in self._unread.values()]
+    def _take_notes(self) -> list[LogLine]:
+        """Return a line for every log that could not be read, once."""
+        reasons = list(self._unread.values())
         self._unread.clear()
-        return [LogLine(self.place.path, each, time.time()) for each in messages]
+        return [LogLine(self.place.path, f"log not read: {why}", time.time()) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """Yield the lines that come; return whether a start ended whose exit code is not known yet."""
-        query = {"follow": "true", **_since(self._seen.resume() or self._from)}
+        query = {"follow": "true", **_since(pod_status.epoch(self._seen.last) or self._from)}
         grew = False
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
@@ -280,7 +308,7 @@ class _Reader:
                 raise
             return False
         except (Unreachable, OSError):
-            # Silence, or a connection that broke: the loop above goes on where this ended.
+            # Silence, or a connection that broke: news() asks again.
             return False
         return grew or self._runs(pod)
 
@@ -289,27 +317,27 @@ class _Reader:
 
     def _line(self, raw: bytes) -> list[LogLine]:
         whole = raw.decode("utf-8", "replace").rstrip("\r\n")
-        stamp, _, message = whole.partition(" ")
+        stamp, _, content = whole.partition(" ")
         moment = pod_status.epoch(stamp)
         if moment is None:
-            # A word of the node's own, such as why it has no log.
-            stamp, message, moment = self._seen.last, whole, self._latest
-        if not self._seen.add(stamp, message):
+            # A message of the node itself, such as why it has no log.
+            stamp, content, moment = self._seen.last, whole, self._latest
+        if not self._seen.add(stamp, content):
             return []
         self._latest = moment
-        return [LogLine(self.place.path, message, self._latest)]
+        return [LogLine(self.place.path, content, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
-        """Return how starts of the process ended, each once; before: only those before the present one."""
-        result: list[LogLine] = []
+        """Return lines for starts that ended, each once; before: only those before the present start."""
+        lines: list[LogLine] = []
         uid = text(pod, "metadata", "uid")
-        for ended in (_ends_before if before else pod_status.ends)(pod, self.place.container):
+        for ended in pod_status.ends(pod, self.place.container, before=before):
             stamp = str(ended.get("finishedAt"))
             if (uid, stamp) not in self._ends:
                 self._ends.add((uid, stamp))
-                message = f"ended: {pod_status.how_it_ended(ended)}"
-                result.append(LogLine(self.place.path, message, self._end_at(stamp), ended=True))
-        return result
+                how = f"ended: {pod_status.how_it_ended(ended)}"
+                lines.append(LogLine(self.place.path, how, self._end_at(stamp), ended=True))
+        return lines
 
     def _end_at(self, stamp: str) -> float:
         """Return the time of an end, which the API server cuts to whole seconds, after the last line."""
@@ -328,12 +356,6 @@ def _has_no_log(refused: Refused) -> bool:
 def _is_away(refused: Refused) -> bool:
     """Return whether the node is away, or the API server is busy, for now."""
     return refused.status == 429 or refused.status >= 500
-
-
-def _ends_before(pod: Body, container: str) -> list[Mapping[str, Any]]:
-    """Return how the start before the present one ended."""
-    every = [each for each in listing(pod, "status", "containerStatuses") if each["name"] == container]
-    return [ended for each in every if (ended := mapping(each, "lastState", "terminated"))]
 
 
 def _log_of(pod: Body) -> str:

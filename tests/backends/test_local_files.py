@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from symphony.backends.file_changes import changes
+from symphony.backends.local_files import changes
 
 
 def test_each_change_is_named(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Why a process on Kubernetes is as it is, for `symphony why`."""

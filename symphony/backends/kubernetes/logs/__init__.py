@@ -1,1 +1,0 @@
-"""The logs of containers as lines."""

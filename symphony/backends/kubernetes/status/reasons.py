@@ -1,0 +1,137 @@
+"""Reads why pods are missing or do not start: from events, their Jobs, quotas and limit ranges."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+
+from symphony.backends.kubernetes.api.client import Client, Refused, path_of
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.observe import State
+
+UNKNOWN = "the last `up` did not come to it, or the cluster refused it"
+_BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
+_PAGE = 500
+
+# The state of the pod of a Job, why, and since when.
+JobStatus = tuple[State, str, float | None]
+
+
+def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str, str]:
+    """Return the name of a pod -> why its containers do not start, where only events say that."""
+    # An older pod of the same name may have left events.
+    events: dict[str, list[Values]] = {
+        text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
+    }
+    if not events:
+        return {}
+    for kind in ("Warning", "Normal"):
+        for event in _events(client, namespace, controllers.POD, kind):
+            if (uid := text(event, "involvedObject", "uid")) in events:
+                events[uid].append(event)
+        # The many events of type Normal are read only where there is trouble.
+        if not any(map(pod_status.trouble, events.values())):
+            return {}
+    troubles = filter(None, map(pod_status.trouble, events.values()))
+    return {text(event, "involvedObject", "name"): _words(event) for event in troubles}
+
+
+def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
+    """Return all events of one type about objects of a kind; none where the user may not list them."""
+    query: dict[str, str | int] = {
+        "fieldSelector": f"involvedObject.kind={kind},type={type_}",
+        "limit": _PAGE,
+    }
+    events: list[Values] = []
+    # A listing that grew too old between two pages ends with what there was.
+    with contextlib.suppress(Refused):
+        while True:
+            page = client.get(path_of("events", namespace), **query)
+            events += listing(page, "items")
+            query["continue"] = text(page, "metadata", "continue")
+            if not query["continue"]:
+                break
+    return events
+
+
+def _words(event: Values) -> str:
+    return f"{text(event, 'reason')}: {text(event, 'message')}"
+
+
+def job_statuses(
+    client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
+) -> dict[str, JobStatus]:
+    """Return the status of the pods that run no more and whose Jobs are complete or make another.
+
+    Args:
+        client: The cluster.
+        namespace: That of the experiment.
+        kinds: The controller of a pod, by the pod's name in the plan.
+        pods: Those that are there.
+    """
+    missing = {
+        name: kind for name, kind in kinds.items() if name not in pods or not pod_status.is_good(pods[name])
+    }
+    if not missing:
+        return {}
+    now = inventory.server_time(client)
+    # A Job makes no other pod while one that was asked to end does not, as on a machine that is off.
+    overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
+    jobs = inventory.unfailed(client, namespace)
+    ends = {name: controllers.completion(jobs[name]) for name in missing if name in jobs}
+    making = {name for name, end in ends.items() if not end and name not in overdue}
+    # By uid: an earlier Job of the same name may have been refused, too.
+    warnings = _job_warnings(client, namespace) if making else {}
+    uids = {name: text(jobs[name], "metadata", "uid") for name in making}
+    return {
+        name: ("waiting", warnings.get(uids[name]) or f"its {missing[name]} makes another pod", None)
+        if name in making
+        else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
+        for name, end in ends.items()
+        if end or name in making
+    }
+
+
+def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
+    """Return the uid of a Job -> the newest warning about it."""
+    events = _events(client, namespace, controllers.JOB, "Warning")
+    events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
+    return {text(event, "involvedObject", "uid"): _words(event) for event in events}
+
+
+def admission_rules(client: Client, namespace: str) -> list[str]:
+    """Return what refuses a pod: the quotas that are used up, else all quotas and limit ranges."""
+    quotas = [
+        (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
+        for quota in _items(client, namespace, "resourcequotas")
+        for kind, hard in mapping(quota, "status", "hard").items()
+        if (used := mapping(quota, "status", "used").get(kind)) is not None
+    ]
+    used_up = [f"{words} used" for words, is_full in quotas if is_full]
+    if used_up:
+        return used_up
+    ranges = _items(client, namespace, "limitranges")
+    return [*(words for words, _ in quotas), *(bound for each in ranges for bound in _bounds(each))]
+
+
+def _bounds(limit_range: Values) -> Iterator[str]:
+    name = text(limit_range, "metadata", "name")
+    for limit in listing(limit_range, "spec", "limits"):
+        bounds = [
+            f"{words} {amount} {kind}"
+            for field, words in _BOUNDS.items()
+            for kind, amount in mapping(limit, field).items()
+        ]
+        if bounds:
+            yield f"limit range {name}: {', '.join(bounds)} a {text(limit, 'type')}"
+
+
+def _items(client: Client, namespace: str, kind: str) -> list[Values]:
+    """Return the objects of a kind; none where the user may not look."""
+    try:
+        return [*client.items(path_of(kind, namespace))]
+    except Refused:
+        return []

@@ -1,0 +1,393 @@
+"""Explains one process on Kubernetes step by step: created, scheduled, pulled, started, now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symphony.backends.kubernetes.api.client import Client, Refused, path_of
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.logs import Place, last_lines
+from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.status import pod_status, reasons, service_address
+from symphony.backends.kubernetes.status.reasons import JobStatus
+from symphony.backends.observe import Link, Recorded
+from symphony.errors import SymphonyError
+from symphony.placement.pool import POOL_LABEL
+from symphony.plan.names import printable
+
+_LONGEST = 400
+# How many of the last lines of a log a link shows.
+_LINES = 5
+_NEVER_RAN = ("StartError", "ContainerCannotRun")
+_NOTHING: Values = {}
+# Words in the message of a registry, or of the way to it -> the remedy.
+_PULLS = (
+    (("not found", "manifest unknown"), "Push the image, or correct its name"),
+    (
+        ("unauthorized", "denied", "authorization", "401", "403"),
+        "Name the Secret that may pull it with symphony:pullSecrets",
+    ),
+    (
+        ("no such host", "connection refused", "timeout", "i/o", "no route"),
+        "The node does not reach the registry: correct the image's host, or repair the network between them",
+    ),
+)
+# Words of the cluster's autoscaler -> the remedy.
+_SCALING = {
+    "quota": "Have the quota of the region raised",
+    "max node group size reached": "Raise max of the pool",
+    "max cluster limit reached": "Raise the limits of the cluster",
+}
+# Words of the scheduler about the pod's claims -> the remedy: no other node would help.
+_CLAIMS = {
+    "not found": "Create that claim in the namespace, or correct its name in pod_yml",
+    "unbound": "Its claim has no volume: `kubectl describe pvc` tells why",
+    "being deleted": "Its claim is being deleted: wait, and create it again",
+}
+# Words of the node about a container that it does not start -> the remedy.
+_STARTS_NOT = {
+    "will run as root": "Set runAsUser in the securityContext of container_yml, or use an image with a USER",
+    "not found": "Create what its variables name, or correct their names",
+}
+# Where the times of a container's starts are, the newest first.
+_STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The facts about one process, all of them read before: the chain asks nothing.
+
+    Attributes:
+        path: That of the process.
+        recorded: Its settings in the state.
+        pod: None when there is none.
+        events: Those of the pod, the oldest first.
+        services: Those that lead to the pod.
+        last_lines: Returns the last lines of a container's log, or of its previous start.
+        schedulable: Returns what the pod needs to be scheduled.
+        controller: `Job` where one makes the pod, else empty.
+        job_status: The status of a pod that runs no more and whose Job is complete or makes another.
+    """
+
+    path: str
+    recorded: Mapping[str, Any]
+    pod: Values | None
+    events: Sequence[Values]
+    services: Sequence[Values]
+    last_lines: Callable[[str, bool], tuple[str, ...]]
+    schedulable: Callable[[], str]
+    controller: str = ""
+    job_status: JobStatus | None = None
+
+    @property
+    def container(self) -> str:
+        return str(self.recorded["container_name"])
+
+    @property
+    def status(self) -> Values:
+        """The status of the container of the process."""
+        return pod_status.container_status(self.pod, self.container)
+
+    @property
+    def waiting(self) -> Values:
+        return mapping(self.status, "state", "waiting")
+
+    @property
+    def is_creating(self) -> bool:
+        return self.waiting.get("reason") in ("ContainerCreating", "PodInitializing")
+
+    def event(self, *reasons: str) -> Values:
+        """Return the newest event for one of these reasons, an empty one when there is none."""
+        events = [each for each in self.events if text(each, "reason") in reasons]
+        return events[-1] if events else _NOTHING
+
+
+def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
+    """Return the links of one process; a cluster that does not answer is the broken link.
+
+    Args:
+        client: The cluster.
+        recorded: What the state says of the experiment.
+        path: That of the process.
+        name: That of the experiment, for the remedies.
+    """
+    facts = recorded.processes.get(path)
+    try:
+        if facts is None:
+            return [_never_made(client, recorded.launched_as, name)]
+        return list(chain(_read(client, recorded.launched_as, path, facts), name))
+    except SymphonyError as error:
+        planned = [Link("planned", _planned(facts))] if facts is not None else []
+        return [*planned, Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)]
+
+
+def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]) -> Facts:
+    planned = str(recorded["pod_name"])
+    pod = inventory.pod_of(client, namespace, planned)
+    controller = text(recorded, "controller", "kind")
+    name = text(pod, "metadata", "name") or planned
+    uid = text(pod, "metadata", "uid") or text(recorded, "uid")
+    kind = controller if pod is None and controller else controllers.POD
+
+    def lines(container: str, previous: bool) -> tuple[str, ...]:
+        place = Place(path, name, container)
+        return tuple(last_lines(client, namespace, place, _LINES, previous=previous))
+
+    kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
+    services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
+    return Facts(
+        path=path,
+        recorded=recorded,
+        pod=pod,
+        events=_events(client, namespace, kind, name, uid),
+        services=[each for each in services if text(each, "spec", "selector", labels.POD) == planned],
+        last_lines=lines,
+        schedulable=lambda: _schedulable(client, pod or {}),
+        controller=controller,
+        job_status=reasons.job_statuses(client, namespace, kinds, pods).get(planned),
+    )
+
+
+def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:
+    """Return the events of the pod, or of the Job that should make it; not of an older one of its name."""
+    selector = f"involvedObject.kind={kind},involvedObject.name={name}"
+    try:
+        every = client.items(path_of("events", namespace), fieldSelector=selector, limit=500)
+    except Refused:
+        return []
+    own = [each for each in every if text(each, "involvedObject", "uid") in ("", uid)]
+    return sorted(own, key=lambda each: text(each, "lastTimestamp") or text(each, "eventTime"))
+
+
+def _schedulable(client: Client, pod: Values) -> str:
+    """Return what the pod needs to be scheduled; general advice where the user may not see nodes."""
+    # Only a pod that finds no node needs it.
+    from symphony.backends.kubernetes import scheduling
+
+    try:
+        nodes = client.items("/api/v1/nodes")
+        pods = client.items("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
+    except Refused:
+        return scheduling.GENERAL
+    return scheduling.needs(pod, nodes, pods)
+
+
+def _never_made(client: Client, namespace: str, name: str) -> Link:
+    """Return the link of a process that is declared and not in the state."""
+    rules = reasons.admission_rules(client, namespace)
+    remedy = f"`symphony up {name}` tries again and says why not"
+    if rules:
+        remedy = f"Ask for less, have the rules of {namespace} changed, or end something there; {remedy}"
+    return Link("created", f"no: {reasons.UNKNOWN}", None, True, tuple(rules), remedy)
+
+
+def chain(facts: Facts, name: str) -> Iterator[Link]:
+    """Yield the links of a process whose pod was made; name: of the experiment, for the remedies."""
+    yield Link("planned", _planned(facts.recorded))
+    if facts.job_status is not None and facts.job_status[0] == "completed":
+        gone = ", and its pod is gone since" if facts.pod is None else ""
+        yield Link("exit", f"exit 0: its {facts.controller} is complete{gone}", facts.job_status[2])
+        return
+    for step in (_created, _scheduled, _prepared, _pulled, _started, _now):
+        for link in step(facts, name):
+            yield link
+            if link.broken:
+                return
+
+
+def _planned(recorded: Mapping[str, Any]) -> str:
+    """Return `busybox:1, 500m cpu, 1Gi memory, pool gpu, on nodes with disk=ssd`."""
+    amounts = {**mapping(recorded, "resources", "limits"), **mapping(recorded, "resources", "requests")}
+    selector = dict(mapping(recorded, "pod", "nodeSelector"))
+    pool = selector.pop(POOL_LABEL, "")
+    parts = [str(recorded.get("image"))]
+    parts += [f"{amount} {kind.rpartition('/')[2]}" for kind, amount in amounts.items()]
+    parts += [f"pool {pool}"] if pool else []
+    parts += [f"on nodes with {key}={label}" for key, label in selector.items()]
+    return ", ".join(parts)
+
+
+def _created(facts: Facts, name: str) -> Iterator[Link]:
+    if facts.pod is not None:
+        made = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
+        yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
+    elif refused := facts.event("FailedCreate"):
+        remedy = "Kubernetes tries again by itself once the cause is fixed"
+        moment = pod_status.event_time(refused)
+        yield Link("created", f"no: {text(refused, 'message')}", moment, True, remedy=remedy)
+    elif facts.job_status is not None:
+        yield Link("created", f"its pod is gone: {facts.job_status[1]}", None, True)
+    else:
+        events = [
+            _words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")
+        ]
+        remedy = f"`symphony up {name}` makes it again"
+        yield Link("created", "yes, but the pod no longer exists", None, True, tuple(events[-3:]), remedy)
+
+
+def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
+    condition = pod_status.condition(facts.pod, "PodScheduled")
+    if node := text(facts.pod, "spec", "nodeName"):
+        yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))
+        return
+    why = pod_status.in_short(text(condition, "message") or "the scheduler has not answered yet")
+    scaling = _words(facts.event("NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"))
+    remedies = [remedy for words, remedy in _SCALING.items() if words in scaling.lower()]
+    remedies.append(_remedy(_CLAIMS, why) or facts.schedulable())
+    more = (scaling,) if scaling else ()
+    yield Link("scheduled", f"no: {printable(why, _LONGEST)}", None, True, more, "; ".join(remedies))
+
+
+def _prepared(facts: Facts, _: str) -> Iterator[Link]:
+    """Yield the links before the containers: sandbox, volumes, init containers."""
+    for init in listing(facts.pod, "status", "initContainerStatuses"):
+        if not _is_beside(facts, init):
+            yield from _init(facts, init)
+    trouble = pod_status.trouble(facts.events) if facts.is_creating else _NOTHING
+    if trouble:
+        remedy = "Create what it mounts, or make its server reachable; Kubernetes tries again by itself"
+        if text(trouble, "reason") in pod_status.UNWELL:
+            remedy = "The node is not well: see `kubectl describe node`"
+        yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
+
+
+def _is_beside(facts: Facts, init: Values) -> bool:
+    """Return whether this is a sidecar that has started, or ended with the pod."""
+    if not pod_status.is_sidecar(facts.pod, text(init, "name")):
+        return False
+    has_begun = any(mapping(facts.status, which, kind) for which, kind in _STARTS)
+    return bool(init.get("started") or mapping(init, "state", "terminated")) or has_begun
+
+
+def _init(facts: Facts, status: Values) -> Iterator[Link]:
+    """Yield the link of one init container."""
+    name, waiting = text(status, "name"), mapping(status, "state", "waiting")
+    ended = mapping(status, "state", "terminated")
+    if ended.get("exitCode") == 0:
+        yield Link("prepared", name, pod_status.epoch(ended.get("finishedAt")))
+    elif ended or waiting.get("reason") == "CrashLoopBackOff":
+        how = pod_status.how_it_ended(ended or mapping(status, "lastState", "terminated"))
+        lines = facts.last_lines(name, not ended)
+        remedy = "Correct the repository or its revision" if name.startswith("clone-") else ""
+        yield Link("prepared", f"no: {name}: {how}", None, True, lines, remedy)
+    elif waiting.get("reason") in pod_status.NO_IMAGE:
+        yield _no_image(facts, name, waiting)
+    elif waiting.get("reason") in pod_status.NOT_STARTED:
+        yield Link("prepared", f"no: {name}: {_why_not_started(waiting)}", None, True)
+    elif mapping(status, "state", "running"):
+        yield Link("prepared", f"{name} is running", None, True)
+
+
+def _pulled(facts: Facts, _: str) -> Iterator[Link]:
+    if facts.waiting.get("reason") in pod_status.NO_IMAGE:
+        yield _no_image(facts, facts.container, facts.waiting)
+        return
+    image = text(facts.recorded, "image")
+    if text(facts.status, "imageID") or mapping(facts.status, "lastState", "terminated"):
+        pulls = [each for each in facts.events if text(each, "reason") == "Pulled"]
+        pull = next((each for each in reversed(pulls) if f'"{image}"' in text(each, "message")), _NOTHING)
+        took = text(pull, "message").partition(" in ")[2].partition(" ")[0]
+        yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.event_time(pull))
+    elif facts.is_creating or not facts.status:
+        begun = pod_status.event_time(facts.event("Pulling"))
+        yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
+
+
+def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
+    image = pod_status.image_of(facts.pod, container)
+    failures = [text(each, "message") for each in facts.events if text(each, "reason") == "Failed"]
+    causes = [each for each in failures if image in each] or [text(waiting, "message")]
+    remedy = next(
+        (remedy for words, remedy in _PULLS if any(word in causes[-1].lower() for word in words)),
+        _PULLS[0][1],
+    )
+    if waiting.get("reason") == "ErrImageNeverPull":
+        causes, remedy = [], 'Put it on the node, or leave out image_pull_policy("Never")'
+    more = tuple(printable(cause, _LONGEST) for cause in causes[-1:] if cause)
+    return Link("pulled", f"no: {image}: {waiting.get('reason')}", None, True, more, remedy)
+
+
+def _started(facts: Facts, _: str) -> Iterator[Link]:
+    if facts.waiting.get("reason") in pod_status.NOT_STARTED:
+        what = f"no: {_why_not_started(facts.waiting)}"
+        remedy = _remedy(_STARTS_NOT, what) or "Correct its command, or what its variables name"
+        yield Link("started", what, None, True, remedy=remedy)
+        return
+    ended = mapping(facts.status, "state", "terminated") or mapping(facts.status, "lastState", "terminated")
+    if ended.get("reason") in _NEVER_RAN:
+        what = printable(f"no: {pod_status.in_words(ended) or ended['reason']}", _LONGEST)
+        yield Link("started", what, None, True, remedy="Correct its command, or its image")
+        return
+    times = [mapping(facts.status, which, kind).get("startedAt") for which, kind in _STARTS]
+    if begun := next(filter(None, times), None):
+        again = int(facts.status.get("restartCount") or 0)
+        restarts = f", {again} time{'s' if again > 1 else ''} again" if again else ""
+        yield Link("started", f"container {facts.container}{restarts}", pod_status.epoch(begun))
+
+
+def _why_not_started(waiting: Values) -> str:
+    return printable(f"{waiting['reason']}: {pod_status.in_words(waiting)}".rstrip(": "), _LONGEST)
+
+
+def _now(facts: Facts, name: str) -> Iterator[Link]:
+    status = pod_status.status(facts.path, facts.container, facts.pod)
+    logs = f"`symphony logs {name} {facts.path}` shows its whole output"
+    again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` starts it again"
+    match status.state:
+        case "running" if status.ready:
+            last = f" (last: {status.last})" if status.last else ""
+            yield Link("ready", f"running{last}", status.since)
+            yield from _exposed(facts)
+        case "running":
+            why = _words(facts.event("Unhealthy")) or "its container reports that it is not ready"
+            yield Link("ready", f"no: {why}", status.since, True)
+        case "completed":
+            remedy = "Give it more with resource_limit(memory=...)" if status.why else ""
+            but = f", but {status.why}" if status.why else ""
+            yield Link("exit", f"exit 0{but}", status.since, remedy=remedy)
+        case "lost":
+            yield Link("lost", status.why, status.since, True, remedy=again)
+        case "unknown":
+            node = text(facts.pod, "spec", "nodeName")
+            then = f"its {facts.controller} makes another pod" if facts.controller else again
+            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {then}"
+            yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
+        case "stopped":
+            yield Link("ended", status.why, status.since, True)
+        case _:
+            yield _exit(facts, status.why, logs if status.state == "waiting" else f"{logs}; {again}")
+
+
+def _exposed(facts: Facts) -> Iterator[Link]:
+    """Yield the outside addresses of the pod's services."""
+    for service in facts.services:
+        if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
+            late = service_address.PENDING in where
+            remedy = "The cluster has nothing that makes load balancers, or is still making this one"
+            yield Link("exposed", where, None, late, remedy=remedy if late else "")
+
+
+def _exit(facts: Facts, why: str, remedy: str) -> Link:
+    """Return the link of a process that failed, or fails again and again."""
+    now = mapping(facts.status, "state", "terminated")
+    ended = now or mapping(facts.status, "lastState", "terminated")
+    if ended.get("reason") == "OOMKilled":
+        remedy = f"Give it more with resource_limit(memory=...); {remedy}"
+    back_off = facts.waiting.get("reason") == "CrashLoopBackOff"
+    loop = ", again and again; Kubernetes waits before each restart" if back_off else ""
+    what = f"{pod_status.how_it_ended(ended) or why}{loop}"
+    moment = pod_status.epoch(ended.get("finishedAt"))
+    return Link("exit", what, moment, True, facts.last_lines(facts.container, not now), remedy)
+
+
+def _remedy(remedies: Mapping[str, str], why: str) -> str:
+    """Return the remedy of the first words that a reason contains."""
+    return next((remedy for words, remedy in remedies.items() if words in why), "")
+
+
+def _words(event: Values) -> str:
+    parts = (text(event, "reason"), text(event, "message"))
+    return printable(" ".join(": ".join(filter(None, parts)).split()), _LONGEST)
