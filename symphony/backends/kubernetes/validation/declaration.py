@@ -1,16 +1,22 @@
-"""Finds what Kubernetes would refuse of a declaration, and no dry run of a pod would show. Pure."""
+"""Finds what Kubernetes would refuse of a declaration, and no dry run of a pod would show. Pure.
+
+Of `pod_yml` and `container_yml` it judges what may not be changed, what lets a container out of its box, and
+the shapes without which they cannot be merged; the API server judges the rest (dry_run.py).
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
+import msgspec
+
+from symphony.backends.kubernetes.api.fields import Values, mapping, texts
 from symphony.backends.kubernetes.manifests import controllers, labels, pod
 from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
-from symphony.backends.kubernetes.validation import pod_yml
 from symphony.plan.names import MAX_NAME, as_label, shown
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
@@ -21,8 +27,6 @@ from symphony.spec.process import ProcessSpec
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
 
-# etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
-MAX_POD = 1_000_000
 # The API server's own limit of the contents of a Secret; a ConfigMap is counted with its base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
@@ -31,8 +35,53 @@ _IMAGE = re.compile(
     r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-
 _USE_A_FILE = "pass it in a file of configs or secrets: a Kubernetes manifest cannot hold it"
+_OWN = "leave it out: it is symphony's own"
+_OWN_NOTES = (labels.MANAGED_BY, *labels.EXISTS)
+_PRIVILEGED = "leave it out, or allow it with the config symphony:podSecurity privileged"
+# The one capability that the strictest Pod Security level allows.
+_HARMLESS = ("NET_BIND_SERVICE",)
+# These let a container out of its box; `privileged` is the Pod Security level that allows them.
+_DANGEROUS = (
+    *("privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount"),
+    *("allowPrivilegeEscalation", "automountServiceAccountToken", "serviceAccountToken"),
+)
+_HARMLESS_VALUES: tuple[Any, ...] = (False, None, 0, "", "Default")
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _VolumeMount(_Named):
+    mountPath: str
+
+
+class _ContainerYml(msgspec.Struct, kw_only=True):
+    env: list[_Named] | None = None
+    volumeMounts: list[_VolumeMount] | None = None
+    securityContext: dict[str, Any] | None = None
+
+
+class _Container(_ContainerYml, kw_only=True):
+    name: str
+
+
+class _Spec(msgspec.Struct):
+    containers: list[_Container] | None = None
+    initContainers: list[_Container] | None = None
+    securityContext: dict[str, Any] | None = None
+    terminationGracePeriodSeconds: int | None = None
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+
+
+class _PodYml(msgspec.Struct, forbid_unknown_fields=True):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mapping[str, int]) -> Problems:
@@ -47,9 +96,10 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     if _RESERVED.fullmatch(namespace):
         remedy = "rename the stack, or set symphony:namespace to another"
         yield Problem(f"the namespace {shown(namespace)} belongs to the cluster", remedy, (spec.where,))
-    yield from _shared(spec, settings)
-    yield from _files("secrets", "secret file", "Secret", spec.secrets, spec, sizes)
-    yield from _files("configs", "config file", "ConfigMap", spec.configs, spec, sizes)
+    if settings.shared_as:
+        yield from _shared(spec, settings)
+    yield from _files("secrets", "secret file", "Secret", spec, sizes)
+    yield from _files("configs", "config file", "ConfigMap", spec, sizes)
     yield from _image("the experiment", spec.image, spec.where)
     for who, part in spec.parts():
         yield from _part_of(who, part, settings)
@@ -64,45 +114,41 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
                 yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
-        yield from _pod(process.name, (process,), (), spec)
+        yield from _volumes(process.name, process.mounts, spec)
     for group in spec.groups:
-        yield from _pod(f"process group {group.name}", group.processes, group.mounts, spec)
+        mounts = [*group.mounts, *(mount for process in group.processes for mount in process.mounts)]
+        yield from _volumes(f"process group {group.name}", mounts, spec)
 
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
-    """Behind the name of the experiment a name has less room."""
+    """Yield the names that are too long behind the name of the experiment, in a namespace that it shares."""
     prefix = settings.named("")
-    if not prefix:
-        return
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
-        remedy = 'a letter first, then small letters, digits and "-", or set symphony:createNamespace to true'
         yield Problem(
             f"in a namespace that it shares, an experiment cannot be called {shown(settings.shared_as)}",
-            f"name the stack otherwise: {remedy}",
+            "name the stack otherwise: a letter first, then small letters, digits and"
+            ' "-", or set symphony:createNamespace to true',
             (spec.where,),
         )
     names = [(part.name, part.where) for part in (*spec.processes, *spec.groups)]
     uses = [use for _, process in spec.members() for use in (*process.binds, *process.exposes)]
-    names += [(use.name, use.where) for use in uses]
-    for name, where in names:
+    for name, where in (*names, *((use.name, use.where) for use in uses)):
         if len(prefix + name) > MAX_NAME:
             yield Problem(
                 f"{shown(prefix + name)} has {len(prefix + name)} letters, and {MAX_NAME} is the most",
-                "give it or the stack a shorter name: in a namespace that experiments share it stands before",
+                "shorten its name or that of the stack, which is its prefix in a shared namespace",
                 (where,),
             )
 
 
-def _files(
-    setting: str, noun: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, sizes: Mapping[str, int]
-) -> Problems:
+def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapping[str, int]) -> Problems:
+    files: tuple[str, ...] = getattr(spec, setting)
     own = {file: sizes[file] for file in files if file in sizes}
     total = sum(own.values())
     if total > MAX_FILES:
-        largest = max(own, key=lambda file: own[file])
         yield Problem(
             f"the {noun}s have {total} bytes, more than the {MAX_FILES} of a Kubernetes {kind}",
-            f"leave some out; the largest is {largest}",
+            f"leave some out; the largest is {max(own, key=own.__getitem__)}",
             (spec.at(setting),),
         )
     for file in files:
@@ -138,7 +184,7 @@ def _part_of(who: str, part: _Part, settings: Settings) -> Problems:
             yield Problem(what, "it is symphony's own; use another", (part.at(f"labels {key}"),))
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
-            f'{who} sets restart_policy to "Always", and what a {settings.controller} makes comes to an end',
+            f'{who} sets restart_policy to "Always", but the pod of a {settings.controller} comes to an end',
             'set "OnFailure", or leave out the config symphony:controller',
             (part.at("restart_policy"),),
         )
@@ -160,12 +206,10 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
             pass
 
 
-def _pod(
-    who: str, processes: tuple[ProcessSpec, ...], shared: tuple[Mount, ...], spec: ExperimentSpec
-) -> Problems:
-    """Yield what only shows when the processes of a pod are seen together."""
+def _volumes(who: str, mounts: list[Mount] | tuple[Mount, ...], spec: ExperimentSpec) -> Problems:
+    """Yield the mounts of a pod that clash with each other or with the experiment's files."""
     by_name: dict[str, Mount] = {}
-    for mount in (*shared, *(mount for process in processes for mount in process.mounts)):
+    for mount in mounts:
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
             remedy = "that name is symphony's own; use another"
@@ -174,38 +218,64 @@ def _pod(
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(
                 f"{who} has two different volumes called {shown(name)}",
-                "give one of them another name",
+                "rename one of them",
                 (other.where, mount.where),
             )
         for setting, folder in (("secrets", pod.SECRETS_FOLDER), ("configs", pod.CONFIGS_FOLDER)):
             if getattr(spec, setting) and mount.mount_path.rstrip("/") == folder:
                 yield Problem(
                     f"{who} mounts at {folder}, where the experiment's {setting} lie",
-                    "give another mount_path",
+                    "set another mount_path",
                     (mount.where, spec.at(setting)),
                 )
-    size = sum(_size(process, spec) for process in processes)
-    if size > MAX_POD:
-        yield Problem(
-            f"{who} has {size} bytes of commands and variables, more than the {MAX_POD} that a pod can hold",
-            "put them into files",
-            (processes[0].where,),
-        )
 
 
-def _size(process: ProcessSpec, spec: ExperimentSpec) -> int:
-    texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
-    texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
-    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-
-
-def _yml(who: str, setting: str, yml: Mapping[str, Any], part: _Part, settings: Settings) -> Problems:
-    judge = pod_yml.of_pod if setting == "pod_yml" else pod_yml.of_container
-    for what, remedy in judge(yml, privileged=settings.pod_security == "privileged"):
-        yield Problem(f"{setting} of {who} {what}", remedy, (part.at(setting),))
+def _yml(who: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
+    own, shape = (_own_of_pod, _PodYml) if setting == "pod_yml" else (_own_of_container, _ContainerYml)
+    mistakes = [(what, _OWN) for what in own(yml)]
+    try:
+        msgspec.convert(yml, shape)
+    except (msgspec.ValidationError, RecursionError) as error:
+        what = str(error).replace("`$.", "`")
+        mistakes.append((f"has a wrong field: {what}", "`kubectl explain pod` shows its type"))
+    if settings.pod_security != "privileged":
+        mistakes += [(f"asks for {what}", _PRIVILEGED) for what in sorted(set(_dangers(yml)))]
     if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
-        what = f"{setting} of {who} contains the control character {character}"
-        yield Problem(what, _USE_A_FILE, (part.at(setting),))
+        mistakes.append((f"contains the control character {character}", _USE_A_FILE))
+    for what, remedy in mistakes:
+        yield Problem(f"{setting} of {who} {what}", remedy, (part.at(setting),))
+
+
+def _own_of_container(container: Values) -> Iterator[str]:
+    if "name" in container:
+        yield "sets name"
+
+
+def _own_of_pod(yml: Values) -> Iterator[str]:
+    """Yield the fields of a pod_yml that users may not change."""
+    metadata, spec = mapping(yml, "metadata"), mapping(yml, "spec")
+    yield from (f"sets metadata.{name}" for name in ("name", "namespace") if name in metadata)
+    for name in ("labels", "annotations"):
+        for key in mapping(metadata, name):
+            if str(key).startswith("symphony/") or key in _OWN_NOTES:
+                yield f"sets metadata.{name} {shown(key)}"
+    if "containers" in spec and spec["containers"] in (None, []):
+        yield "takes spec.containers away"
+
+
+def _dangers(fields: Any) -> Iterator[str]:
+    """Yield the fields that let a container out of its box."""
+    if isinstance(fields, Mapping):
+        for name, value in cast("Values", fields).items():
+            if name in _DANGEROUS and value not in _HARMLESS_VALUES:
+                yield name
+            if name == "seccompProfile" and mapping(value).get("type") == "Unconfined":
+                yield "seccompProfile Unconfined"
+            if name == "capabilities":
+                yield from (f"capability {more}" for more in texts(value, "add") if more not in _HARMLESS)
+            yield from _dangers(value)
+    for entry in cast("list[Any]", fields) if isinstance(fields, list) else []:
+        yield from _dangers(entry)
 
 
 def _image(who: str, image: object, where: Location) -> Problems:

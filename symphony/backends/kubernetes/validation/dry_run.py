@@ -90,7 +90,7 @@ def _is_final(refused: Refused) -> bool:
     if refused.status == 403:
         # Whether the user may make pods at all, `up` says with its remedy.
         return _PASSING not in refused.what and "cannot create resource" not in refused.what
-    return refused.status == 422 or (refused.status == 400 and "dry run" not in refused.what)
+    return refused.status in (413, 422) or (refused.status == 400 and "dry run" not in refused.what)
 
 
 def _send(client: Client, namespace: str, pod: Values) -> None:

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.build import problems
+from symphony.plan.build import build_plan, problems
+from symphony.plan.names import is_label
 
 Declare = Callable[[Experiment], object]
 
@@ -45,7 +48,6 @@ CASES: list[tuple[str, Declare]] = [
     ("args of a contains the control character U+007F", lambda e: e.new_process("a", args=["\x7f"])),
     ("cmds of a contains the control character U+FFFE", lambda e: e.new_process("a", cmds=["echo \ufffe"])),
     ("pod_yml of a contains", lambda e: e.new_process("a").pod_yml.update(spec={"hostname": "a\x85"})),
-    ("bytes of commands", lambda e: e.new_process("a", args=["x" * 100_000] * 11)),
     ("sets metadata.name", lambda e: e.new_process("a").pod_yml.update(metadata={"name": "b"})),
     ("asks for hostNetwork", lambda e: e.new_process("a").pod_yml.update(spec={"hostNetwork": True})),
     (
@@ -150,3 +152,26 @@ def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
     assert [re.findall(r'"rl-(.)', each)[0] for each in result] == ["p", "s"]
     assert "66 letters, and 63 is the most" in result[0]
     assert "cannot be called" in messages(lambda e: e.new_process("a"), shared_as="Mine")[0]
+
+
+NAMES = st.one_of(
+    st.text(max_size=70),
+    st.from_regex(r"[a-z0-9.-]{1,80}", fullmatch=True),
+    st.sampled_from(["A", "a_b", "-a", "a-", "a.b", "1a", "ä", "a" * 63, "a" * 64, "kube-system"]),
+)
+
+
+@given(NAMES, NAMES)
+def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: str) -> None:
+    """A name is bent only into one that is known as well, and no two meet."""
+    experiment = Experiment("e")
+    experiment.new_process(first)
+    experiment.new_process_group(second).new_process("member")
+    where = target.target(experiment.spec, Settings(image="x"), "e")
+    if result := problems(experiment.spec, where):
+        assert all(problem.what and problem.remedy for problem in result)
+        return
+    plan = build_plan(experiment.spec, where)
+    paths = [plan.renamed.get(path, path) for path in (first, f"{second}/member")]
+    assert [each.path for each in plan.processes] == paths
+    assert all(is_label(part) for path in paths for part in path.split("/"))

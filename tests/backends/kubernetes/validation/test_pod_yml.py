@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.backends.kubernetes import target
-from symphony.backends.kubernetes.manifests import labels, process_inputs, render
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs, render
 from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
@@ -48,17 +48,15 @@ def pod(
 
 
 POD: list[tuple[str, dict[str, Any]]] = [
-    ('sets metadata to "None"', {"metadata": None}),
-    ("sets metadata.annotations to", {"metadata": {"annotations": None}}),
-    ("sets metadata.labels to", {"metadata": {"labels": []}}),
-    ("sets metadata.labels", {"metadata": {"labels": {"a": 1}}}),
+    ("metadata", {"metadata": None}),
+    ("metadata.labels", {"metadata": {"labels": []}}),
+    ("metadata.labels", {"metadata": {"labels": {"a": 1}}}),
     ("takes spec.containers away", {"spec": {"containers": None}}),
     ("takes spec.containers away", {"spec": {"containers": []}}),
-    ("sets spec.containers to", {"spec": {"containers": "a"}}),
-    ("sets spec.containers to", {"spec": {"containers": [{"image": "i"}]}}),
-    ("sets spec.containers to", {"spec": {"containers": [{"name": ["a"]}]}}),
-    ("sets spec.containers.a.env to", {"spec": {"containers": [{"name": "a", "env": [{"value": "x"}]}]}}),
-    ('sets "specs"', {"specs": {}}),
+    ("spec.containers", {"spec": {"containers": "a"}}),
+    ("spec.containers", {"spec": {"containers": [{"image": "i"}]}}),
+    ("spec.containers[0].env", {"spec": {"containers": [{"name": "a", "env": [{"value": "x"}]}]}}),
+    ("specs", {"specs": {}}),
     # Whose it is stays whose it is.
     ("sets metadata.labels", {"metadata": {"labels": {"symphony/pod": "b"}}}),
     ("sets metadata.labels", {"metadata": {"labels": {labels.MANAGED_BY: "helm"}}}),
@@ -81,9 +79,9 @@ POD: list[tuple[str, dict[str, Any]]] = [
     ),
 ]
 CONTAINER: list[tuple[str, dict[str, Any]]] = [
-    ("sets env to", {"env": [{"value": "x"}]}),
-    ("sets env to", {"env": {"A": "x"}}),
-    ("sets volumeMounts to", {"volumeMounts": [{"name": "v"}]}),
+    ("env", {"env": [{"value": "x"}]}),
+    ("env", {"env": {"A": "x"}}),
+    ("mountPath", {"volumeMounts": [{"name": "v"}]}),
     ("asks for capability SYS_ADMIN", {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
     ("asks for allowPrivilegeEscalation", {"securityContext": {"allowPrivilegeEscalation": True}}),
     (
@@ -217,11 +215,7 @@ def test_whatever_is_written_is_a_problem_or_can_be_made(
     manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
     assert "a" in process_inputs.processes_of(manifest)
     assert labels.belongs_to(manifest, "x/rl#1")
-    spec: Any = manifest["spec"]
-    while "containers" not in spec:
-        spec = (
-            spec["template"]["spec"] if "template" in spec else spec["replicatedJobs"][0]["template"]["spec"]
-        )
+    spec = controllers.pod_in(manifest)["spec"]
     if not privileged:
         assert spec["automountServiceAccountToken"] is False
         assert "hostPath" not in str(spec)
