@@ -1,4 +1,4 @@
-"""What a backend must offer to reach into processes: commands, files, services."""
+"""The protocol by which a backend reaches into processes: commands, files, services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symphony.errors import SymphonyError
 
 
 class CannotStart(SymphonyError):
-    """The command is not there (exit code 127) or cannot be run (126), as shells and `env` say it."""
+    """The command does not exist (exit code 127) or cannot be run (126), as in shells and `env`."""
 
     def __init__(self, code: int, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where=where, remedy=remedy)
@@ -22,7 +22,7 @@ class CannotStart(SymphonyError):
 
 @dataclass(frozen=True)
 class Streams:
-    """Where a command reads and writes, as open descriptors; terminal: whether a person sits at them."""
+    """The open descriptors of a command; terminal: whether a person sits at them."""
 
     stdin: int = 0
     stdout: int = 1
@@ -30,20 +30,20 @@ class Streams:
     terminal: bool = False
 
 
-# Told of each piece of a copy how many bytes it has.
+# Called with the bytes of each piece of a copy.
 Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied; left_out says which entries were not, each with why."""
+    """The count of what was copied; left_out: the entries that were not, each with why."""
 
     files: int = 0
     bytes: int = 0
     left_out: tuple[str, ...] = ()
 
     def more(self, files: int = 0, size: int = 0, left_out: str = "") -> Copied:
-        """The same with that much more."""
+        """Return the count with that much more."""
         further = (left_out,) if left_out else ()
         return Copied(self.files + files, self.bytes + size, (*self.left_out, *further))
 
@@ -57,13 +57,13 @@ class Forward(Protocol):
         ...
 
     def troubles(self) -> Iterator[str]:
-        """Waits for ever; yields why connections did not come through, the same thing once."""
+        """Yield why connections did not come through, the same reason once; never end."""
         ...
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a service is reached from this machine: at an address, else by a forward, opened on demand.
+    """The way to a service from this machine: an address, else a forward, opened on demand.
 
     warning: why no process of the experiment answers there now.
     """
@@ -74,14 +74,18 @@ class Way:
 
 
 class Access(Protocol):
-    """The part of a backend that reaches into processes: its module `access`. It never loads Pulumi."""
+    """The module `access` of a backend; it never loads Pulumi."""
 
     def execute(self, recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
-        """Run a command in a process to its end; its exit code. CannotStart: there is no such command."""
+        """Run a command in a process to its end and return its exit code.
+
+        Raises:
+            CannotStart: There is no such command.
+        """
         ...
 
     def shell(self, recorded: Recorded, path: str, streams: Streams) -> int:
-        """Let a person work in a process until they leave."""
+        """Run an interactive shell in a process and return its exit code."""
         ...
 
     def send(self, recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
@@ -96,5 +100,5 @@ class Access(Protocol):
         ...
 
     def way(self, recorded: Recorded, service: str, address: str) -> Way:
-        """How a service is reached from here; address is where the processes of the experiment find it."""
+        """Return the way to a service; address is where the processes of the experiment find it."""
         ...

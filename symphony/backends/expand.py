@@ -1,4 +1,4 @@
-"""What a backend must offer so that an experiment can be expanded in it: its module `expand`."""
+"""The protocol by which a backend makes the Pulumi resources of an experiment: its module `expand`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.resource import ImageResource
 
-# What a backend knows of a process beside its plan; it becomes a part of the inputs of its component.
+# The facts of a process beside its plan; they become inputs of its component.
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the running program is part of: the stack, and its settings.
+    """The stack of the running program, and its settings.
 
-    owner tells this stack from every other of the user, in whichever state store.
-    offline: only its manifests are wanted, or nothing of it is there to compare: no cluster is asked.
-    recorded are the uids of what its state records; None where that is not known, under plain `pulumi`.
-    images are those that are built for the experiment.
-    is_partial: the run starts some processes again and leaves all others as they are.
+    Attributes:
+        owner: Tells this stack from every other of the user, in whichever state store.
+        offline: No cluster is asked: only the manifests are wanted, or nothing of it is there to compare.
+        recorded: The uids of what its state records; None where that is not known, under plain `pulumi`.
+        images: Those that are built for the experiment.
+        is_partial: The run starts some processes again and leaves all others as they are.
     """
 
     project: str
@@ -59,18 +60,18 @@ class Components:
 
 
 class Expander(Protocol):
-    """The half of a backend that runs inside the user's Pulumi program: its module `expand`."""
+    """The module `expand` of a backend, which runs inside the user's Pulumi program."""
 
     def target(self, spec: ExperimentSpec, context: Context) -> Target:
-        """What the backend can do for this experiment, and what it would hand out; changes nothing."""
+        """Return what the backend supports for this experiment, and what it would refuse."""
         ...
 
     def image_registry(self, context: Context) -> str:
-        """Where images are pushed, where symphony:registry says nothing; empty: nobody knows."""
+        """Return where images are pushed without symphony:registry; empty where that is unknown."""
         ...
 
     def prepare(self, plan: Plan, spec: ExperimentSpec, context: Context) -> Any:
-        """Return what the plan comes to in this backend, for the calls below."""
+        """Return the plan in the terms of this backend, for the calls below."""
         ...
 
     def facts(self, prepared: Any) -> Mapping[str, Facts]:

@@ -1,4 +1,4 @@
-"""What a backend must offer to be observed, and the values it answers with."""
+"""The protocol by which a backend is observed, and the values that it returns."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from symphony.errors import SymphonyError
 
-# How long a watch waits for trouble that may pass (no machine free, an image that does not come).
+# Seconds that a watch waits for trouble that may pass (no machine free, an image that does not come).
 PATIENCE = 60.0
-# How long it waits in all: large images take their time.
+# Seconds that it waits in all: large images take their time.
 LIMIT = 600.0
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped", "unknown"]
 
 
 class Resource(Protocol):
-    """One resource of a stack's state, as the engine room reads it."""
+    """One resource of a stack's state."""
 
     @property
     def urn(self) -> str: ...
@@ -34,13 +34,16 @@ class Resource(Protocol):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the state of one stack says of an experiment in this backend.
+    """What the state of one stack records of an experiment in this backend.
 
-    processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
-    host:      the machine it was started on, where that matters.
-    connection: how its backend is reached, where there is more than one.
-    objects:   the path of what it has beside processes -> its uid.
-    unmade:    the processes that the program declares and the last run did not make.
+    Attributes:
+        owner: The stack, as the backend's objects name it.
+        launched_as: The tmux session or the namespace.
+        processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
+        host: The machine it was started on, where that matters.
+        connection: How its backend is reached, where there is more than one.
+        objects: The path of each object beside its processes -> its uid.
+        unmade: The processes that the program declares and the last run did not make.
     """
 
     owner: str
@@ -54,15 +57,21 @@ class Recorded:
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """How one process is now.
+    """The status of one process.
 
-    why:   what a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
-    since: when the state began, in seconds since the epoch.
-    last:  how the attempt before this one ended.
-    words: the last lines of what failed, where its backend keeps them beside its end.
-    waits_for: the processes that it waits for, with the condition: `prepare (completed)`.
-    node:  the machine that it was given, where there are several.
-    code:  the digest of its code when `up` started it; empty where it declares none.
+    Attributes:
+        path: That of the process.
+        state: Its state.
+        ready: Whether it runs and is ready.
+        restarts: How often it was started again.
+        why: What a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
+        since: When the state began, in seconds since the epoch.
+        last: How the attempt before this one ended.
+        pid: Its process id, where it is on this machine.
+        words: The last lines of a failed process, where its backend keeps them.
+        waits_for: The processes that it waits for, with the condition: `prepare (completed)`.
+        node: The machine that it runs on, where there are several.
+        code: The digest of its code when `up` started it; empty where it declares none.
     """
 
     path: str
@@ -89,7 +98,7 @@ class ProcessStatus:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of a process's output; `ended` lines are symphony's own word that the process ended."""
+    """One line of a process's output; `ended` lines are symphony's own, that the process ended."""
 
     path: str
     text: str
@@ -114,7 +123,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Owned:
-    """What bears the mark of an owner on this machine, whatever the states say; paths: of its processes."""
+    """An experiment that lives on this machine, by the marker of its processes."""
 
     owner: str
     launched_as: str
@@ -122,33 +131,32 @@ class Owned:
 
 
 class Observer(Protocol):
-    """The half of a backend that reads what lives: its module `observe`. It never loads Pulumi.
+    """The module `observe` of a backend; it never loads Pulumi.
 
-    A module may offer LocalObserver or RemoteObserver as well.
+    It may offer LocalObserver or RemoteObserver as well.
     """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
-        """What the state records in this backend; None when it records nothing here."""
+        """Return what the state records in this backend; None when it records nothing here."""
         ...
 
     def statuses(self, recorded: Sequence[Recorded]) -> Sequence[Sequence[ProcessStatus] | SymphonyError]:
-        """How the processes of some experiments are, with one listing for all of them.
-
-        In place of those of an experiment whose backend does not answer stands why.
-        """
+        """Return how the processes of some experiments are, or the error that keeps that unknown."""
         ...
 
     def restart_reasons(self, recorded: Recorded) -> dict[str, str]:
-        """path -> why the next `up` starts this process again although its settings did not change."""
+        """Return path -> why the next `up` starts a process again although its settings did not change."""
         ...
 
     def watch(
         self, recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
     ) -> Iterator[tuple[ProcessStatus, ...]]:
-        """How the processes are, at once and again whenever that changes, until they run, have ended, or will
-        not start by waiting.
+        """Yield how the processes are, at once and after every change, until waiting changes nothing more.
 
-        patience: how many seconds to wait for trouble that may pass; limit: how many to wait in all.
+        Args:
+            recorded: The experiment.
+            patience: Seconds to wait for trouble that may pass.
+            limit: Seconds to wait in all.
         """
         ...
 
@@ -161,11 +169,11 @@ class Observer(Protocol):
         since: float | None = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """The output of some processes, merged by time; `since` in seconds since the epoch."""
+        """Yield the output of some processes, merged by time; `since` in seconds since the epoch."""
         ...
 
     def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-        """How a process came to be as it is, up to the first step that it did not take, which comes last.
+        """Return how a process came to be as it is, up to the first step that it did not take.
 
         path may be declared and not recorded: it was never made; name: of the experiment, for the remedies.
         """
@@ -174,24 +182,29 @@ class Observer(Protocol):
     def ensure_same_location(
         self, recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
     ) -> Recorded:
-        """The record, reached by another way where `connection` says one to the same place.
+        """Return the record, reached by the way of `connection` where that leads to the same place.
 
-        UserError: the processes are in another place than the one that would answer now.
-        name: of the experiment, for the message; connection: where its next `up` would go.
+        Args:
+            recorded: The experiment.
+            name: Its name, for the message.
+            connection: Where its next `up` would go.
+
+        Raises:
+            UserError: The processes are in another place than the one that would answer now.
         """
         ...
 
     def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-        """Take down what an interrupted run left that no state knows; how many processes that were.
+        """Delete what an interrupted run left and no state records; return how many processes that were.
 
-        recorded: what the state said before it was emptied, for how to reach the backend.
+        recorded: what the state recorded before it was emptied, for how to reach the backend.
         """
         ...
 
 
 @runtime_checkable
 class LocalObserver(Protocol):
-    """What a backend offers as well whose processes are on this machine."""
+    """The further functions of a backend whose processes are on this machine."""
 
     def list_owned(self) -> Sequence[Owned]:
         """Return every experiment that lives on this machine, by its marker."""
@@ -208,26 +221,20 @@ class LocalObserver(Protocol):
 
 @runtime_checkable
 class RemoteObserver(Protocol):
-    """What a backend offers as well that is reached over a network, where there may be several."""
+    """The further functions of a backend that is reached over a network, where there may be several."""
 
     def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """How the settings of a stack say to reach the backend, for where the state records nothing.
-
-        folder: that of the project, to which the paths of the settings are relative.
-        """
+        """Return how the settings of a stack say to reach the backend; folder: that of the project."""
         ...
 
     def terminate_early(self, recorded: Recorded) -> None:
-        """The deletion of an experiment has begun: let everything end at once that would end in turn."""
+        """End all processes at once when a deletion begins, which would end them in turn."""
         ...
 
     def ensure_reachable(self, recorded: Recorded) -> None:
-        """Before a deletion. SymphonyError: the backend does not answer, so the engine would wait in vain.
-
-        UserError: the engine would delete by its name what another made.
-        """
+        """Raise SymphonyError where a deletion would wait in vain, or delete what another made."""
         ...
 
     def deletion_blockers(self, recorded: Recorded) -> str:
-        """What a deletion that failed waits for, in the backend's words; nothing when it does not say."""
+        """Return what a deletion that failed waits for; nothing when the backend does not say."""
         ...

@@ -1,4 +1,4 @@
-"""What a backend needs on this machine, and the values it answers with."""
+"""The protocol by which a backend lists what it needs on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.errors import SymphonyError
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing: is it there, which one, and the one command that gets it when not.
+    """One prerequisite: whether it is there, which version, and the command that gets it.
 
     needed:  without it no experiment runs; the others are for one backend or for comfort.
     package: the Debian package that has it, for `symphony setup` to install.
@@ -27,15 +27,15 @@ class Finding:
 
 
 class Prerequisites(Protocol):
-    """The part of a backend that looks for what it needs here; it never loads Pulumi."""
+    """The module `prerequisites` of a backend; it never loads Pulumi."""
 
     def findings(self) -> list[Finding]:
-        """All of it; nothing far away is asked, for who only uses another backend would wait for it."""
+        """Return all of them; no server is asked, since users of another backend would wait for it."""
         ...
 
 
 def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:
-    """What look() finds; what it raises is a finding as well."""
+    """Return the finding of look(), or the error that it raises as one."""
     try:
         return look()
     except SymphonyError as error:

@@ -1,4 +1,4 @@
-"""The backends there are: rows that distributions bring in the entry point group `symphony.backends`."""
+"""The backends that are installed: each is a row in the entry point group `symphony.backends`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
 from symphony.errors import SymphonyError, UserError
@@ -23,17 +24,18 @@ DEFAULT = "tmux"
 
 @dataclass(frozen=True)
 class Backend:
-    """One backend; its doors are modules of its package and load when they are used.
+    """One backend; the modules of its package load when they are used.
 
-    name:    that of its entry point, and what `symphony:backend` says.
-    package: where the modules `expand`, `observe`, `access` and `prerequisites` are.
-    aliases: further names that `symphony:backend` may say.
-    local:   its processes are on this machine; what no state records is found there.
-    plugins: the Pulumi plugins that make its resources, which the engine installs.
-    settings: those that it uses of the settings that not every backend does; a mount by its kind.
-    labels:  its objects are called by DNS labels; other names are mapped to those.
-    cluster: `module:class` of its Cluster, with options of its own.
-    stack_settings: `module:class` of what the configuration of a stack says to it.
+    Attributes:
+        name: That of its entry point, and the value of `symphony:backend`.
+        package: Has the modules `expand`, `observe`, `access` and `prerequisites`.
+        aliases: Further values of `symphony:backend` that mean it.
+        local: Its processes are on this machine; those that no state records are found there.
+        plugins: The Pulumi plugins that make its resources, which the engine installs.
+        settings: Those that it supports of the settings that not every backend does; a mount by its kind.
+        labels: Its objects are called by DNS labels; other names are mapped to those.
+        cluster: `module:class` of its Cluster, with options of its own.
+        stack_settings: `module:class` of the settings of a stack that it takes.
     """
 
     name: str
@@ -48,80 +50,42 @@ class Backend:
 
     @property
     def expander(self) -> Expander:
-        """What makes its Pulumi resources, inside the user's program."""
-        return cast("Expander", self._door("expand"))
+        return cast("Expander", importlib.import_module(f"{self.package}.expand"))
 
     @property
     def observer(self) -> Observer:
-        """What reads how its processes are."""
-        return cast("Observer", self._door("observe"))
+        return cast("Observer", importlib.import_module(f"{self.package}.observe"))
 
     @property
     def access(self) -> Access:
-        """What reaches into its processes."""
-        return cast("Access", self._door("access"))
+        return cast("Access", importlib.import_module(f"{self.package}.access"))
 
     @property
     def prerequisites(self) -> Prerequisites:
-        """What it needs on this machine."""
-        return cast("Prerequisites", self._door("prerequisites"))
+        return cast("Prerequisites", importlib.import_module(f"{self.package}.prerequisites"))
 
     @property
     def cluster_class(self) -> type[Any]:
-        """Its Cluster."""
-        return _loaded(self.cluster)
+        return resolve_name(self.cluster)
 
     @property
     def settings_class(self) -> type[StackSettings]:
-        """The settings of a stack that it takes, those of every backend among them."""
-        return _loaded(self.stack_settings)
-
-    def _door(self, name: str) -> object:
-        return importlib.import_module(f"{self.package}.{name}")
-
-
-def _loaded(place: str) -> type[Any]:
-    module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
+        return resolve_name(self.stack_settings)
 
 
 def names() -> list[str]:
-    """Every backend, the default one first."""
+    """Return the names of all backends, the default one first."""
     return sorted(_entry_points(), key=lambda name: (name != DEFAULT, name))
 
 
+@cache
 def get(name: str) -> Backend:
-    """The backend of exactly this name. KeyError: there is none."""
-    return _row(name)
+    """Return the backend of exactly this name.
 
-
-def every() -> list[Backend]:
-    """All backends, the default one first."""
-    return [_row(name) for name in names()]
-
-
-def resolve(name: str | None) -> str | None:
-    """The name of the backend that a name or an alias means; None for neither."""
-    wanted = name or DEFAULT
-    if wanted in _entry_points():
-        return wanted
-    return next((each.name for each in every() if wanted in each.aliases), None)
-
-
-def named(name: str | None) -> Backend:
-    """The backend of a name or an alias. UserError: there is none; the message lists those there are."""
-    if (known := resolve(name)) is None:
-        raise UserError(f'there is no backend "{name}"', remedy=f"The backends are: {', '.join(names())}")
-    return _row(known)
-
-
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    return {each.name: each for each in entry_points(group=GROUP)}
-
-
-@cache
-def _row(name: str) -> Backend:
+    Raises:
+        KeyError: There is none.
+        SymphonyError: Its package cannot be loaded.
+    """
     entry = _entry_points()[name]
     try:
         return entry.load()
@@ -132,3 +96,32 @@ def _row(name: str) -> Backend:
             where=package,
             remedy="Upgrade or remove that package",
         ) from error
+
+
+def every() -> list[Backend]:
+    """Return all backends, the default one first."""
+    return [get(name) for name in names()]
+
+
+def resolve(name: str | None) -> str | None:
+    """Return the name of the backend that a name or an alias means; None for neither."""
+    wanted = name or DEFAULT
+    if wanted in _entry_points():
+        return wanted
+    return next((backend.name for backend in every() if wanted in backend.aliases), None)
+
+
+def named(name: str | None) -> Backend:
+    """Return the backend of a name or an alias.
+
+    Raises:
+        UserError: There is none; its remedy lists those there are.
+    """
+    if (known := resolve(name)) is None:
+        raise UserError(f'there is no backend "{name}"', remedy=f"The backends are: {', '.join(names())}")
+    return get(known)
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -17,7 +17,7 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
-from symphony.backends.kubernetes.manifests import controllers, images, process_inputs
+from symphony.backends.kubernetes.manifests import controllers, process_inputs
 from symphony.backends.kubernetes.manifests.controllers import kept_by
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
@@ -161,7 +161,7 @@ class _Maker:
         # compares with what lives: whether it is another one the digest of ours says.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
         built = self.components.images
-        made = images.pinned(manifest, {name: each.image for name, each in built.items()})
+        made = process_inputs.pinned(manifest, {name: each.image for name, each in built.items()})
         # Where a build fails nothing ends, whatever image it runs.
         after = [*after, *built.values()]
         self._object(made, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)

@@ -1,21 +1,24 @@
-"""What Kubernetes can do for an experiment and what it would refuse, as the value to plan for.
-
-Pure: what was looked up on this machine and in the cluster is handed in.
-"""
+"""Returns what Kubernetes supports for an experiment and would refuse. Pure: what was read is passed in."""
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Mapping
 
 from symphony.backends.kubernetes.backend import BACKEND
-from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.backends.kubernetes.validation import declaration
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES, Prices
 from symphony.plan.problems import Problem
+from symphony.plan.rules.services import served
+from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
+
+# Below the range from which a Linux kernel takes the ports of outgoing connections.
+_FIRST, _LAST = 20_000, 29_999
 
 
 def target(
@@ -29,8 +32,17 @@ def target(
     pools: tuple[Pool, ...] = (),
     prices: Prices = LIST_PRICES,
 ) -> Target:
-    """secrets: the bytes of each secret file; conflict: why it may not have the namespace, and the remedy;
-    pools: those of its cluster, from the stack that made it or the live nodes; prices: of their machines.
+    """Return the target to plan for.
+
+    Args:
+        spec: The declaration.
+        settings: Those of the stack.
+        namespace: That of the experiment.
+        secrets: The bytes of each secret and config file.
+        unreadable: Why files cannot be read.
+        conflict: Why it may not have the namespace, and the remedy.
+        pools: Those of its cluster, from the stack that made it or the live nodes.
+        prices: Those of their machines.
     """
     problems = list(declaration.check(spec, settings, namespace, secrets or {}))
     if conflict:
@@ -45,10 +57,36 @@ def target(
         host_of=f"{settings.named('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",
         labels=True,
-        ports=ports.choose(spec),
+        ports=choose_ports(spec),
         unreadable=unreadable or {},
         defaults={"image": settings.image},
         problems=tuple(problems),
         pools=pools,
         prices=prices,
     )
+
+
+def choose_ports(spec: ExperimentSpec) -> dict[str, int]:
+    """Return service -> port for services that name none.
+
+    A port depends on the service's name, and on others of its pod only where two meet: it never moves.
+    """
+    wanted = wanted_ports(spec)
+    taken: dict[str, set[int]] = defaultdict(set)
+    pod_of = {name: servers[0][0].partition("/")[0] for name, servers in served(spec).items()}
+    for name, port in wanted.items():
+        if port is not None:
+            taken[pod_of[name]].add(port)
+    chosen: dict[str, int] = {}
+    for name in sorted(name for name, port in wanted.items() if port is None):
+        chosen[name] = _free(name, taken[pod_of[name]])
+        taken[pod_of[name]].add(chosen[name])
+    return chosen
+
+
+def _free(name: str, taken: set[int]) -> int:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    span = _LAST - _FIRST + 1
+    start = int.from_bytes(digest[:4], "big") % span
+    offsets = ((start + step) % span for step in range(span))
+    return next(port for port in (_FIRST + offset for offset in offsets) if port not in taken)

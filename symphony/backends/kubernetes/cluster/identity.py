@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from symphony import paths
 from symphony.backends.kubernetes.api import kubeconfig
@@ -24,7 +23,7 @@ from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 
-# What `connection` calls the uid of the namespace that the experiment made.
+# The key of `connection` with the uid of the namespace that the experiment made.
 NAMESPACE = "namespace"
 # By this key the engine marks the values that its state keeps encrypted.
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
@@ -76,35 +75,42 @@ def ensure_reachable(recorded: Recorded) -> Client:
 def _is_in(client: Client, recorded: Recorded) -> bool:
     """Return whether this is the cluster of an experiment.
 
-    A user with other rights computes another identifier: then what the experiment has there tells.
+    A user with other rights computes another identifier: then a recorded object there tells.
     """
     pinned = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.launched_as
-    return not pinned or inventory.identifier(client, shared) == pinned or _has_some_of(client, recorded)
-
-
-def _has_some_of(client: Client, recorded: Recorded) -> bool:
-    """Return whether one of the recorded objects is in this cluster: no two have the same uid."""
-    namespace, uids = recorded.launched_as, {str(facts["uid"]) for facts in recorded.processes.values()}
-    pods = _found(lambda: client.items(path_of("pods", namespace)))
-    if any(text(pod, "metadata", "uid") in uids for pod in pods):
+    if not pinned or inventory.identifier(client, shared) == pinned:
         return True
-    objects = {**recorded.objects}
-    if NAMESPACE in recorded.connection:
-        objects[path_of("namespaces", name=namespace)] = recorded.connection[NAMESPACE]
-    return any(
-        text(found, "metadata", "uid") == uid
-        for place, uid in objects.items()
-        for found in _found(lambda place=place: [client.find(place)])
-    )
+    uids = _recorded_uids(recorded)
+    return any(text(body, "metadata", "uid") == uids[place] for place, body in _existing(client, uids))
 
 
-def _found(look: Callable[[], list[Any]]) -> list[Any]:
-    """Return what there is; nothing where the user may not look."""
-    try:
-        return look()
-    except Forbidden:
-        return []
+def _recorded_uids(recorded: Recorded) -> dict[str, str]:
+    """Return the path of every recorded object -> its uid: no two clusters have the same."""
+    namespace = recorded.launched_as
+    uids = {**recorded.objects, **_pod_uids(recorded)}
+    if uid := recorded.connection.get(NAMESPACE):
+        uids[path_of("namespaces", name=namespace)] = uid
+    return uids
+
+
+def _pod_uids(recorded: Recorded) -> dict[str, str]:
+    return {
+        path_of("pods", recorded.launched_as, str(facts["pod_name"])): str(facts["uid"])
+        for facts in recorded.processes.values()
+    }
+
+
+def _existing(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
+    """Yield the objects at some paths that the user may see; pods and Services may be many and are listed."""
+    for folder in {place.rpartition("/")[0] for place in places}:
+        own = [place for place in places if place.rpartition("/")[0] == folder]
+        with contextlib.suppress(Forbidden):
+            if folder.endswith(("/pods", "/services")):
+                every = {f"{folder}/{text(body, 'metadata', 'name')}": body for body in client.items(folder)}
+            else:
+                every = {place: body for place in own if (body := client.find(place)) is not None}
+            yield from ((place, every[place]) for place in own if place in every)
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
@@ -116,22 +122,24 @@ def _or_forget(remedy: str, recorded: Recorded) -> str:
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
     """Raise UserError where the experiment is in another cluster than the next command would ask.
 
-    connection: of its next `up`, which judges names by itself. The record is returned as that
-    `up` reaches it.
+    connection: that of its next `up`, which checks names by itself. The record is returned with the way by
+    which that `up` reaches the cluster.
     """
     if connection is not None and _has_other_connection(recorded, connection):
         return replace(recorded, connection={**recorded.connection, **connection})
     try:
         if connection is None:
             with short_timeouts():
-                _refuse_foreign(client_for(recorded), recorded, name)
+                uid = recorded.connection.get(NAMESPACE)
+                own = {path_of("namespaces", name=recorded.launched_as): uid} if uid else _pod_uids(recorded)
+                _refuse_foreign(client_for(recorded), recorded, own, name)
         else:
             client_for(recorded)
             _refuse_switched(recorded, name, connection)
     except UserError:
         raise
     except SymphonyError as error:
-        # What only looks says in its own words that the cluster does not answer.
+        # A command that only looks reports by itself that the cluster does not answer.
         if connection is not None or (isinstance(error, Refused) and error.status == 401):
             raise
     return recorded
@@ -166,64 +174,25 @@ def _shown_file(recorded: str, given: str) -> str:
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
     """Raise UserError where another made a Service or a file that replaced ours in a shared namespace."""
-    if NAMESPACE in recorded.connection:
-        # It goes as a whole.
-        return
-    for place, existing in _existing_at(client, recorded.objects):
-        if _is_foreign(existing, recorded.objects[place], recorded.owner):
-            kind, name = place.split("/")[-2:]
-            raise _foreign_error(
-                f"the {kind[:-1]} {name} in namespace {recorded.launched_as}", paths.stack_of(recorded.owner)
+    # A namespace of the experiment is deleted as a whole.
+    if NAMESPACE not in recorded.connection:
+        _refuse_foreign(client, recorded, recorded.objects, paths.stack_of(recorded.owner))
+
+
+def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str], name: str) -> None:
+    """Raise UserError where the engine would delete by its name an object that another made.
+
+    A killed `up` may have made an object again, with another uid and our annotation.
+    """
+    for place, body in _existing(client, uids):
+        if text(body, "metadata", "uid") != uids[place] and not labels.belongs_to(body, recorded.owner):
+            kind, own_name = place.split("/")[-2:]
+            where = "" if kind == "namespaces" else f" in namespace {recorded.launched_as}"
+            raise UserError(
+                f"the {kind[:-1]} {own_name}{where} is not the one that {name} made: it was re-created by"
+                " someone else (its UID differs)",
+                remedy=f"{_forget(name)} and leaves theirs alone",
             )
-
-
-def _existing_at(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
-    """Yield the objects at some paths; Services may be many and are listed."""
-    for folder in {place.rpartition("/")[0] for place in places if "/services/" in place}:
-        with contextlib.suppress(Forbidden):
-            there = {f"{folder}/{text(each, 'metadata', 'name')}": each for each in client.items(folder)}
-            yield from ((place, there[place]) for place in places if place in there)
-    for place in places:
-        with contextlib.suppress(Forbidden):
-            if "/services/" not in place and (existing := client.find(place)) is not None:
-                yield place, existing
-
-
-def _refuse_foreign(client: Client, recorded: Recorded, name: str) -> None:
-    """Raise UserError where the engine would delete by its name an object that another made."""
-    try:
-        what = _foreign_object(client, recorded)
-    except Forbidden:
-        return
-    if what:
-        raise _foreign_error(what, name)
-
-
-def _foreign_error(what: str, name: str) -> UserError:
-    return UserError(
-        f"{what} is not the one that {name} made: it was re-created by someone else (its UID differs)",
-        remedy=f"{_forget(name)} and leaves theirs alone",
-    )
-
-
-def _foreign_object(client: Client, recorded: Recorded) -> str:
-    """Return the name of an object that another made under a name of ours; empty when all are ours."""
-    namespace, uid = recorded.launched_as, recorded.connection.get(NAMESPACE)
-    if uid is not None:
-        existing = client.find(path_of("namespaces", name=namespace))
-        is_foreign = existing is not None and _is_foreign(existing, uid, recorded.owner)
-        return f"the namespace {namespace}" if is_foreign else ""
-    uids = {str(facts["pod_name"]): str(facts["uid"]) for facts in recorded.processes.values()}
-    for pod in client.items(path_of("pods", namespace)) if uids else ():
-        name = text(pod, "metadata", "name")
-        if name in uids and _is_foreign(pod, uids[name], recorded.owner):
-            return f"the pod {name} in namespace {namespace}"
-    return ""
-
-
-def _is_foreign(resource: Values, uid: str, owner: str) -> bool:
-    """Return whether neither uid nor annotation is ours: a killed `up` may have made the object again."""
-    return text(resource, "metadata", "uid") != uid and not labels.belongs_to(resource, owner)
 
 
 def _forget(stack: str) -> str:

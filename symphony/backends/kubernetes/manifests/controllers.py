@@ -1,4 +1,4 @@
-"""Pods controlled by a Job, on request: their manifests and places. Pure."""
+"""The controllers of pods: none, or a Job on request. Pure."""
 
 from __future__ import annotations
 
@@ -40,11 +40,19 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
 
 
 def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The pod that a manifest is or makes, under the name and with the notes of the manifest."""
+    """Return the pod of a manifest, or of its Job, with the metadata of the manifest."""
     spec: Mapping[str, Any] = manifest["spec"]
     if manifest.get("kind") == JOB:
         spec = spec["template"]["spec"]
     return {"metadata": manifest["metadata"], "spec": spec}
+
+
+def with_spec(manifest: Mapping[str, Any], spec: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of a pod, or of the Job that makes it, with another spec of the pod."""
+    if manifest.get("kind") != JOB:
+        return {**manifest, "spec": spec}
+    template = {**manifest["spec"]["template"], "spec": spec}
+    return {**manifest, "spec": {**manifest["spec"], "template": template}}
 
 
 def kept_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +63,7 @@ def kept_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Where objects of a kind are."""
+    """Return the path of objects of a kind."""
     api = _APIS[kind]
     base = f"/apis/{api}" if "/" in api else f"/api/{api}"
     place = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
@@ -68,30 +76,33 @@ def has_failed(body: Mapping[str, Any]) -> bool:
 
 
 def completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the condition by which a Job says that it succeeded; an empty one before."""
+    """Return the condition with which a Job succeeded; an empty one before."""
     return _condition(body, "Complete")
 
 
-def _condition(body: Mapping[str, Any], *kinds: str) -> Mapping[str, Any]:
-    every = [each for each in listing(body, "status", "conditions") if each.get("status") == "True"]
-    return next((each for each in every if each.get("type") in kinds), _NOTHING)
+def _condition(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    every = listing(body, "status", "conditions")
+    return next(
+        (each for each in every if (each.get("type"), each.get("status")) == (kind, "True")), _NOTHING
+    )
 
 
 def is_kept(pod: Mapping[str, Any]) -> bool:
-    """Whether something else makes this pod and makes it again."""
+    """Return whether a pod has a controller, which makes it again."""
     return any(each.get("controller") for each in listing(pod, "metadata", "ownerReferences"))
 
 
 def _job_spec(pod: Manifest) -> dict[str, Any]:
-    """A Job that makes a pod, and another when that was driven off its machine; after a failure on request.
+    """Return the spec of a Job that makes a pod, and another when that was driven off its machine.
 
-    Every try is a pod of its own, so that the logs of those that failed stay.
+    It makes another after a failure, too, where the pod asks for that. Every try is a pod of its own, so that
+    the logs of those that failed stay.
     """
     metadata = pod["metadata"]
     notes = {
         name: value
         for name, value in metadata["annotations"].items()
-        # A Job whose template changes is replaced: in there is only what its pods need.
+        # A Job whose template changes is replaced, so the template has only what its pods need.
         if name not in (*labels.EXISTS, labels.DIGEST, labels.PROCESSES)
     }
     again = text(pod, "spec", "restartPolicy") == "OnFailure"

@@ -1,13 +1,14 @@
-"""What a pod says of the processes in it: their names, and what `up` compares. Pure."""
+"""Reads from the manifest of a pod the processes in it, and puts the images that were built into it. Pure."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
-from symphony.backends.kubernetes.manifests import images, labels
-from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in
+from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in, with_spec
 from symphony.content.code_files import VARIABLE
 
 
@@ -20,15 +21,17 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "fingerprint": fingerprint(manifest),
         "pod": {"nodeSelector": selector},
     }
+    noted = labels.annotation(manifest, labels.IMAGES)
+    built: Mapping[str, str] = json.loads(noted) if noted else {}
     names = names_of(manifest)
     return {
         f"{group}/{name}" if group else name: {
-            "image": container.get("image"),
+            "image": built.get(name, container.get("image")),
             "resources": container.get("resources") or {},
             "code": _code(container),
             **shared,
         }
-        for container in images.unpinned(manifest, pod_in(manifest)["spec"]["containers"])
+        for container in pod_in(manifest)["spec"]["containers"]
         if (name := str(container["name"])) in names
     }
 
@@ -36,6 +39,27 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _code(container: Mapping[str, Any]) -> str:
     env = (each for each in listing(container, "env") if each["name"] == VARIABLE)
     return next((text(each, "value") for each in env), "")
+
+
+def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of a pod, or of its Job, with the digests of images in place of their names.
+
+    An annotation keeps the names: the same image pushed again under another digest restarts no process.
+    """
+    spec = pod_in(manifest)["spec"]
+    every = [*listing(spec, "initContainers"), *listing(spec, "containers")]
+    names = {str(each["name"]): each["image"] for each in every if each.get("image") in images}
+    if not names:
+        return dict(manifest)
+    containers = {
+        kind: [{**each, "image": images.get(each["image"], each["image"])} for each in spec[kind]]
+        for kind in ("initContainers", "containers")
+        if kind in spec
+    }
+    metadata = manifest["metadata"]
+    notes = {**metadata["annotations"], labels.IMAGES: json.dumps(names, sort_keys=True)}
+    changed = with_spec(manifest, {**spec, **containers})
+    return {**changed, "metadata": {**metadata, "annotations": notes}}
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ from symphony.spec.process import ProcessSpec
 # The server drops fields that it does not know without a word, unless it is told to be strict.
 _QUERY: Mapping[str, str | int] = {"dryRun": "All", "fieldValidation": "Strict"}
 _AT_ONCE = 8
+_DEFAULT = "default"
 # The field of a pod -> the setting that most often made it.
 _SETTINGS = (
     ("resources.requests", "resource_request"),
@@ -46,6 +47,8 @@ _QUANTITY = "quantities must match"
 _PASSING = "exceeded quota"
 
 _Part = ProcessSpec | ProcessGroupSpec
+# Stands in a sentence for the field as the setting calls it.
+_FIELD = "{field}"
 
 
 def check(client: Client, namespace: str, manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
@@ -71,26 +74,16 @@ def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
     """Return the server's refusal of a pod; None where it takes it, or does not judge it now."""
     try:
         _send(client, namespace, pod)
+    except Forbidden as refused:
+        # The rules of `default` do not count; whether the user may make pods at all, `up` reports.
+        passing = _PASSING in refused.what or "cannot create resource" in refused.what
+        return None if passing or namespace == _DEFAULT else refused
     except Refused as refused:
-        if refused.status != 404:
-            return refused if _is_final(refused) else None
-    else:
-        return None
-    try:
-        _send(client, "default", pod)
-    except Forbidden:
-        # The rules of another namespace.
-        return None
-    except Refused as refused:
-        return refused if _is_final(refused) else None
+        if refused.status == 404 and namespace != _DEFAULT:
+            return _refusal(client, _DEFAULT, pod)
+        is_final = refused.status in (413, 422) or (refused.status == 400 and "dry run" not in refused.what)
+        return refused if is_final else None
     return None
-
-
-def _is_final(refused: Refused) -> bool:
-    if refused.status == 403:
-        # Whether the user may make pods at all, `up` says with its remedy.
-        return _PASSING not in refused.what and "cannot create resource" not in refused.what
-    return refused.status in (413, 422) or (refused.status == 400 and "dry run" not in refused.what)
 
 
 def _send(client: Client, namespace: str, pod: Values) -> None:
@@ -106,94 +99,87 @@ def _send(client: Client, namespace: str, pod: Values) -> None:
 
 def _shape(pod: Values) -> str:
     """Return the pod without what tells one worker from the next: names, arguments, values of variables."""
-    spec = pod["spec"]
-    containers = [*listing(spec, "containers"), *listing(spec, "initContainers")]
-    names = [text(container, "name") for container in containers]
-    plain = [
-        {
-            **container,
-            # Two of one name stay two of one name.
-            "name": names.index(text(container, "name")),
-            "command": _plain(container.get("command")),
-            "args": _plain(container.get("args")),
-            "env": [
+    spec = dict(pod["spec"])
+    names: list[str] = []
+    for kind in ("containers", "initContainers"):
+        plain: list[dict[str, Any]] = []
+        for container in listing(spec, kind):
+            names.append(text(container, "name"))
+            env = [
                 {**variable, "value": _plain(variable.get("value"))} for variable in listing(container, "env")
-            ],
-        }
-        for container in containers
-    ]
-    labels = {
-        key: value
-        for key, value in mapping(pod, "metadata", "labels").items()
+            ]
+            words = {name: _plain(container.get(name)) for name in ("command", "args")}
+            # Two of one name stay two of one name.
+            plain.append({**container, **words, "env": env, "name": names.index(names[-1])})
+        spec[kind] = plain
+    own = {
+        key: label
+        for key, label in mapping(pod, "metadata", "labels").items()
         if not key.startswith("symphony/")
     }
-    rest = {name: value for name, value in spec.items() if name not in ("containers", "initContainers")}
-    return json.dumps([plain, labels, rest], sort_keys=True, default=str)
+    return json.dumps([spec, own], sort_keys=True, default=str)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return ""
-    words = cast("list[Any]", value) if isinstance(value, list) else [None]
-    return [] if all(isinstance(word, str) for word in words) else words
+    """Return a text or a list of texts without the texts."""
+    if isinstance(value, list):
+        return [word for word in cast("list[Any]", value) if not isinstance(word, str)]
+    return "" if isinstance(value, str) else value
 
 
 def _problems(refused: Refused, pod: Values, part: _Part) -> Iterator[Problem]:
+    for field, what, remedy in _complaints(refused):
+        who, where, short = _place(field, pod, part)
+        yield Problem(f"{who} {what.replace(_FIELD, short)}", remedy, (where,))
+
+
+def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
+    """Yield the fields that a refusal complains about, with the end of a sentence, and the remedy."""
     if unknown := _UNKNOWN.findall(refused.what):
         for why, field in unknown:
-            who, where, short = _place(field, pod, part)
-            yield Problem(f"{who} sets {short}, which is {_article(why)} field", _nearest(field), (where,))
-    elif found := _WRONG_TYPE.search(refused.what):
-        kind, field, wanted = found.groups()
-        who, where, short = _place(field, pod, part)
+            article = "an" if why == "unknown" else "a"
+            yield field, f"sets {_FIELD}, which is {article} {why} field", _nearest(field)
+    elif match := _WRONG_TYPE.search(refused.what):
+        kind, field, wanted = match.groups()
         expected = _TYPES.get(wanted, "a whole number" if wanted.startswith("int") else "a mapping or a list")
-        yield Problem(f"{who} sets {short} to a {kind}", f"give {expected}", (where,))
+        yield field, f"sets {_FIELD} to a {kind}", f"give {expected}"
     elif _QUANTITY in refused.what:
-        who, where, _ = _place("resources", pod, part)
-        yield Problem(f"{who} has a quantity that Kubernetes cannot read", WRITE_ONE, (where,))
+        yield "resources", "has a quantity that Kubernetes cannot read", WRITE_ONE
     elif refused.causes:
         for field, why in dict.fromkeys(refused.causes):
-            who, where, short = _place(field, pod, part)
             explain = re.sub(r"\[[^\]]*\]", "", field)
-            yield Problem(
-                f"{who} sets {short}: {why}", f"`kubectl explain pod.{explain}` tells more", (where,)
-            )
+            yield field, f"sets {_FIELD}: {why}", f"`kubectl explain pod.{explain}` tells more"
     else:
-        who, where, _ = _place("", pod, part)
         why = refused.what.partition("is forbidden: ")[2] or refused.what
         level = re.search(r'violates PodSecurity "(\w+)', why)
         remedy = f"set symphony:podSecurity: {level[1]}" if level else "ask for what its rules allow"
-        yield Problem(f"{who} is refused by the cluster: {why}", remedy, (where,))
+        yield "", f"is refused by the cluster: {why}", remedy
 
 
 def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
     """Return whose setting made a field, its line, and the field as that setting calls it."""
-    who = part.name if isinstance(part, ProcessSpec) else f"process group {part.name}"
-    process = part if isinstance(part, ProcessSpec) else None
-    short = field.removeprefix("spec.")
-    if found := _CONTAINER.match(field):
-        short = field[found.end() :]
-        process = _process(pod, field, int(found[1]), part)
+    short, process = field.removeprefix("spec."), None
+    if match := _CONTAINER.match(field):
+        short, process = field[match.end() :], _process(pod, field, int(match[1]), part)
+    elif isinstance(part, ProcessSpec):
+        process = part
     top = re.split(r"[.\[]", short)[0]
     if process is not None and top in process.container_yml:
         return f"container_yml of {_path(process, part)}", process.at("container_yml"), short
     owners: Sequence[_Part] = [process, part] if process is not None else [part]
     for start, setting in _SETTINGS:
-        if short.startswith(start) and (owner := next((one for one in owners if _has(one, setting)), None)):
-            return _path(owner, part), owner.at(setting), short
+        setters = [one for one in owners if any(key.split(" ")[0] == setting for key in one.places)]
+        if short.startswith(start) and setters:
+            return _path(setters[0], part), setters[0].at(setting), short
     if part.pod.pod_yml:
-        return f"pod_yml of {who}", part.at("pod_yml"), field
-    return who, part.where, short
-
-
-def _has(part: _Part, setting: str) -> bool:
-    return any(place == setting or place.startswith(f"{setting} ") for place in part.places)
+        return f"pod_yml of {_path(part, part)}", part.at("pod_yml"), field
+    return _path(part, part), part.where, short
 
 
 def _path(owner: _Part, part: _Part) -> str:
-    if owner is part:
-        return part.name if isinstance(part, ProcessSpec) else f"process group {part.name}"
-    return f"{part.name}/{owner.name}"
+    if isinstance(part, ProcessSpec):
+        return part.name
+    return f"process group {part.name}" if owner is part else f"{part.name}/{owner.name}"
 
 
 def _process(pod: Values, field: str, index: int, part: _Part) -> ProcessSpec | None:
@@ -211,7 +197,3 @@ def _nearest(field: str) -> str:
     known: Any = V1Container if _CONTAINER.match(field) else V1PodSpec
     near = nearest(field.rpartition(".")[2], known.attribute_map.values())
     return f'did you mean "{near}"?' if near else "leave it out, or correct its name"
-
-
-def _article(why: str) -> str:
-    return "an unknown" if why == "unknown" else "a duplicate"

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.backends.kubernetes import target
-from symphony.backends.kubernetes.manifests import ports
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.plan.names import is_label
@@ -129,14 +128,14 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
         experiment = Experiment("rl")
         for name in services:
             experiment.new_process(f"p-{name}").binds(name)
-        return ports.choose(experiment.spec)
+        return target.choose_ports(experiment.spec)
 
     assert chosen("a")["a"] == chosen("z", "a", "b")["a"]
     experiment = Experiment("rl")
     many = [f"s{i}" for i in range(500)]
     process = experiment.new_process("p")
     process.binds(*many, {"fixed": chosen("s1")["s1"]})
-    result = ports.choose(experiment.spec)
+    result = target.choose_ports(experiment.spec)
     assert len({*result.values(), chosen("s1")["s1"]}) == 501
     assert all(20_000 <= port < 30_000 for port in result.values())
 
