@@ -69,19 +69,6 @@ with Experiment("e", configs=["train.yaml"]) as e:
     assert " changed" not in up(sandbox, stack, program, code=0)
 
 
-@pytest.mark.thorough
-def test_every_other_character_arrives_in_a_variable(sandbox: Sandbox, stack: str) -> None:
-    """The plan refuses U+007F to U+009F, U+FFFE and U+FFFF; whatever it takes is what the process gets."""
-    text = "".join(map(chr, (*range(1, 0x7F), *range(0xA0, 0x100), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0x1F600)))
-    program = f"""
-with Experiment("e", env={{"X": {text!r}}}) as e:
-    e.new_process("a", command="sh", args=["-c", 'printf %s "$X" | sha256sum; sleep 999'])
-"""
-    up(sandbox, stack, program, code=0)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    wait_for(lambda: digest in sandbox.symphony("logs", stack).out, 20, "the variable as it is here")
-
-
 @pytest.fixture(scope="module")
 def git_image(cluster: Cluster) -> str:
     """An image with this machine's git and a shell, as small as they are."""

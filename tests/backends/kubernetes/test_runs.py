@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,7 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.api.client import Unreachable, client_of, path_of
 from symphony.backends.observe import Recorded
-from symphony.errors import SymphonyError
-from tests.backends.kubernetes.scripted_api import client_to
 from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -50,69 +44,6 @@ def becomes(
 
 def uids(live: Live, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in live("pods", namespace)}
-
-
-@pytest.mark.thorough
-def test_edits_touch_only_what_they_are_about(sandbox: Sandbox, stack: str, live: Live) -> None:
-    """What an edit adds is there, what it changes starts again, what it takes out goes; all else stays."""
-    up(sandbox, stack, PAIR, code=0)
-    before = uids(live, stack)
-    assert set(before) == {"server", "pool"}
-
-    edited = PAIR.replace('args=["1000"]).connects', 'args=["1001"]).connects')
-    more = edited + '    e.new_process("other", command="sh", args=["-c", "env; sleep 99"]).binds("beta")\n'
-    up(sandbox, stack, more, code=0)
-    after = uids(live, stack)
-    assert set(after) == {"server", "pool", "other"}
-    assert [name for name in before if before[name] != after[name]] == ["pool"]
-    output = sandbox.symphony("logs", stack, "other").out
-    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in output  # not used by it, yet there
-
-    up(sandbox, stack, edited, code=0)
-    del after["other"]
-    wait_for(lambda: uids(live, stack) == after, 20, "only other is gone")
-
-
-@pytest.mark.thorough
-def test_a_pod_that_is_lost_comes_back_and_alone(
-    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
-) -> None:
-    up(sandbox, stack, PAIR)
-    becomes(sandbox, stack, "pool/w1", "running")
-    before = uids(live, stack)
-    kubectl("-n", stack, "delete", "pod", "pool", "--now")
-    assert becomes(sandbox, stack, "pool/w0", "lost")["why"] == "its pod is gone"
-    up(sandbox, stack, PAIR)
-    becomes(sandbox, stack, "pool/w0", "running")
-    after = uids(live, stack)
-    assert after["server"] == before["server"]
-    assert after["pool"] != before["pool"]
-
-
-def test_watching_ends_and_says_why(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
-    up(
-        sandbox,
-        stack,
-        """
-with Experiment("e") as e:
-    e.new_process("fine", command="sleep", args=["99"])
-    e.new_process("nowhere", command="true").node_selector("no", "such")
-""",
-    )
-    recorded = Recorded(
-        "",
-        stack,
-        {name: {"pod_name": name, "container_name": name} for name in ("fine", "nowhere")},
-        connection={"kubeconfig": cluster.kubeconfig},
-    )
-    began = time.monotonic()
-    last = list(observe.watch(recorded, patience=4))[-1]
-    assert time.monotonic() - began < 40
-    assert {each.path: each.state for each in last} == {"fine": "running", "nowhere": "waiting"}
-    del recorded.processes["nowhere"]  # pyright: ignore[reportIndexIssue]
-    began = time.monotonic()
-    assert [each.ready for each in list(observe.watch(recorded))[-1]] == [True]
-    assert time.monotonic() - began < 30, "the patience is 60 s"
 
 
 def test_logs_are_followed_over_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
@@ -221,14 +152,6 @@ def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> No
     assert f"belongs to kube/{stack}" in output
 
 
-def test_a_user_without_the_right_is_told_which(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
-    if not cluster.user_kubeconfig:
-        pytest.skip("this cluster has no ordinary user of ours")
-    sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.user_kubeconfig})
-    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
-    assert 'cannot get resource "namespaces"' in output
-
-
 def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
     sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
@@ -256,50 +179,3 @@ def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
         sandbox.symphony("delete", stack, "-y", timeout=120)
     assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
     assert live("pods", "ordinary") == []
-
-
-@pytest.fixture
-def black_hole() -> Iterator[str]:
-    """A server that takes connections and says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-@pytest.mark.thorough
-def test_a_server_that_says_nothing_is_an_error_in_time(black_hole: str) -> None:
-    began = time.monotonic()
-    with pytest.raises(Unreachable, match="does not answer"):
-        client_to(black_hole).get(path_of("pods", "x"))
-    assert time.monotonic() - began < 30
-
-
-@pytest.mark.thorough
-def test_a_black_hole_ends_every_command_in_time(
-    sandbox: Sandbox, stack: str, black_hole: str, tmp_path: Path
-) -> None:
-    up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["99"])')
-    file = tmp_path / "kubeconfig"
-    file.write_text(json.dumps(_kubeconfig(black_hole)))
-    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
-    began = time.monotonic()
-    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=1)
-    assert time.monotonic() - began < 30
-    assert "does not answer" in output
-
-
-def test_a_kubeconfig_without_the_context_says_what_there_is(tmp_path: Path) -> None:
-    file = tmp_path / "kubeconfig"
-    file.write_text(json.dumps(_kubeconfig("http://127.0.0.1:1")))
-    with pytest.raises(SymphonyError, match='has no context "b"') as error:
-        client_of(str(file), "b")
-    assert error.value.remedy == "It has: a"
-    with pytest.raises(SymphonyError, match="cannot be read"):
-        client_of(str(tmp_path / "none"), "")
-
-
-def _kubeconfig(server: str) -> dict[str, Any]:
-    return {
-        "clusters": [{"name": "a", "cluster": {"server": server}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a"}}],
-        "current-context": "a",
-    }

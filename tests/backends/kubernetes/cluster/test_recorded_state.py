@@ -89,11 +89,3 @@ def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: 
     assert labels.PROCESSES not in str(plain)
     assert labels.annotation(noted, labels.PROCESSES) == "x,y"
     assert labels.PROCESSES not in str(noted["spec"]), "a Job whose template changes is replaced"
-
-
-def test_a_state_of_before_the_note_is_read_as_it_was() -> None:
-    _, manifest = manifests(experiment()).pods["g"]
-    before = process_inputs.fingerprint(manifest)
-    del manifest["metadata"]["annotations"][labels.PROCESSES]
-    assert list(process_inputs.processes_of(manifest)) == ["g/x", "g/y", "g/proxy"]
-    assert process_inputs.fingerprint(manifest) == before, "nothing is replaced"

@@ -137,21 +137,6 @@ def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
 
 
 @pytest.mark.thorough
-def test_a_process_that_a_quota_kept_out_is_told_so(
-    sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
-) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
-    up(sandbox, stack, program)
-    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
-    used = ("-n", stack, "get", "quota", "few", "-o", "jsonpath={.status.used.pods}")
-    wait_for(lambda: kubectl(*used) == "1", 20, "the quota counts")
-    up(sandbox, stack, program + '; e.new_process("b", command="true")', code=1)
-    created = broken(sandbox, stack, "b", "created")
-    assert created["more"] == ["quota few: pods 1 of 1 used"]
-    assert "not made: quota few" in sandbox.processes(stack)["b"]["why"]
-
-
-@pytest.mark.thorough
 def test_a_server_that_does_not_answer_is_the_broken_link(
     sandbox: Sandbox, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from symphony import Experiment, ProcessGroup
+from symphony import Experiment
 from symphony.backends.kubernetes import target
 from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
+from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
+from symphony.placement.pool import GPU_TAINT, POOL_LABEL
 from symphony.plan.build import build_plan
 from symphony.spec.experiment import ExperimentSpec
+from tests.placement.fleet import FLEET
 
 OWNER = "test/rl.x#12345678"
 
@@ -229,65 +230,36 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
     assert [each["name"] for each in spec["initContainers"]] == ["clone-repo-2"]
 
 
-GROUP_SETTINGS: dict[str, tuple[Callable[[ProcessGroup], object], Callable[[Any, Any], Any], Any]] = {
-    "node selector": (
-        lambda group: group.node_selector("pool", "gpu"),
-        lambda value, _: value["spec"]["nodeSelector"],
-        {"pool": "gpu"},
-    ),
-    "tolerations": (
-        lambda group: [group.add_toleration(key=key, operator="Exists", effect="NoExecute") for key in "ab"],
-        lambda value, _: value["spec"]["tolerations"],
-        [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in "ab"],
-    ),
-    "labels": (
-        lambda group: (group.add_label("team", "rl"), group.add_labels({"run": "7"}, kind="try")),
-        lambda value, _: {name: value["metadata"]["labels"][name] for name in ("team", "run", "kind")},
-        {"team": "rl", "run": "7", "kind": "try"},
-    ),
-    "pod_yml": (
-        lambda group: group.pod_yml.update(spec={"priorityClassName": "high"}),
-        lambda value, _: value["spec"]["priorityClassName"],
-        "high",
-    ),
-    "image pull policy": (
-        lambda group: group.image_pull_policy("Never"),
-        lambda _, first: first["imagePullPolicy"],
-        "Never",
-    ),
-    "image": (lambda _: None, lambda _, first: first["image"], "of-the-group:1"),
-    "env": (
-        lambda group: group.set_envs({"SEED": 3}),
-        lambda _, first: {each["name"]: each["value"] for each in first["env"]}["SEED"],
-        "3",
-    ),
-    "mounts": (
-        lambda group: group.mount_empty_dir("scratch", False, "/scratch"),
-        lambda value, first: (value["spec"]["volumes"], first["volumeMounts"]),
-        ([{"name": "scratch", "emptyDir": {}}], [{"name": "scratch", "mountPath": "/scratch"}]),
-    ),
-}
-
-
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-@pytest.mark.parametrize(("say", "look", "there"), GROUP_SETTINGS.values(), ids=GROUP_SETTINGS)
-def test_a_setting_of_a_group_is_in_its_pod_and_in_no_other(
-    say: Callable[[ProcessGroup], None], look: Callable[[Any, Any], Any], there: Any, controller: str
-) -> None:
+def test_a_setting_of_a_group_is_in_its_pod_alone_and_a_process_overrides_it(controller: str) -> None:
     experiment = Experiment("rl")
-    group = experiment.new_process_group("g", image="of-the-group:1")
-    for name in ("x", "y"):
-        group.new_process(name)
+    group = experiment.new_process_group("g", image="of-the-group:1", env={"SEED": 1, "ALL": 1})
+    group.image_pull_policy("Never")
+    group.node_selector("pool", "gpu")
+    group.add_toleration(key="a", operator="Exists", effect="NoExecute")
+    group.add_labels({"run": "7"}, kind="try")
+    group.pod_yml["spec"] = {"priorityClassName": "high"}
+    own = group.new_process("own", image="own:1", env={"SEED": 2})
+    own.image_pull_policy("Always")
+    own.resource_request(cpu=2)
+    group.new_process("plain")
     experiment.new_process_group("other").new_process("x")
-    say(group)
-    result = {
-        name: controllers.pod_in(manifest)
-        for name, (_, manifest) in manifests(experiment, controller=controller).pods.items()
-    }
-    for container in result["g"]["spec"]["containers"]:
-        assert look(result["g"], container) == there
-    with contextlib.suppress(KeyError):
-        assert look(result["other"], result["other"]["spec"]["containers"][0]) != there
+    rendered = manifests(experiment, controller=controller).pods
+    pods = {name: controllers.pod_in(manifest) for name, (_, manifest) in rendered.items()}
+    spec = pods["g"]["spec"]
+    assert spec["nodeSelector"] == {"pool": "gpu"}
+    assert spec["tolerations"] == [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]
+    assert spec["priorityClassName"] == "high"
+    assert pods["g"]["metadata"]["labels"].items() >= {"run": "7", "kind": "try"}.items()
+    first, second = spec["containers"]
+    env = {each["name"]: each["value"] for each in first["env"]}
+    assert (first["image"], first["imagePullPolicy"]) == ("own:1", "Always")
+    assert env == {"SYMPHONY_ROLE": "own", "PYTHONUNBUFFERED": "1", "SEED": "2", "ALL": "1"}
+    assert first["resources"] == {"requests": {"cpu": "2"}}
+    assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
+    assert "resources" not in second
+    assert not {"nodeSelector", "tolerations", "priorityClassName"} & set(pods["other"]["spec"])
+    assert "run" not in pods["other"]["metadata"]["labels"]
 
 
 def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_again() -> None:
@@ -302,23 +274,31 @@ def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_ag
     assert jobs["tried"][1]["spec"]["backoffLimit"] > jobs["once"][1]["spec"]["backoffLimit"] == 0
 
 
-def test_what_a_process_says_wins_over_its_group() -> None:
+def test_a_placed_process_and_a_placed_group():
     experiment = Experiment("rl")
-    group = experiment.new_process_group("g", image="of-the-group:1", env={"SEED": 1, "ALL": 1})
-    group.image_pull_policy("Never")
-    own = group.new_process("own", image="own:1", env={"SEED": 2})
-    own.image_pull_policy("Always")
-    own.resource_request(cpu=2)
-    group.new_process("plain")
-    first, second = manifests(experiment).pods["g"][1]["spec"]["containers"]
-    env = {each["name"]: each["value"] for each in first["env"]}
-    assert (first["image"], first["imagePullPolicy"]) == ("own:1", "Always")
-    assert env == {"SYMPHONY_ROLE": "own", "PYTHONUNBUFFERED": "1", "SEED": "2", "ALL": "1"}
-    assert first["resources"] == {"requests": {"cpu": "2"}}
-    assert (second["image"], second["imagePullPolicy"]) == ("of-the-group:1", "Never")
-    assert "resources" not in second
+    experiment.new_process("learner", command="x").place(gpu=1, gpu_type="v100", memory="8Gi")
+    group = experiment.new_process_group("agents")
+    group.place("cpu", per_machine=2)
+    for name in ("a", "b"):
+        group.new_process(name, command="x")
+    settings = Settings(image="rl:1")
+    spec = experiment.spec
+    plan = build_plan(spec, target.target(spec, settings, "rl", pools=FLEET))
+    pods = {name: manifest for name, (_, manifest) in render.render(plan, settings, "o").pods.items()}
 
+    learner = pods["learner"]["spec"]
+    assert learner["nodeSelector"] == {POOL_LABEL: "gpu"}
+    assert learner["tolerations"] == [
+        {"key": GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
+    assert learner["containers"][0]["resources"] == {
+        "requests": {"memory": "8Gi"},
+        "limits": {"memory": "8Gi", "nvidia.com/gpu": "1"},
+    }
+    notes = pods["learner"]["metadata"]["annotations"]
+    assert (notes[POOL], notes[POOL_MAX]) == ("gpu", "4")
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_rendering_twice_gives_the_same(count: int) -> None:
-    assert [manifests(whole()).all() for _ in range(count)] == [manifests(whole()).all()] * count
+    agents = pods["agents"]["spec"]
+    assert agents["nodeSelector"] == {POOL_LABEL: "cpu"}
+    share = {"requests": {"cpu": "1803m", "memory": "11608Mi"}, "limits": {"memory": "11608Mi"}}
+    assert [each["resources"] for each in agents["containers"]] == [share, share]

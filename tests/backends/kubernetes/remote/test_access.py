@@ -256,17 +256,6 @@ def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
     visiting.stderr.close()
 
 
-def test_a_service_that_is_only_bound_can_be_visited_too(sandbox: Sandbox, rl: str) -> None:
-    serve = "mkdir /tmp/bound; echo bound > /tmp/bound/index.html; httpd -p $SYMPH_REPLAY_PORT -h /tmp/bound"
-    inside(sandbox, rl, "learner", "--", "sh", "-c", serve)
-    visiting = sandbox.start([str(SYMPHONY), "visit", rl, "replay", "-u"])
-    assert visiting.stdout is not None
-    assert fetched(visiting.stdout.readline().strip(), "index.html") == len("bound\n")
-    visiting.send_signal(signal.SIGINT)
-    _, output = visiting.communicate(timeout=10)
-    assert f"is replay of {rl} until Ctrl-C" in output
-
-
 @pytest.mark.thorough
 def test_a_pod_that_goes_is_told_and_its_successor_is_reached(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
@@ -301,29 +290,3 @@ with Experiment("e") as e:
     visiting.wait(10)
     visiting.stdout.close()
     visiting.stderr.close()
-
-
-@pytest.mark.usefixtures("own")
-def test_a_port_of_a_node_needs_no_forward(sandbox: Sandbox, stack: str) -> None:
-    sandbox.config(stack, expose="NodePort")
-    sandbox.write(
-        f'''
-with Experiment("e") as e:
-    p = e.new_process("p", command="sh", args=["-c", "{SERVE}; exec sleep 1000"])
-    p.exposes({{"board": 6006}})
-'''
-    )
-    sandbox.symphony("up", stack, "-y", timeout=120)
-    wait_for(
-        lambda: not sandbox.symphony("exec", stack, "p", "--", "ls", "/tmp/blob", code=None).code,
-        20,
-        "served",
-    )
-
-    def url() -> str:
-        ran = sandbox.symphony("visit", stack, "-u", code=None, timeout=10)
-        return ran.out.strip() if ran.code == 0 else ""
-
-    place = url()
-    assert not place.startswith("http://127.")
-    assert fetched(place, "index.html") == 6

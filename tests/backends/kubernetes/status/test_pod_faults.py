@@ -6,7 +6,6 @@ import contextlib
 import http.server
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,18 +17,6 @@ from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 Kubectl = Callable[..., str]
-
-
-@pytest.mark.thorough
-def test_out_of_memory_is_told_with_the_signal(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
-    hog = """
-with Experiment("e") as e:
-    e.new_process("hog", command=["python3", "-c", "x = b'x' * (1 << 30)"]).resource_limit(memory="48Mi")
-"""
-    sandbox.config(stack, image=cluster.python_image)
-    up(sandbox, stack, hog)
-    why = becomes(sandbox, stack, "hog", "failed")["why"]
-    assert why.startswith("out of memory, exit 137 (SIGKILL)")
 
 
 @pytest.fixture
@@ -96,20 +83,6 @@ with Experiment("e", secrets=[{str(key)!r}]) as e:
     up(sandbox, stack, program, code=0)
     wait_for(lambda: "is second" in sandbox.symphony("logs", stack, "-t", "3").out, 100, "the file", pause=1)
     assert uids(live, stack) == before
-
-
-@pytest.mark.thorough
-def test_an_nfs_server_that_is_not_there_is_told_and_holds_up_nothing(sandbox: Sandbox, stack: str) -> None:
-    sandbox.config(stack, patience="8")
-    program = """
-with Experiment("e") as e:
-    e.new_process("a", command="true").mount_nfs("127.0.0.9", "/nowhere", "/data")
-"""
-    up(sandbox, stack, program, code=1)
-    assert "/nowhere" in becomes(sandbox, stack, "a", "waiting", "FailedMount")["why"]
-    began = time.monotonic()
-    sandbox.symphony("delete", stack, "-y")
-    assert time.monotonic() - began < 40
 
 
 @pytest.mark.thorough

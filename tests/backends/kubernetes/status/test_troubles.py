@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,28 +30,6 @@ def line_of(message: str, path: str) -> str:
 def lines(message: str) -> list[str]:
     """The lines in which a run that failed says why."""
     return [each for each in message.splitlines() if each.startswith("symphony: ")]
-
-
-def test_unschedulable_with_the_words_of_the_scheduler(sandbox: Sandbox, stack: str) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)'
-    line = line_of(up(sandbox, stack, program, code=1), "a")
-    assert re.search(r"waiting: Unschedulable: .*\d Insufficient cpu", line)
-    assert f"symphony why {stack} a" in line
-
-
-@pytest.mark.slow  # It waits as long as everybody; a shorter patience is in test_runs.py.
-def test_an_image_that_is_not_there_is_named_within_a_minute(
-    sandbox: Sandbox, stack: str, own: Cluster
-) -> None:
-    """With the patience that everybody has."""
-    sandbox.config(stack, patience="60")
-    program = (
-        'with Experiment("e") as e: e.new_process("a", command="true", image="localhost:5000/no/such:1")'
-    )
-    began = time.monotonic()
-    line = line_of(up(sandbox, stack, program, code=1), "a")
-    assert time.monotonic() - began < 60
-    assert "localhost:5000/no/such:1: not found" in line
 
 
 def test_a_crash_loop_with_the_last_lines_of_its_log(sandbox: Sandbox, stack: str) -> None:

@@ -5,33 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.backends.kubernetes.status.test_troubles import SLEEPER, lines
-from tests.backends.kubernetes.test_runs import Live, up
+from tests.backends.kubernetes.test_runs import up
 from tests.sandbox import Sandbox, wait_for
-from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 Kubectl = Callable[..., str]
-
-
-def test_a_token_that_is_not_known_any_more_is_one_line(
-    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
-) -> None:
-    content: dict[str, Any] = yaml.safe_load(Path(cluster.kubeconfig).read_text())
-    content["users"][0]["user"] = {"token": "expired-long-ago"}
-    file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(content))
-    sandbox.config(stack, **{"kubernetes:kubeconfig": str(file)})
-    output = up(sandbox, stack, SLEEPER, code=1)
-    assert "credentials rejected" in output
-    assert "expired-long-ago" not in output
-    sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
 
 
 def ours(stack: str) -> dict[str, Any]:
@@ -95,23 +78,6 @@ def _denied(kubectl: Kubectl, stack: str) -> bool:
 
 def _labels(stack: str) -> dict[str, Any]:
     return {"labels": {"symphony/experiment": stack}}
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("own")
-def test_a_load_balancer_that_never_comes_holds_up_nothing(sandbox: Sandbox, stack: str, live: Live) -> None:
-    """Nobody gives addresses to load balancers here: the processes run, and find each other, all the same."""
-    sandbox.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")
-    program = """
-with Experiment("e") as e:
-    e.new_process("a", command="sleep", args=["999"]).exposes({"web": 8080})
-"""
-    began = time.monotonic()
-    up(sandbox, stack, program, code=0)
-    assert time.monotonic() - began < 60
-    (service,) = live("services", stack)
-    assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
-    assert service["status"]["loadBalancer"] == {}
 
 
 def test_what_container_yml_makes_of_a_pod_is_refused_before_anything_is_made(
