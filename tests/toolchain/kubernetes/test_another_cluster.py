@@ -14,7 +14,7 @@ from toolchain.kubernetes.fixtures import Access, cluster
 
 __all__ = ["cluster"]
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
-USES_IT = "tests/backends/kubernetes/cluster/test_several_experiments.py"
+USES_IT = "tests/backends/kubernetes/test_classic.py"
 NEEDS_OURS = "tests/backends/kubernetes/cluster/test_role.py"
 
 
