@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.api.client import Client
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import controllers, process_inputs
-from symphony.backends.kubernetes.manifests.controllers import kept_by
+from symphony.backends.kubernetes.manifests.controllers import controller_of
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
@@ -89,7 +89,7 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
     plan = prepared.plan
     result: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
-        shared = {"fingerprint": process_inputs.fingerprint(manifest), "controller": kept_by(manifest)}
+        shared = {"fingerprint": process_inputs.fingerprint(manifest), "controller": controller_of(manifest)}
         for name in process_inputs.names_of(manifest):
             path = f"{group}/{name}" if group else name
             digests = process_inputs.secret_digests(manifest, name)

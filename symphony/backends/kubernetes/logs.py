@@ -246,9 +246,9 @@ class _Reader:
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
             # An `up` that starts it again deletes its pod first.
             return False
-        if state == "completed" or not controllers.is_kept(pod):
+        if state == "completed" or not controllers.is_controlled(pod):
             return True
-        return self.place.pod not in inventory.keepers(self._client, self._namespace)
+        return self.place.pod not in inventory.active_jobs(self._client, self._namespace)
 
     def _pods(self) -> list[Body]:
         """Return the pods of the process, the newest last: a Job makes several, one after the other."""

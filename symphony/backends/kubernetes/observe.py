@@ -84,11 +84,11 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` starts a process again although its settings did not change."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.launched_as)
-    replaced = _kept(client, recorded, pods)
+    job_statuses = _job_statuses(client, recorded, pods)
     result: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         pod = pods.get(facts["pod_name"])
-        if facts["pod_name"] in replaced:
+        if facts["pod_name"] in job_statuses:
             continue
         if pod is None:
             result[path] = "its pod is gone"
@@ -133,12 +133,12 @@ def watch(
     not_made = _not_made(client, recorded)
 
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
-        kept_ones = _kept(client, recorded, pods)
+        job_statuses = _job_statuses(client, recorded, pods)
         if thorough:
             reported.events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
             reported.pending = _pending(client, recorded)
-        reported.finished = {name for name, (state, *_) in kept_ones.items() if state == "completed"}
-        statuses = _status_of(recorded, pods, reported.events, kept_ones)
+        reported.finished = {name for name, (state, *_) in job_statuses.items() if state == "completed"}
+        statuses = _status_of(recorded, pods, reported.events, job_statuses)
         return (*_with_balancers(recorded, statuses, reported.pending), *not_made)
 
     names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
@@ -211,9 +211,9 @@ def _statuses(
         client = client_for(recorded)
         every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
         pods = labels.by_pod(every)
-        replaced = _kept(client, recorded, pods)
+        job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
-        result = _with_tries(recorded, _status_of(recorded, pods, events, replaced), labels.before(every))
+        result = _with_tries(recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every))
         result = _with_balancers(recorded, result, _pending(client, recorded))
         result = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in result]
         return [*result, *_not_made(client, recorded)]
@@ -228,11 +228,11 @@ def _status_of(
     recorded: Recorded,
     pods: Mapping[str, Values],
     events: Mapping[str, str],
-    replaced: Mapping[str, JobStatus],
+    job_statuses: Mapping[str, JobStatus],
 ) -> list[ProcessStatus]:
     result: list[ProcessStatus] = []
     for path, facts in recorded.processes.items():
-        if job_status := replaced.get(facts["pod_name"]):
+        if job_status := job_statuses.get(facts["pod_name"]):
             state, why, since = job_status
             result.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
@@ -285,7 +285,7 @@ def _with_balancers(
     return result
 
 
-def _kept(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
+def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
     """Return the status of the pods that are gone and that a Job makes."""
     every = recorded.processes.values()
     kinds = {

@@ -77,7 +77,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         raise PlanError(plan.launched_as, problems)
     planned = _planned(manifests)
     inventory.refuse_foreign_objects(client, live, plan.launched_as, owner, planned)
-    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["keepers"]])
+    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["jobs"]])
     stale = {
         name: result
         for name, (_, manifest) in manifests.pods.items()
@@ -122,9 +122,9 @@ def connection_of(context: Context) -> ClusterConnection:
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
     """The names of what will be there, by kind."""
-    pods: dict[str, list[str]] = {"pods": [], "keepers": []}
+    pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
-        pods["pods" if manifest["kind"] == controllers.POD else "keepers"].append(_name(manifest))
+        pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))
     return {
         **pods,
         "services": [_name(each) for each in manifests.services.values()],

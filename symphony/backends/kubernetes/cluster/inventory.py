@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,22 +19,27 @@ from symphony.plan.names import is_label, launched_name
 
 GONE_DEADLINE = 60.0
 _COUNTED = "batch.kubernetes.io/job-tracking"
-# So many objects are named one by one.
+# How many objects a message names.
 _NAMED = 10
+_ANOTHER = "rename the stack, or set symphony:namespace to another"
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """The pods, Services and Jobs of a namespace by name, as they are now.
+    """The pods, Services and Jobs of a namespace, as they are now; objects with a controller are left out.
 
-    Without what something else makes, which goes with its maker; but for `kept`, the pods that Jobs
-    have made, by what the plan calls them. `now` is by the server's clock.
+    Attributes:
+        pods: By their names, as the others.
+        services: All of them.
+        jobs: Those of ours.
+        job_pods: The pods that Jobs have made, by their names in the plan.
+        now: The time by the server's clock.
     """
 
     pods: Mapping[str, Body]
     services: Mapping[str, Body]
-    keepers: Mapping[str, Body]
-    kept: Mapping[str, Body] = field(default_factory=dict[str, Body])
+    jobs: Mapping[str, Body]
+    job_pods: Mapping[str, Body] = field(default_factory=dict[str, Body])
     now: float = field(default_factory=time.time)
 
 
@@ -56,9 +61,6 @@ def identifier(client: Client, shared: str = "") -> str:
             if body := client.find(place):
                 return str(body["metadata"]["uid"])
     return client.access.server
-
-
-_ANOTHER = "rename the stack, or set symphony:namespace to another"
 
 
 def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
@@ -87,14 +89,15 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
 
 def read(client: Client, namespace: str) -> Inventory:
     """Return the objects of a namespace; none where it does not exist."""
-    result = {kind: client.items(path_of(kind, namespace)) for kind in ("pods", "services")}
-    result["keepers"] = _jobs(client, namespace)
-    own = {
-        kind: {str(each["metadata"]["name"]): each for each in items if not controllers.is_kept(each)}
-        for kind, items in result.items()
-    }
-    kept = labels.by_pod(filter(controllers.is_kept, result["pods"]))
-    return Inventory(own["pods"], own["services"], own["keepers"], kept, server_time(client))
+    pods, services = (client.items(path_of(kind, namespace)) for kind in ("pods", "services"))
+    job_pods = labels.by_pod(filter(controllers.is_controlled, pods))
+    jobs = _jobs(client, namespace)
+    return Inventory(_own(pods), _own(services), _own(jobs), job_pods, server_time(client))
+
+
+def _own(objects: Iterable[Body]) -> dict[str, Body]:
+    """Return the objects that have no controller, by name."""
+    return {str(each["metadata"]["name"]): each for each in objects if not controllers.is_controlled(each)}
 
 
 def server_time(client: Client) -> float:
@@ -105,26 +108,24 @@ def server_time(client: Client) -> float:
 def _jobs(client: Client, namespace: str) -> list[Body]:
     """Return the Jobs of ours; none where the user may not list them."""
     try:
-        result = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
+        jobs = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
     except Refused as refused:
         if refused.status not in (403, 404):
             raise
         return []
-    return [{**each, "kind": controllers.JOB} for each in result]
+    return [{**job, "kind": controllers.JOB} for job in jobs]
 
 
-def keepers(client: Client, namespace: str) -> dict[str, Body]:
+def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return the Jobs of ours that may make another pod, by name."""
-    every = unfailed(client, namespace)
+    every = unfailed_jobs(client, namespace)
     return {name: each for name, each in every.items() if not controllers.completion(each)}
 
 
-def unfailed(client: Client, namespace: str) -> dict[str, Body]:
+def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return the Jobs of ours that have not given up, by name; some may have come to their end."""
     return {
-        str(each["metadata"]["name"]): each
-        for each in _jobs(client, namespace)
-        if not controllers.has_failed(each)
+        name: job for name, job in _own(_jobs(client, namespace)).items() if not controllers.has_failed(job)
     }
 
 
@@ -138,28 +139,27 @@ def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
     """Raise UserError where others made objects of names that we need; name all of them."""
-    there: list[tuple[str, Body]] = [
-        ("pod", live.pods[each]) for each in planned["pods"] if each in live.pods
+    listed = (
+        ("pod", "pods", live.pods),
+        (controllers.JOB, "jobs", live.jobs),
+        ("Service", "services", live.services),
+    )
+    existing = [
+        (word, objects[name]) for word, kind, objects in listed for name in planned[kind] if name in objects
     ]
-    there += [
-        (str(live.keepers[each]["kind"]), live.keepers[each])
-        for each in planned["keepers"]
-        if each in live.keepers
-    ]
-    there += [("Service", live.services[each]) for each in planned["services"] if each in live.services]
     for kind in ("configmaps", "secrets"):
-        every = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
-        there += [(kind[:-1], result) for result in every if result is not None]
-    taken: dict[str, list[str]] = {}
-    for kind, body in there:
+        files = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
+        existing += [(kind[:-1], file) for file in files if file is not None]
+    foreign: dict[str, list[str]] = {}
+    for word, body in existing:
         if not labels.belongs_to(body, owner):
             other = labels.annotation(body, labels.OWNER)
             whose = paths.owner_label(other, owner) if other else "somebody else"
-            taken.setdefault(whose, []).append(f"the {kind} {body['metadata']['name']}")
-    if taken:
-        taken_by = [f"{_listed(names, namespace)} {other}" for other, names in taken.items()]
+            foreign.setdefault(whose, []).append(f"the {word} {body['metadata']['name']}")
+    if foreign:
+        belong = [f"{_listed(names, namespace)} {other}" for other, names in foreign.items()]
         remedy = "Rename yours, or use another namespace with symphony:namespace"
-        raise UserError("; ".join(taken_by), remedy=remedy)
+        raise UserError("; ".join(belong), remedy=remedy)
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
@@ -170,7 +170,7 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
     """
     blocked: dict[str, list[str]] = {}
     for name in pods:
-        pod = live.pods.get(name) or live.kept.get(name)
+        pod = live.pods.get(name) or live.job_pods.get(name)
         if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
             blocked.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
     if blocked:
@@ -206,7 +206,7 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
     comes back because it gets another attempt than the one in the state.
     """
-    body = (live.pods if controller == controllers.POD else live.keepers).get(name)
+    body = (live.pods if controller == controllers.POD else live.jobs).get(name)
     if body is not None and labels.belongs_to(body, owner) and _is_well(body) and not _ends(body):
         return labels.annotation(body, labels.ATTEMPT) or "1"
     return str(int(time.time()))
@@ -221,13 +221,13 @@ def _is_well(body: Body) -> bool:
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return path -> uid of the objects of ours that have to go before this pod, or its Job, is made."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
-    result: dict[str, str] = {}
-    for objects in (live.pods, live.keepers):
+    uids: dict[str, str] = {}
+    for objects in (live.pods, live.jobs):
         body = objects.get(name)
         if body is not None and labels.belongs_to(body, owner) and not _is_made_of(body, manifest):
             kind = str(body.get("kind") or controllers.POD)
-            result[controllers.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
-    return result
+            uids[controllers.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
+    return uids
 
 
 def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
@@ -307,13 +307,14 @@ def end_strays(
     more: path -> uid of what has to go as well.
     """
     every: dict[str, Mapping[str, Body]] = {
-        "keepers": live.keepers,
+        "jobs": live.jobs,
         "pods": live.pods,
         "services": live.services,
         **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
+    jobs_path = controllers.path_of(controllers.JOB, namespace)
     strays = [
-        (_place(kind, body, namespace, name), str(body["metadata"]["uid"]))
+        (f"{jobs_path if kind == 'jobs' else path_of(kind, namespace)}/{name}", str(body["metadata"]["uid"]))
         for kind, objects in every.items()
         for name, body in objects.items()
         if name not in planned.get(kind, ()) and labels.belongs_to(body, owner)
@@ -334,12 +335,6 @@ def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, B
         every = client.items(path_of(kind, namespace), labelSelector=labelled)
         return {str(each["metadata"]["name"]): each for each in every}
     return {}
-
-
-def _place(kind: str, body: Body, namespace: str, name: str) -> str:
-    if kind == "keepers":
-        return controllers.path_of(str(body["kind"]), namespace, name)
-    return path_of(kind, namespace, name)
 
 
 def _ends(body: Body) -> bool:

@@ -55,8 +55,8 @@ def with_spec(manifest: Mapping[str, Any], spec: Mapping[str, Any]) -> Manifest:
     return {**manifest, "spec": {**manifest["spec"], "template": template}}
 
 
-def kept_by(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Job of a pod as a setting of its processes; {} for a pod of its own."""
+def controller_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the controller of a pod as a setting of its processes; {} for a pod without one."""
     if manifest.get("kind") != JOB:
         return {}
     return {"kind": JOB, "retries": int(mapping(manifest, "spec").get("backoffLimit") or 0)}
@@ -87,7 +87,7 @@ def _condition(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     )
 
 
-def is_kept(pod: Mapping[str, Any]) -> bool:
+def is_controlled(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod has a controller, which makes it again."""
     return any(each.get("controller") for each in listing(pod, "metadata", "ownerReferences"))
 

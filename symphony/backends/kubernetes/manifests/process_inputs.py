@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.manifests import labels
-from symphony.backends.kubernetes.manifests.controllers import kept_by, pod_in, with_spec
+from symphony.backends.kubernetes.manifests.controllers import controller_of, pod_in, with_spec
 from symphony.content.code_files import VARIABLE
 
 
@@ -17,7 +17,7 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     group = labels.annotation(manifest, labels.GROUP)
     selector = mapping(pod_in(manifest), "spec", "nodeSelector")
     shared = {
-        "controller": kept_by(manifest),
+        "controller": controller_of(manifest),
         "fingerprint": fingerprint(manifest),
         "pod": {"nodeSelector": selector},
     }
@@ -71,7 +71,7 @@ def names_of(manifest: Mapping[str, Any]) -> list[str]:
 
 def fingerprint(manifest: Mapping[str, Any]) -> str:
     """Return what tells this start of a pod from another; one with another is replaced."""
-    controller = kept_by(manifest)
+    controller = controller_of(manifest)
     made_by = "/".join(map(str, controller.values())) or "Pod"
     namespace = text(manifest, "metadata", "namespace")
     return f"{namespace}/{made_by}/{labels.annotation(manifest, labels.DIGEST)}"

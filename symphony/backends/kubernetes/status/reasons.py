@@ -80,7 +80,7 @@ def job_statuses(
     now = inventory.server_time(client)
     # A Job makes no other pod while one that was asked to end does not, as on a machine that is off.
     overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
-    jobs = inventory.unfailed(client, namespace)
+    jobs = inventory.unfailed_jobs(client, namespace)
     ends = {name: controllers.completion(jobs[name]) for name in missing if name in jobs}
     making = {name for name, end in ends.items() if not end and name not in overdue}
     # By uid: an earlier Job of the same name may have been refused, too.

@@ -63,7 +63,7 @@ def test_all_that_others_have_is_refused_at_once() -> None:
     planned = {
         "pods": [f"p{i}" for i in range(12)],
         "services": ["s"],
-        "keepers": [],
+        "jobs": [],
         "configmaps": ["symphony-services"],
         "secrets": ["symphony-secrets"],
     }
