@@ -1,3 +1,3 @@
-"""Where experiments run: a row and four doors a backend, and what a door must offer (expand, observe, access,
-prerequisites).
+"""The backends in which experiments run, and the protocols of their modules: expand, observe, access,
+prerequisites.
 """

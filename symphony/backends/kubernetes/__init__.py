@@ -1,4 +1,4 @@
-"""Experiments as pods and services: expansion, observation and client, in files of their own."""
+"""The Kubernetes backend: experiments as pods and services."""
 
 from typing import TYPE_CHECKING
 
@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from symphony.backends.observe import Observer
     from symphony.backends.prerequisites import Prerequisites
 
-    _DOORS: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)
+    _MODULES: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)

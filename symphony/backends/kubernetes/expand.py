@@ -36,7 +36,7 @@ _SECONDS = 120
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """What Kubernetes can do for the experiment, and everything it would refuse."""
-    chosen = settings.of(context)
+    chosen = settings.settings_of(context)
     sizes, unreadable = local_files.sizes(spec)
     if context.offline:
         cluster = cluster_stack.find(chosen.cluster, context.project) if chosen.cluster else None

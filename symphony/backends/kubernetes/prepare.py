@@ -56,7 +56,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 
     What the state does not know is waited for, as the engine does for what it knows.
     """
-    chosen = settings.of(context)
+    chosen = settings.settings_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
@@ -104,7 +104,7 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
 
 def cluster_of(context: Context) -> ClusterStack | None:
     """The cluster of another stack that the configuration names."""
-    name = settings.of(context).cluster
+    name = settings.settings_of(context).cluster
     return cluster_stack.read(name, context.project) if name else None
 
 

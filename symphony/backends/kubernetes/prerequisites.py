@@ -15,6 +15,7 @@ from symphony.errors import SymphonyError
 
 
 def findings() -> list[Finding]:
+    """Return what experiments on Kubernetes and GKE need; none of it is needed on tmux."""
     return [
         _extra("kubernetes"),
         _plugin("kube plugin", plugin.KUBERNETES),
@@ -38,7 +39,7 @@ def _extra(name: str) -> Finding:
 
 
 def _plugin(shown: str, which: str) -> Finding:
-    """What makes resources: Pulumi's own plugin, or the stand-in of this repository's tests."""
+    """Find the plugin of the engine that makes resources."""
     name = f"{shown} (optional)"
     try:
         version = metadata.version(f"pulumi-{which}")
@@ -47,11 +48,7 @@ def _plugin(shown: str, which: str) -> Finding:
     place = plugin.find(which, version)
     if place is None:
         return Finding(name, False, get="`symphony up` gets it by itself", needed=False)
-    try:
-        kind = "a stand-in" if plugin.is_script(place) else version
-    except OSError as error:
-        return Finding(name, False, get=f"remove {place}: {error.strerror}", needed=False)
-    return Finding(name, True, kind, str(place), needed=False)
+    return Finding(name, True, version, str(place), needed=False)
 
 
 def _program(shown: str, program: str, get: str) -> Finding:

@@ -44,7 +44,7 @@ class Settings(StackSettings):
     source_ranges: tuple[str, ...] = setting(
         tuple[str, ...],
         (),
-        "Who may reach a LoadBalancer.",
+        "The address ranges that may reach a LoadBalancer.",
         takes="a list: 203.0.113.0/24",
         convert=_ranges,
     )
@@ -66,16 +66,16 @@ class Settings(StackSettings):
     )
     git_image: str = setting(str, "alpine/git", "The image that clones what `mount_git_repo` names.")
 
-    # Not a setting: what names of objects begin with where experiments may share the namespace.
+    # Not a setting: the prefix of object names where experiments may share the namespace.
     shared_as: str = ""
 
     def named(self, name: str) -> str:
-        """What an object of the experiment is called."""
+        """Return the name of an object of the experiment."""
         return f"{self.shared_as}-{name}" if self.shared_as else name
 
     @property
     def grace_seconds(self) -> int:
-        """Kubernetes knows whole seconds only, and none means not to ask."""
+        """Grace in whole seconds, as Kubernetes takes it; 0 kills at once."""
         return math.ceil(self.grace)
 
     def clashes(self) -> Iterator[tuple[str, str, str]]:
@@ -87,8 +87,8 @@ class Settings(StackSettings):
             )
 
 
-def of(context: Context) -> Settings:
-    """Those of the running program, which are of this backend."""
+def settings_of(context: Context) -> Settings:
+    """Return the settings of the running program, which are of this backend."""
     settings = cast("Settings", context.settings)
     return replace(
         settings, shared_as="" if settings.create_namespace else launched_name(context.stack, label=True)

@@ -1,1 +1,1 @@
-"""Commands, files and ports of containers, reached from here."""
+"""Commands, files and ports of containers."""

@@ -1,1 +1,1 @@
-"""How pods, services and processes are."""
+"""The status of pods, services and processes."""

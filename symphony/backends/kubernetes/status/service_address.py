@@ -1,9 +1,8 @@
-"""Where services are reached from outside, and which have no address yet. Pure."""
+"""Reads where services are reached from outside, and which have no address yet. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.manifests import labels
@@ -12,7 +11,7 @@ LOAD_BALANCER = "LoadBalancer"
 PENDING = "its LoadBalancer has no address yet"
 
 
-def balanced(inputs: Mapping[str, Any]) -> tuple[str, str] | None:
+def balanced(inputs: Values) -> tuple[str, str] | None:
     """Return the pod and the name of a recorded Service that has a load balancer."""
     if text(inputs, "spec", "type") != LOAD_BALANCER:
         return None
@@ -33,15 +32,14 @@ def summary(service: Values, node: str) -> str:
     name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
     ports = listing(service, "spec", "ports")
     if kind == LOAD_BALANCER:
-        every = addresses(service)
-        where = ", ".join(f"{address}:{text(port, 'port')}" for address in every for port in ports)
+        where = ", ".join(f"{host}:{text(port, 'port')}" for host in addresses(service) for port in ports)
         return f"{name}: {where}" if where else f"{name}: {PENDING}"
     if kind == "NodePort":
-        existing = ", ".join(text(port, "nodePort") for port in ports)
-        return f"{name}: NodePort {existing}, on {node}:{existing} and every other node"
+        node_ports = ", ".join(text(port, "nodePort") for port in ports)
+        return f"{name}: NodePort {node_ports}, on {node}:{node_ports} and every other node"
     if kind == "ClusterIP" and text(service, "spec", "clusterIP") not in ("", "None"):
-        ports_ = ", ".join(text(port, "port") for port in ports)
-        return f"{name}: inside the cluster only, {text(service, 'spec', 'clusterIP')}:{ports_}"
+        inner_ports = ", ".join(text(port, "port") for port in ports)
+        return f"{name}: inside the cluster only, {text(service, 'spec', 'clusterIP')}:{inner_ports}"
     return ""
 
 
