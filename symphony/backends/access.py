@@ -53,7 +53,7 @@ class Forward(Protocol):
 
     @property
     def address(self) -> str:
-        """host:port on this machine."""
+        """Its host:port on this machine."""
         ...
 
     def troubles(self) -> Iterator[str]:

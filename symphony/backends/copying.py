@@ -1,4 +1,4 @@
-"""What the copies of all backends share: final names, and tar archives packed and unpacked with care."""
+"""Copies files and folders, on one machine or as tar archives that are packed and unpacked with care."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from symphony.paths import umask
 from symphony.plan.names import printable
 
 CHUNK = 1 << 20
-# What a header may announce as its own extension: longer ones would only fill the memory.
+# The bytes of an extension that a header may announce: longer ones would only fill the memory.
 LONGEST_HEADER = 1 << 20
 _EXTENSIONS = b"xgXLK"
 
 
 class Damaged(SymphonyError):
-    """The archive is cut off, or none at all."""
+    """The archive is cut off, or is no archive."""
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose size is looked at before so much is read."""
+    """A header whose size is checked before that much is read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -35,8 +35,8 @@ class _Header(tarfile.TarInfo):
         return header
 
 
-class Meter:
-    """A stream that tells how much went through it."""
+class CountingStream:
+    """A stream that reports the bytes that go through it."""
 
     def __init__(self, tell: Tell, *, read: Any = None, write: Any = None) -> None:
         self._tell, self._read, self._write = tell, read, write
@@ -53,9 +53,10 @@ class Meter:
 
 
 def final_name(target: str, name: str) -> Path:
-    """Where something of that name goes: into an existing folder, else where target says.
+    """Return where a copy of that name goes: into target if that is a folder, else to target itself.
 
-    UserError: the folder it would be in does not exist.
+    Raises:
+        UserError: The folder that it would be in does not exist.
     """
     place = Path(target)
     if place.is_dir():
@@ -67,7 +68,11 @@ def final_name(target: str, name: str) -> Path:
 
 
 def existing(source: Path) -> Path:
-    """What is copied, behind any link. UserError: there is nothing, or no file and no folder."""
+    """Return the file or folder to copy, behind any link.
+
+    Raises:
+        UserError: It does not exist, or is neither file nor folder.
+    """
     if not source.exists():
         raise UserError(f"there is no such file or folder: {source}")
     if not (source.is_file() or source.is_dir()):
@@ -75,8 +80,8 @@ def existing(source: Path) -> Path:
     return source.resolve()
 
 
-def pack(source: Path, stream: IO[bytes] | Meter) -> Copied:
-    """Write a file or folder as a tar archive, as `./its name` or `.`; what is left out is told."""
+def pack(source: Path, stream: IO[bytes] | CountingStream) -> Copied:
+    """Write a file or folder as a tar archive, as `./its name` or `.`."""
     done = Copied()
 
     def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -96,17 +101,20 @@ def pack(source: Path, stream: IO[bytes] | Meter) -> Copied:
     return done
 
 
-def unpack(stream: IO[bytes] | Meter, final: Path) -> Copied:
+def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
     """Make the file or folder of a tar stream as final; an existing folder takes in what the other holds.
 
-    Links that lead out of the folder, devices and pipes are left out. Damaged: it is cut off. SymphonyError:
-    a name in it leads elsewhere, or the disk does not take it.
+    Links that lead out of the folder, devices and pipes are left out.
+
+    Raises:
+        Damaged: The archive is cut off.
+        SymphonyError: A name in it leads elsewhere, or the disk does not take it.
     """
     done, links = Copied(), list[tarfile.TarInfo]()
     folder, is_single = final, None
     try:
-        given: Any = stream
-        with tarfile.open(None, "r|", given, CHUNK, tarinfo=_Header) as archive:
+        source: Any = stream
+        with tarfile.open(None, "r|", source, CHUNK, tarinfo=_Header) as archive:
             for member in archive:
                 if is_single is None and (is_single := not member.isdir()):
                     folder, member = final.parent, member.replace(name=final.name, deep=False)
@@ -137,9 +145,10 @@ def unpack(stream: IO[bytes] | Meter, final: Path) -> Copied:
 
 
 def copy(source: Path, final: Path, tell: Tell) -> Copied:
-    """The same on one machine, where an archive goes through a pipe.
+    """Copy on one machine: an archive goes through a pipe.
 
-    UserError: there is no source, or it would be copied into itself.
+    Raises:
+        UserError: There is no source, or it would be copied into itself.
     """
     source = existing(source)
     if source.is_dir() and final.resolve().is_relative_to(source):
@@ -149,9 +158,9 @@ def copy(source: Path, final: Path, tell: Tell) -> Copied:
         packing = pool.submit(_packed, source, writer)
         with open(reader, "rb") as stream:  # noqa: PTH123 : a descriptor
             try:
-                done = unpack(Meter(tell, read=stream.read), final)
+                done = unpack(CountingStream(tell, read=stream.read), final)
             except Damaged:
-                # Who packs says what is wrong.
+                # The packing thread raises what is wrong.
                 packing.result()
                 raise
         return replace(done, left_out=(*packing.result().left_out, *done.left_out))
@@ -164,17 +173,17 @@ def _packed(source: Path, writer: int) -> Copied:
 
 def _why_left_out(member: tarfile.TarInfo) -> str:
     if member.issym():
-        is_inside = stays_inside(PurePosixPath(member.name), member.linkname)
+        is_inside = _stays_inside(PurePosixPath(member.name), member.linkname)
         return "" if is_inside else "a link that leads out of the folder"
     if member.issparse():
         return "a file with holes"
     return "" if member.isreg() or member.isdir() or member.islnk() else "neither file, folder nor link"
 
 
-def stays_inside(place: PurePosixPath, target: str) -> bool:
-    """Whether a link at that place below the top of a copied folder leads to somewhere in that folder.
+def _stays_inside(place: PurePosixPath, target: str) -> bool:
+    """Return whether a link at a place of a copied folder stays in that folder.
 
-    `..` only at the beginning, so that it means the same whatever the links on the way are.
+    `..` may be only at its beginning, so that it means the same whatever links are on the way.
     """
     if not target or target.startswith("/") or "\0" in target:
         return False

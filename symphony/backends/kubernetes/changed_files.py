@@ -1,4 +1,4 @@
-"""Which secret and config files of an experiment are others than those in the cluster."""
+"""Compares the secret and config files of an experiment with those in the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
     """Return the files that an `up` changes in the cluster, where the experiment has some there."""
-    result: list[str] = []
+    every: list[str] = []
     kinds = (
         ("secret", "secrets", labels.SECRETS, spec.secrets),
         ("config", "configmaps", labels.CONFIGS, spec.configs),
@@ -23,7 +23,7 @@ def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSp
         live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
         if live is not None:
             texts = {each: text.encode() for each, text in mapping(live, "data").items()}
-            there = texts if kind == "config" else {each: b64decode(data) for each, data in texts.items()}
-            binary = {each: b64decode(data) for each, data in mapping(live, "binaryData").items()}
-            result += local_files.changes(kind, files, {**there, **binary})
-    return tuple(result)
+            data = texts if kind == "config" else {each: b64decode(text) for each, text in texts.items()}
+            binary = {each: b64decode(text) for each, text in mapping(live, "binaryData").items()}
+            every += local_files.changes(kind, files, {**data, **binary})
+    return tuple(every)

@@ -30,12 +30,12 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
-# What the cluster may take over an object, beside the grace of the processes in it.
+# Seconds that the cluster may take for an object, beside the grace of the processes in it.
 _SECONDS = 120
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
-    """What Kubernetes can do for the experiment, and everything it would refuse."""
+    """Return what Kubernetes supports for the experiment, and everything it would refuse."""
     chosen = settings.settings_of(context)
     sizes, unreadable = local_files.sizes(spec)
     if context.offline:
@@ -69,13 +69,13 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
 
 
 def image_registry(context: Context) -> str:
-    """That of the cluster's stack."""
+    """Return the registry of the cluster's stack."""
     cluster = cluster_of(context)
     return cluster.registry if cluster else ""
 
 
 def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool, ...]:
-    """Those of the cluster's stack; where there is none, the living ones, for who asks to be placed."""
+    """Return the pools of the cluster's stack, else the live ones if a process asks to be placed."""
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools
     is_placed = any(
@@ -85,7 +85,7 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return what each component tells beside its plan."""
+    """Return the facts of each process, by its path."""
     plan = prepared.plan
     result: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
@@ -114,7 +114,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
 
 
 def manifests(prepared: Prepared) -> list[Manifest]:
-    """The objects of the plan; of a Secret only the names of its values."""
+    """Return the objects of the plan; of a Secret only the names of its values."""
     return [
         {**each, "data": dict.fromkeys(each["data"], "***")} if each["kind"] == "Secret" else each
         for each in prepared.manifests.all()
@@ -201,7 +201,7 @@ def _end(prepared: Prepared) -> None:
 
 
 def _grace(manifests: Manifests, usual: int) -> int:
-    """The most that the processes of a pod have to end, seconds: pod_yml may say more than the settings."""
+    """Return the longest grace of a pod in seconds: pod_yml may set more than the settings."""
     specs = [controllers.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
     return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
@@ -209,7 +209,7 @@ def _grace(manifests: Manifests, usual: int) -> int:
 def _provider(
     experiment: pulumi.Resource, connection: ClusterConnection, shared: str
 ) -> pulumi.ProviderResource:
-    """The provider of all objects, bound to one context: `delete` finds the same cluster again."""
+    """Return the provider of all objects, bound to one context: `delete` finds the same cluster again."""
     is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(
         connection.kubeconfig
     )
@@ -226,13 +226,13 @@ def _provider(
         "upsertExistingObjects": "true",
         "enablePatchForce": "true",
     }
-    given = {name: value for name, value in values.items() if value is not None}
+    inputs = {name: value for name, value in values.items() if value is not None}
     options = pulumi.ResourceOptions(parent=experiment, version=_plugin_version())
-    return pulumi.ProviderResource("kubernetes", "kubernetes", given, options)
+    return pulumi.ProviderResource("kubernetes", "kubernetes", inputs, options)
 
 
 def _plugin_version() -> str | None:
-    """That of the package, so that the engine runs the plugin that goes with it."""
+    """Return the version of the package, so that the engine runs the plugin that goes with it."""
     try:
         return metadata.version("pulumi-kubernetes")
     except metadata.PackageNotFoundError:

@@ -250,8 +250,8 @@ def _with_tries(
         facts = recorded.processes[status.path]
         if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
             last = pod_status.status(status.path, facts["container_name"], tries[-1])
-            message = last.why if status.state in ("running", "waiting") else status.last
-            status = replace(status, restarts=status.restarts + len(tries), last=message)
+            ended = last.why if status.state in ("running", "waiting") else status.last
+            status = replace(status, restarts=status.restarts + len(tries), last=ended)
         result.append(status)
     return result
 

@@ -1,4 +1,4 @@
-"""What Kubernetes experiments need on this machine: packages, plugin, kubeconfig."""
+"""Finds what Kubernetes experiments need on this machine: packages, plugin, kubeconfig."""
 
 from __future__ import annotations
 

@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 Values = Mapping[str, Any]
-# A dict, as the server's answers are, is told at once; asked for a Mapping alone, Python takes its time.
+# The check for a dict, as the server's answers are, is faster than that for a Mapping.
 _MAPPINGS = (dict, Mapping)
 
 
 def mapping(value: Any, *names: str) -> Values:
-    """The mapping at that place, an empty one where there is none."""
+    """Return the mapping at that place, an empty one where there is none."""
     result = _at(value, names)
     return cast("Values", result) if isinstance(result, _MAPPINGS) else {}
 
 
 def listing(value: Any, *names: str) -> list[Values]:
-    """The list of mappings at that place, an empty one where there is none."""
+    """Return the list of mappings at that place, an empty one where there is none."""
     result = _at(value, names)
     every = cast("list[Any]", result) if isinstance(result, list) else []
     return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
 
 
 def texts(value: Any, *names: str) -> list[str]:
-    """The list of texts at that place, an empty one where there is none."""
+    """Return the list of texts at that place, an empty one where there is none."""
     result = _at(value, names)
     return [str(each) for each in cast("list[Any]", result)] if isinstance(result, list) else []
 
 
 def text(value: Any, *names: str) -> str:
-    """The text at that place, an empty one where there is none."""
+    """Return the text at that place, an empty one where there is none."""
     result = _at(value, names)
     return "" if result is None else str(result)
 

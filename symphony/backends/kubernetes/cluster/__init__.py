@@ -1,1 +1,1 @@
-"""What the cluster holds of an experiment, and whose it is."""
+"""The objects of an experiment in its cluster, and their owners."""

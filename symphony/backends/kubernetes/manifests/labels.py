@@ -1,4 +1,4 @@
-"""How an object in the cluster says that it is ours, and whose: labels, annotations."""
+"""The labels and annotations by which an object in the cluster is ours, and whose."""
 
 from __future__ import annotations
 
@@ -51,27 +51,27 @@ EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 
 
 def digest(value: Any) -> str:
-    """Sixteen hex digits that tell one manifest from another."""
+    """Return sixteen hex digits that tell one manifest from another."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def of_object(experiment: str) -> dict[str, str]:
-    """The labels of everything that belongs to an experiment."""
+    """Return the labels of every object of an experiment."""
     return {MANAGED_BY: SYMPHONY, EXPERIMENT: experiment}
 
 
 def of_pod(experiment: str, pod: str) -> dict[str, str]:
-    """The labels of a pod."""
+    """Return the labels of a pod."""
     return {**of_object(experiment), POD: pod}
 
 
 def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    """What an object says under an annotation; nothing when it does not have it."""
+    """Return an annotation of an object, an empty text where there is none."""
     return text(manifest, "metadata", "annotations", name)
 
 
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The pods by what the plan calls them; of several tries of one, the last that is not being ended."""
+    """Return the pods by their names in the plan; of several tries the last that is not being ended."""
     pods_by_name: dict[str, dict[str, Any]] = {}
     for pod in sorted(pods, key=_age):
         pods_by_name[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
@@ -79,11 +79,11 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The tries before the last one, by what the plan calls the pod: each of a Job is a pod of its own."""
-    result: dict[str, list[dict[str, Any]]] = {}
+    """Return the tries before the last one, by the name in the plan: each try of a Job is a pod."""
+    tries: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_age):
-        result.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
-    return {name: tries[:-1] for name, tries in result.items() if name and len(tries) > 1}
+        tries.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
+    return {name: every[:-1] for name, every in tries.items() if name and len(every) > 1}
 
 
 def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
@@ -91,6 +91,6 @@ def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def belongs_to(manifest: Mapping[str, Any], owner: str) -> bool:
-    """Whether a stack made this object."""
+    """Return whether a stack made this object."""
     ours = text(manifest, "metadata", "labels", MANAGED_BY) == SYMPHONY
     return ours and annotation(manifest, OWNER) == owner

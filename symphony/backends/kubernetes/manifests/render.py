@@ -1,4 +1,4 @@
-"""A plan as the Kubernetes objects that make it real: pure; expand makes resources of them."""
+"""Renders a plan as Kubernetes objects, of which expand makes resources. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
 class Manifests:
     """Every object of an experiment; services and pods by what the plan calls them, a pod with its group.
 
-    Where a Job makes a pod, that stands in its place.
+    A Job takes the place of the pod that it makes.
     """
 
     namespace: Manifest | None
@@ -35,7 +35,7 @@ class Manifests:
     pods: Mapping[str, tuple[str | None, Manifest]]
 
     def all(self) -> list[Manifest]:
-        """In the order in which they can be made."""
+        """Return the objects in the order in which they can be made."""
         first = (self.namespace, self.variables, self.secrets, self.configs, self.secret_env)
         return [
             *filter(None, first),
@@ -53,10 +53,15 @@ def render(
     files: Mapping[str, bytes] | None = None,
     key: bytes = b"",
 ) -> Manifests:
-    """All objects of the plan; attempt tells which start of a pod, by its own name, this is.
+    """Return all objects of a plan.
 
-    files: what is in each secret and config file, by the path that the program names.
-    key:   that of the digests of secret_env.
+    Args:
+        plan: The plan.
+        settings: Those of the stack.
+        owner: The stack, as objects in the cluster name it.
+        attempt: Returns which start of a pod this is, by the pod's own name.
+        files: The content of each secret and config file, by the path that the program names.
+        key: The key of the digests of secret_env.
     """
     every = list(pod.pods_of(plan))
     contents = files or {}
@@ -91,7 +96,7 @@ def render(
 
 
 def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
-    """The namespace, with the Pod Security level that the API server holds it to."""
+    """Return the namespace, with the Pod Security level that the API server enforces in it."""
     level = {f"{_LEVEL}/{mode}": settings.pod_security for mode in ("enforce", "warn")}
     return {
         "apiVersion": "v1",
@@ -151,7 +156,7 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
 
 
 def _secret_env(plan: Plan, key: bytes) -> dict[str, str]:
-    """The values by their digests, and the key: the next run, whoever's, makes the same digests with it."""
+    """Return the values by their digests, and the key: the next run makes the same digests with it."""
     every = [secret for process in plan.processes for secret in process.secret_env.values()]
     values = {each.digest(key): each.reveal().encode() for each in every if each.is_known}
     return {name: _base64(value) for name, value in {**values, labels.DIGEST_KEY: key}.items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.access import CannotStart, Copied, Tell
-from symphony.backends.copying import CHUNK, Damaged, Meter, existing, pack, unpack
+from symphony.backends.copying import CHUNK, CountingStream, Damaged, existing, pack, unpack
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Unreachable
@@ -22,8 +22,8 @@ from symphony.errors import SymphonyError, UserError
 
 _MISTAKE = 65
 _LONGEST = 2000
-# A word on standard output stops who sends; what is on its way is taken until then, because a connection that
-# is broken off loses the reason.
+# A word on standard output stops the sender; what is on its way is still read, because a connection that is
+# broken off loses the reason.
 _RECEIVE = (
     f'fail() {{ echo "$1" >&2; stop {_MISTAKE}; }}'
     + """
@@ -60,7 +60,7 @@ def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
     with _talk(place, _RECEIVE, [_written(target), source.name, kind], stdin=True) as talk:
         done = Copied()
         with talk.listening():
-            stream = Meter(tell, write=talk.send)
+            stream = CountingStream(tell, write=talk.send)
             with suppress(_Stopped):
                 done = pack(path, stream) if path.is_dir() else _written_file(path, stream)
             talk.connection.end(channels.STDIN)
@@ -72,16 +72,18 @@ def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
     """Copy to this machine."""
     with _talk(place, _SEND, [_written(source)], stdin=False) as talk:
         try:
-            done = unpack(Meter(tell, read=io.BufferedReader(_Stream(talk.output()), CHUNK).read), final)
+            done = unpack(
+                CountingStream(tell, read=io.BufferedReader(_Stream(talk.output()), CHUNK).read), final
+            )
         except Damaged:
-            # Where nothing came, or not all, the other end's own words say why.
+            # The other end says why nothing, or not all, came.
             talk.check()
             raise
         talk.check()
     return done
 
 
-def _written_file(source: Path, stream: Meter) -> Copied:
+def _written_file(source: Path, stream: CountingStream) -> Copied:
     done = Copied(1)
     with source.open("rb") as file:
         while data := file.read(CHUNK):
@@ -158,18 +160,18 @@ class _Talk:
             code = exit_code(self._place, self._status)
         except CannotStart as error:
             code, self._stderr = 127, error.what.encode()
-        message = " ".join(self._stderr.decode(errors="replace").split())
+        reason = " ".join(self._stderr.decode(errors="replace").split())
         if code == _MISTAKE:
-            raise UserError(message, where=self._place.path)
+            raise UserError(reason, where=self._place.path)
         if code == 127:
             raise SymphonyError(
-                f"{self._place.path} has no sh or no tar: {message}",
+                f"{self._place.path} has no sh or no tar: {reason}",
                 remedy="Copying needs an image with both",
             )
         # GNU tar says so of a log that grew: what came is whole all the same.
-        if code and not (code == 1 and message.count("tar: ") == message.count("changed as we read it") > 0):
+        if code and not (code == 1 and reason.count("tar: ") == reason.count("changed as we read it") > 0):
             raise SymphonyError(
-                f"the copy failed in {self._place.path}: {message or f'exit {code}'}",
+                f"the copy failed in {self._place.path}: {reason or f'exit {code}'}",
                 remedy="Correct that there, or name another place",
             )
 

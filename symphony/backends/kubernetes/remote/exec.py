@@ -108,24 +108,24 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     return connection
 
 
-def exit_code(place: Place, given: bytes) -> int:
+def exit_code(place: Place, last: bytes) -> int:
     """Return the exit code of a command from the last message.
 
     Raises:
         CannotStart: It did not begin.
     """
-    status: dict[str, Any] = json.loads(given)
+    status: dict[str, Any] = json.loads(last)
     if status.get("status") == "Success":
         return 0
     for cause in listing(status, "details", "causes"):
         if cause.get("reason") == "ExitCode":
             return int(text(cause, "message"))
-    message = text(status, "message")
-    if "executable file not found" in message or "no such file or directory" in message:
-        raise CannotStart(127, f"{place.path} has no such command", where=_reason(message))
-    if "permission denied" in message:
-        raise CannotStart(126, f"this command of {place.path} cannot be run", where=_reason(message))
-    raise _exec_error(place, SymphonyError(_reason(message)))
+    reason = text(status, "message")
+    if "executable file not found" in reason or "no such file or directory" in reason:
+        raise CannotStart(127, f"{place.path} has no such command", where=_reason(reason))
+    if "permission denied" in reason:
+        raise CannotStart(126, f"this command of {place.path} cannot be run", where=_reason(reason))
+    raise _exec_error(place, SymphonyError(_reason(reason)))
 
 
 def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
@@ -267,8 +267,8 @@ def _is_nothing(descriptor: int) -> bool:
 
 def _reason(message: str) -> str:
     """Return the end of a container runtime's message, which holds the reason."""
-    value = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
-    return " ".join(value.split())[-200:]
+    reason = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
+    return " ".join(reason.split())[-200:]
 
 
 def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:

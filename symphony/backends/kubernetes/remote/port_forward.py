@@ -23,31 +23,31 @@ from symphony.errors import SymphonyError
 _PROTOCOLS = ("v4.channel.k8s.io",)
 _DATA, _ERROR = 0, 1
 _PIECE = 64 * 1024
-# So long a client that has said all may wait for the next piece of its answer.
+# How long a client that has sent all may wait for the next piece of its answer.
 _LINGER = 60.0
 
 
 def way(client: Client, namespace: str, service: str) -> Way:
     """Return the address of a load balancer or a node port, where there is one; else a forward."""
-    result = client.find(path_of("services", namespace, service))
-    if result is None:
+    body = client.find(path_of("services", namespace, service))
+    if body is None:
         raise SymphonyError(
             f"the Service {service} is gone from namespace {namespace}", remedy="`symphony up` makes it again"
         )
-    kind = text(result, "spec", "type")
+    kind = text(body, "spec", "type")
     address = ""
     if kind == "LoadBalancer":
-        port = text(_port(result), "port")
-        address = next((_address(host, port) for host in service_address.addresses(result)), "")
+        port = text(_port(body), "port")
+        address = next((_address(host, port) for host in service_address.addresses(body)), "")
     elif kind == "NodePort":
-        address = _of_node(client, namespace, result)
+        address = _node_address(client, namespace, body)
     forward = partial(_forward, client, namespace, service)
-    return Way(address, forward, _why_silent(client, namespace, service, result))
+    return Way(address, forward, _why_silent(client, namespace, service, body))
 
 
-def _why_silent(client: Client, namespace: str, service: str, value: Mapping[str, Any]) -> str:
+def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str, Any]) -> str:
     """Return why no process answers behind a Service; empty when one runs there."""
-    name = text(value, "spec", "selector", labels.POD)
+    name = text(body, "spec", "selector", labels.POD)
     pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     pod = labels.by_pod(pods).get(name)
     if pod is None:
@@ -60,7 +60,7 @@ def _why_silent(client: Client, namespace: str, service: str, value: Mapping[str
     return f"nothing runs behind {service}: {first.path} is {first.state}{why}"
 
 
-def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
+def _node_address(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
     """Return the address of the pod's node that answers here; empty for none."""
     pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
     name = text(pod, "spec", "nodeName")
@@ -72,7 +72,7 @@ def _of_node(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
     every = listing(node, "status", "addresses")
     hosts = [text(each, "address") for each in every if each.get("type") == "ExternalIP"]
     for host in (*hosts, text(pod, "status", "hostIP")):
-        # A cloud's firewall lets nobody at a node's ports unless it is told to.
+        # A cloud's firewall closes the ports of nodes by default.
         with contextlib.suppress(OSError, ValueError):
             socket.create_connection((host, int(port)), CONNECT_DEADLINE / 2).close()
             return _address(host, port)
@@ -105,7 +105,7 @@ class _Forwarding:
         """Yield why connections did not come through, the same reason once; never end."""
         last = ""
         while True:
-            # Without an end of the wait a Ctrl-C that another thread is given would wake nothing.
+            # A wait without a timeout would not be woken by a Ctrl-C that another thread receives.
             with contextlib.suppress(queue.Empty):
                 if (trouble := self._troubles.get(timeout=0.5)) != last:
                     yield trouble
@@ -169,22 +169,22 @@ class _Forwarding:
                 elif channel == _ERROR and data:
                     self._troubles.put(f"{self._service} does not answer: {_reason(data)}.")
         except OSError:
-            # The other end went away: nobody is left to tell.
+            # The client of the port went away.
             return
         except SymphonyError as error:
             self._troubles.put(str(error))
 
 
-def _reason(given: bytes) -> str:
+def _reason(error: bytes) -> str:
     """Return the words of a container runtime about a port in short."""
-    text = " ".join(given.decode(errors="replace").split())
+    text = " ".join(error.decode(errors="replace").split())
     return "nothing listens on its port" if "connection refused" in text else text[-200:]
 
 
 def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
     """Pass on the data for the pod; the protocol cannot say that no more comes.
 
-    Nor is it to be seen whether a client that has said all is gone, or waits for its answer.
+    Nor can it be seen whether a client that has sent all is gone, or waits for its answer.
     """
     with contextlib.suppress(OSError):
         while data := taken.recv(_PIECE):
