@@ -37,11 +37,6 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
         assert isinstance(result, Refused)
 
 
-def test_who_may_not_look_tells_clusters_apart_by_their_address() -> None:
-    with serving(Cluster(status=403)) as api:
-        assert inventory.identifier(api.client()) == api.url
-
-
 def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> None:
     """An administrator made it, or a user who may not look at kube-system: its own objects tell."""
     pod = {f"{SPACE}/pods/a": thing("Pod", "a", "p")}

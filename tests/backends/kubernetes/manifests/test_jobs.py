@@ -145,17 +145,3 @@ def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(
         becomes(sandbox, stack, "a", "running")
         assert len(live("pods", stack)) == 1
         assert len(live("jobs", stack)) == (controller == "Job")
-
-
-def test_a_job_that_a_quota_keeps_from_its_pod_is_told_so(
-    sandbox: Sandbox, jobs: str, kubectl: Callable[..., str]
-) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
-    up(sandbox, jobs, program, code=0)
-    kubectl("-n", jobs, "create", "quota", "few", "--hard=pods=1")
-    kubectl("-n", jobs, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
-    output = up(sandbox, jobs, program + '; e.new_process("b", command="true")', code=1)
-    assert "exceeded quota: few" in output
-    created = steps(sandbox, jobs, "b")["created"]
-    assert created["broken"]
-    assert "exceeded quota: few" in created["what"]
