@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import repeat
 
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
-from symphony.backends.kubernetes.api.fields import text
+from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
@@ -185,9 +185,9 @@ class _Reader:
             self._unread[""] = "its pod is gone"
         for pod in pods:
             self._select(pod)
-            status = pod_status.status("", self.place.container, pod)
+            own = pod_status.container_status(pod, self.place.container)
             # Before the next start the log of the last one is the present log, too.
-            if status.restarts and status.state != "waiting":
+            if own.get("restartCount") and not mapping(own, "state", "waiting"):
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
                 # What is asked for again is of the start after it.

@@ -200,6 +200,19 @@ def test_the_end_of_an_earlier_start_is_before_the_lines_of_the_present_one() ->
         assert texts(api) == ["ended: exit 5", "n 4", "n 40"]
 
 
+def test_a_start_that_has_ended_as_well_comes_after_the_one_before_it() -> None:
+    class Twice(Restarted):
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            ended = {"terminated": {"exitCode": 6, "finishedAt": "2026-01-01T00:00:05Z"}}
+            pod["status"]["containerStatuses"][0]["state"] = ended
+            pod["status"]["phase"] = "Running"
+            return pod
+
+    with serving(Twice(chunked(stamped(1)), chunked(stamped(4)), b"")) as api:
+        assert texts(api) == ["n 1", "ended: exit 5", "n 4", "ended: exit 6"]
+
+
 def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told five seconds after the log came to its end."""
     clock = [0.0]
