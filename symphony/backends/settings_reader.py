@@ -17,6 +17,7 @@ from symphony.spec.location import NOWHERE, Location
 
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
+_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
 # `symphony:backend: kubernetes` at the beginning of a line: the engine reads what is under `config:` only.
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
 
@@ -28,9 +29,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     """
     places = _places(files)
     problems = [
-        _unknown(key, places.get(key, NOWHERE))
-        for key in config
-        if key.startswith(PREFIX) and key not in _known()
+        _unknown(key, _where(places, key)) for key in config if key.startswith(PREFIX) and key not in _known()
     ]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
@@ -38,19 +37,22 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     values: dict[str, Any] = {}
     for each in definitions(kind):
         if text := _text(config.get(each.key)):
-            where = places.get(each.key, NOWHERE)
+            where = _where(places, each.key)
             try:
                 values[each.field] = each.read(text)
             except ValueError:
                 problems.append(_wrong(each, text, where))
+            if each.type is str and (written := _changed_by_yaml(text, places.get(each.key))):
+                what = f"{each.key}: {written} is a number in YAML, which makes it {text}"
+                problems.append(Problem(what, f'quote it: "{written}"', (where,)))
     if name is None:
         backend = next(each for each in table() if each.key == _BACKEND)
-        problems.append(_wrong(backend, values["backend"], places.get(_BACKEND, NOWHERE)))
+        problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
     for field, what, remedy in settings.clashes():
         key = key_of(field)
-        problems.append(Problem(f"{key} {what}", remedy, (places.get(key, NOWHERE),)))
+        problems.append(Problem(f"{key} {what}", remedy, (_where(places, key),)))
     return dataclasses.replace(settings, problems=tuple(problems))
 
 
@@ -76,24 +78,36 @@ def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
     return project.parent / inner / f"Pulumi.{stack}.yaml", project
 
 
-def _places(files: tuple[Path, ...]) -> dict[str, Location]:
-    """Return the line of every setting in the first file that has it."""
+def _places(files: tuple[Path, ...]) -> dict[str, tuple[Location, Any]]:
+    """Return the line of every setting and the YAML node of its value, in the first file that has it."""
     import yaml
 
-    places: dict[str, Location] = {}
+    places: dict[str, tuple[Location, Any]] = {}
     for file in files:
         try:
             root = yaml.compose(_content(file))
         except yaml.YAMLError:
             continue
-        config = next((node for name, node in _items(root) if name.value == "config"), None)
-        for name, _ in _items(config):
-            places.setdefault(name.value, Location(str(file), name.start_mark.line + 1))
+        config = next((value for name, value in _items(root) if name.value == "config"), None)
+        for name, value in _items(config):
+            places.setdefault(name.value, (Location(str(file), name.start_mark.line + 1), value))
     return places
 
 
 def _items(node: Any) -> list[Any]:
     return node.value if type(node).__name__ == "MappingNode" else []
+
+
+def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
+    return places[key][0] if key in places else NOWHERE
+
+
+def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
+    """Return the text in the file of a value that YAML read as another number: 1e3 is 1000, 007 is 7."""
+    node: Any = place[1] if place else None
+    if type(node).__name__ != "ScalarNode" or node.style is not None or node.value == text:
+        return ""
+    return node.value if _NUMBER.fullmatch(node.value) else ""
 
 
 def _outside_config(file: Path) -> Iterator[Problem]:

@@ -102,6 +102,22 @@ def test_a_line_is_found_where_it_stands(tmp_path: Path) -> None:
     assert [Path(each.where[0].file).name for each in result.problems] == [own.name, project.name, own.name]
 
 
+NUMBERS = [("1e3", "1000"), ("007", "7"), ("0123", "83"), ("1.10", "1.1")]
+
+
+@pytest.mark.parametrize(("written", "text"), NUMBERS)
+def test_a_text_that_yaml_makes_another_number_is_a_problem(tmp_path: Path, written: str, text: str) -> None:
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text(f"config:\n  symphony:namespace: {written}\n  symphony:grace: 1e1\n")
+    (problem,) = settings_reader.read({"symphony:namespace": text, "symphony:grace": "10"}, own).problems
+    assert written in problem.what
+    assert text in problem.what
+    assert problem.remedy == f'quote it: "{written}"'
+    assert problem.where[0].line == 2
+    own.write_text(f'config:\n  symphony:namespace: "{written}"\n')
+    assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
+
+
 def test_the_table_of_the_readme_is_this_one() -> None:
     """A setting that is new or changed: paste the rows that this shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
