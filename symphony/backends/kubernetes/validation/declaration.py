@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -27,6 +27,8 @@ from symphony.spec.process import ProcessSpec
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
 
+# etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
+MAX_POD = 1_000_000
 # The API server's own limit of the contents of a Secret; a ConfigMap is counted with its base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
@@ -115,9 +117,11 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)
+        yield from _too_large(process.name, (process,), spec)
     for group in spec.groups:
         mounts = [*group.mounts, *(mount for process in group.processes for mount in process.mounts)]
         yield from _volumes(f"process group {group.name}", mounts, spec)
+        yield from _too_large(f"process group {group.name}", group.processes, spec)
 
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
@@ -228,6 +232,20 @@ def _volumes(who: str, mounts: list[Mount] | tuple[Mount, ...], spec: Experiment
                     "set another mount_path",
                     (mount.where, spec.at(setting)),
                 )
+
+
+def _too_large(who: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
+    """Yield a pod whose commands and variables etcd would refuse, which a dry run does not ask."""
+    size = 0
+    for process in processes:
+        texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
+        texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
+        size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    if size > MAX_POD:
+        what = (
+            f"{who} has {size} bytes of commands and variables, more than the {MAX_POD} that a pod can hold"
+        )
+        yield Problem(what, "put them into files", (processes[0].where,))
 
 
 def _yml(who: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
