@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from tests.chaos.trial import STACK, Outcome, Trial
 
-CUTS = 10
+CUTS = 5
 COMMANDS = (*[("process", STACK), ("ls",)] * 2, ("plan", STACK), ("up", STACK, "-y"))
 
 
 def states(trial: Trial) -> Iterator[Outcome]:
-    """Cut it ten times, each followed by one command; no process is touched by any of it."""
+    """Cut it five times, each followed by one command; no process is touched by any of it."""
     trial.declare()
     trial.run("up", STACK, "-y")
     before = trial.pids()
