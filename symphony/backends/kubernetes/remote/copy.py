@@ -47,8 +47,12 @@ _SEND = (
     f'fail() {{ echo "$1" >&2; exit {_MISTAKE}; }}'
     + """
 [ -e "$1" ] || fail "there is no such file or folder: $1"
-if [ -d "$1" ]; then cd "$1" && exec tar -cf - .; fi
-cd "${1%/*}/" && exec tar -chf - "./${1##*/}"
+if [ -d "$1" ]; then cd "$1" && tar -cf - .
+else cd "${1%/*}/" && tar -chf - "./${1##*/}"
+fi || exit
+# Kubernetes discards the output that is on its way when a command ends, and calls that a success:
+# this one ends when the other end has it all, which closes its input.
+read -r _ || :
 """
 )
 
@@ -57,7 +61,7 @@ def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
     """Copy from this machine."""
     path = existing(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
-    with _talk(place, _RECEIVE, [_written(target), source.name, kind], stdin=True) as talk:
+    with _talk(place, _RECEIVE, [_written(target), source.name, kind]) as talk:
         done = Copied()
         with talk.listening():
             stream = CountingStream(tell, write=talk.send)
@@ -70,17 +74,24 @@ def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
 
 def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
     """Copy to this machine."""
-    with _talk(place, _SEND, [_written(source)], stdin=False) as talk:
+    with _talk(place, _SEND, [_written(source)]) as talk:
         try:
-            done = unpack(
-                CountingStream(tell, read=io.BufferedReader(_Stream(talk.output()), CHUNK).read), final
-            )
+            # A read of what is there: to wait for a whole chunk would be to wait for the end.
+            read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
+            done = unpack(CountingStream(tell, read=read), final)
         except Damaged:
             # The other end says why nothing, or not all, came.
-            talk.check()
+            _acknowledge(talk)
             raise
-        talk.check()
+        _acknowledge(talk)
     return done
+
+
+def _acknowledge(talk: _Talk) -> None:
+    """Let the command end, and raise its own words where it failed."""
+    with suppress(ConnectionError):
+        talk.connection.end(channels.STDIN)
+    talk.check()
 
 
 def _written_file(source: Path, stream: CountingStream) -> Copied:
@@ -177,10 +188,10 @@ class _Talk:
 
 
 @contextmanager
-def _talk(place: Place, script: str, words: Sequence[str], *, stdin: bool) -> Generator[_Talk]:
+def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
     """Run a script of ours, which has ended when the block has, whatever happens."""
     command, token = marked(["sh", "-c", script, "symphony", *words])
-    with interruptible(), opened(place, command, stdin=stdin) as connection:
+    with interruptible(), opened(place, command) as connection:
         try:
             yield _Talk(place, connection)
         except BaseException:
