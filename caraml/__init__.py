@@ -90,6 +90,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         home = "caraml.errors" if name.endswith("Error") else "caraml.zmq"
+        # A submodule such as service_env is imported by itself, without those.
+        if not name[:1].isupper():
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         return getattr(importlib.import_module(home), name)
     except AttributeError:
