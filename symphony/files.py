@@ -152,7 +152,7 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
         os.close(descriptor)
         if time.monotonic() > deadline:
             raise SymphonyError(
-                f"{what} is busy: another run holds {path}", remedy="Try again when it is done"
+                f"{what} is busy: another run holds {path}", remedy="Try again when that run has ended"
             )
         time.sleep(0.01)
 

@@ -57,12 +57,12 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
         raise of_engine(str(error.explanation or error), doing) from error
     except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise SymphonyError(
-            f"the Docker engine did not answer in time during {doing}", where=place, remedy="Run it again"
+            f"the Docker engine timed out during {doing}", where=place, remedy="Run it again"
         ) from error
     # The package docker reads some answers past requests.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise SymphonyError(
-            f"the Docker engine went away during {doing}", where=place, remedy="Start it, and run this again"
+            f"the Docker engine stopped during {doing}", where=place, remedy="Start it, and run this again"
         ) from error
     except docker.errors.DockerException as error:
         if "Credentials store" in str(error):
@@ -103,7 +103,7 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         return no_engine(host, "it is not running")
     if any(words in plain for words in _GONE):
         return SymphonyError(
-            "the Docker engine went away during the build", where=host, remedy="Start it, and run this again"
+            "the Docker engine stopped during the build", where=host, remedy="Start it, and run this again"
         )
     if match := _PARSE.search(plain):
         return BuildError(f"the Dockerfile has an error: {match[2]}", where=f"{dockerfile}:{match[1]}")
@@ -137,13 +137,13 @@ def of_push(text: str, repository: str) -> SymphonyError:
     plain, host = " ".join(text.split()), host_of(repository)
     lowered = plain.lower()
     if _FULL.search(plain):
-        return SymphonyError(f"the disk of the registry {host} is full", remedy="Make room there")
+        return SymphonyError(f"the disk of the registry {host} is full", remedy="Free some space there")
     if "unauthorized" in lowered or "no basic auth" in lowered or "authentication required" in lowered:
-        return UserError(f"the registry {host} asks you to log in", where=repository, remedy=_login(host))
+        return UserError(f"the registry {host} requires a login", where=repository, remedy=_login(host))
     if "denied" in lowered or "403" in plain or "forbidden" in lowered:
         return UserError(
             f"you may not push to {repository}",
-            remedy=f"Ask for the right to, or log in as another: `docker login {host}`",
+            remedy=f"Ask for push rights, or log in as another user: `docker login {host}`",
         )
     if any(words in plain for words in _UNREACHABLE):
         return SymphonyError(
@@ -172,7 +172,7 @@ def _login(host: str) -> str:
 def _full() -> SymphonyError:
     return SymphonyError(
         "the disk of the Docker engine is full",
-        remedy="Make room: `docker builder prune`, `symphony images clean`",
+        remedy="Free some space: `docker builder prune`, `symphony images clean`",
     )
 
 

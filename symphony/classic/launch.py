@@ -132,7 +132,7 @@ def _troubled(ended: Ended) -> SymphonyError:
     first, *_ = ended.troubled
     error = SymphonyError(
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",
-        remedy=f"`symphony why {ended.stack} {first.path}` says more",
+        remedy=f"`symphony why {ended.stack} {first.path}` explains it",
     )
     error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)
     return error

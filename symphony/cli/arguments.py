@@ -214,7 +214,7 @@ def confirm(question: str) -> None:
         typer.Exit: The answer is anything but yes.
     """
     if not is_terminal():
-        raise UserError("there is no terminal to ask on", remedy="Add -y to go on without asking")
+        raise UserError("there is no terminal for the question", remedy="Add -y to proceed without it")
     try:
         answer = input(f"{clean(question)} [y/N] ")
     except EOFError:

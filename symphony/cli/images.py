@@ -57,7 +57,7 @@ def _show(listed: list[BuiltImage], as_json: bool) -> None:
     if as_json:
         screen.show_json([image.to_json() for image in listed])
     elif not listed:
-        print("Symphony has built no image that is on this machine.")
+        print("This machine has no image built by symphony.")
     else:
         screen.show_table(_HEAD, map(_row, listed), right=(3,))
 

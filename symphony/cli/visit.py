@@ -67,7 +67,7 @@ def _open(address: str, url_only: bool) -> int:
 
     if webbrowser.open(url):
         return 0
-    _note("there is no browser on this machine; open the URL on one that has a browser.")
+    _note("this machine has no browser; open the URL on another machine.")
     return 1
 
 

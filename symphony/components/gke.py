@@ -256,7 +256,9 @@ class GkeCluster(pulumi.ComponentResource):
             remedy = f"set gcp:project in the config of Pulumi.{pulumi.get_stack()}.yaml"
             yield Problem(f"{name} has no project", remedy, (where,))
         if not _has_credentials():
-            yield Problem(f"{name} finds no credentials", "`gcloud auth application-default login`", (where,))
+            yield Problem(
+                f"{name} has no Google credentials", "`gcloud auth application-default login`", (where,)
+            )
         for pool, what, remedy in faults(self.pools, home):
             lines = tuple(declared.where for declared in self.declared if declared.name == pool)
             yield Problem(f"pool {pool} {what}", remedy, lines)

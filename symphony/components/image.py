@@ -51,7 +51,7 @@ class Image:
         repository: Where it is pushed; by default the setting symphony:registry with the name.
         context: The folder whose files the Dockerfile copies.
         dockerfile: The Dockerfile, from the context.
-        build_args: Values of the Dockerfile's ARGs; everybody who has the image can read them.
+        build_args: Values of the Dockerfile's ARGs; every user of the image can read them.
         target: The stage of the Dockerfile to build, the last by default.
         platform: Such as "linux/amd64", by default that of the machine that builds; for several, such as
             "linux/amd64,linux/arm64", Docker needs a builder of `docker buildx create`.
@@ -246,7 +246,7 @@ def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
     for spec in specs:
         if (other := first.setdefault(spec.name, spec)) is not spec:
             what = f"image {spec.name} is declared twice, with different settings"
-            yield Problem(what, "give each a name of its own", (other.where, spec.where))
+            yield Problem(what, "give them different names", (other.where, spec.where))
 
 
 def _planned(spec: ImageSpec, context: Context) -> _Read:
@@ -298,13 +298,13 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
 def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the declaration of an image, and the remedy."""
     if not _NAME.fullmatch(spec.name):
-        yield "has an invalid name", "use small letters, digits and inner hyphens, 63 at most"
+        yield "has an invalid name", "use at most 63 lower-case letters, digits and inner hyphens"
     if not repository:
         yield "has no repository", 'set repository="REGISTRY/NAME", or symphony:registry'
     elif not _REPOSITORY.fullmatch(repository):
         yield (
             f"has an invalid repository: {repository}",
-            "write REGISTRY/NAME in small letters, without a tag",
+            "write REGISTRY/NAME in lower-case letters, without a tag",
         )
     if spec.platform and not _PLATFORM.fullmatch(spec.platform):
         yield f"has an invalid platform: {spec.platform}", 'write one such as "linux/amd64"'
@@ -312,9 +312,9 @@ def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str
         if not _SECRET_ID.fullmatch(name) or "," in file:
             yield f"has an invalid secret: {name}={file}", "write {id: path}, without a comma"
         elif not (folder / Path(file).expanduser()).is_file():
-            yield f"has the secret {name}: there is no file {file}", "create it, or take the secret out"
+            yield f"has the secret {name}: there is no file {file}", "create it, or remove the secret"
     secrets = secret_settings()
     for name, value in spec.build_args.items():
         if _SECRET.fullmatch(name) or value in secrets:
-            what = f"has the build argument {name}: everybody who has the image could read it"
+            what = f"has the build argument {name}: every user of the image could read it"
             yield what, "give it to the build in secrets=, or to the process that needs it in secret_env="

@@ -148,8 +148,8 @@ def _refuse_second(run: ProgramRun) -> None:
         return
     first, second, *_ = run.experiments
     problem = Problem(
-        f'"{first.name}" and "{second.name}" are two experiments in one program',
-        "a stack is one experiment: move one to a program and stack of its own",
+        f'"{first.name}" and "{second.name}" are two experiments of one program',
+        "a stack has one experiment: move one to another program and stack",
         (first.spec.where, second.spec.where),
     )
     raise refused(PlanError(run.context.stack, [problem]))
@@ -228,7 +228,7 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
     if gone := [path for path in restarted if path not in declared]:
         what = f"{', '.join(gone[:5])}{', …' if len(gone) > 5 else ''} {'is' if len(gone) == 1 else 'are'}"
         raise UserError(
-            f"{what} not declared any more by the program of {stack}",
+            f"{what} no longer declared by the program of {stack}",
             where=str(spec.where),
             remedy=f"`symphony plan {stack}` shows what `symphony up` would do",
         )
@@ -260,7 +260,7 @@ def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[P
     """Yield a remark where the Cluster says one backend and the stack another."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
-        goes_before = f"is {backend}, which goes before the {wanted} cluster."
+        goes_before = f"is {backend}, which takes precedence over the {wanted} cluster."
         yield Problem(f"symphony:backend of {run.context.stack} {goes_before}", "")
 
 

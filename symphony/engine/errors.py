@@ -20,7 +20,7 @@ _PLUGIN = re.compile(
 _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REMEDIES = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
-    ("exceeded quota", "End something there, or have the quota raised"),
+    ("exceeded quota", "Delete other experiments there, or have the quota raised"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
 # Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
@@ -145,7 +145,7 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     if known is not None:
         return known
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    what = lines[0].rstrip(".") if lines else "the engine failed and gave no reason"
+    what = lines[0].rstrip(".") if lines else "the engine failed without a reason"
     return SymphonyError(what, where=stack)
 
 
@@ -211,8 +211,8 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
         return SymphonyError(_first_line(message), where=outcome.stack)
     spoken = [d.message for d in outcome.diagnostics if d.severity.startswith("info")]
     lines = "\n".join(spoken).splitlines()
-    more = "" if lines else " and said no more"
-    how = "was killed" if match[1] == "-1" else f"ended with exit code {match[1]}{more}"
+    more = "" if lines else " without a message"
+    how = "was killed" if match[1] == "-1" else f"exited with {match[1]}{more}"
     return ProgramError(f"the program of {outcome.stack} {how}")
 
 
@@ -241,7 +241,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy=f"Add `{match[1]}: VALUE` under `config:` in that file",
         )
     if match := re.search(r"no stack named '([^']+)' found", text):
-        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists those there are")
+        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
     if "failed to load checkpoint" in text:
@@ -252,11 +252,15 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return SymphonyError(
             "the disk is full",
             where=str(file_store.root()) if file_store.is_files() else "",
-            remedy="Make room there and run it again: what is recorded so far is whole",
+            remedy="Free some space there and run it again: the recorded state is intact",
         )
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
         is_mount = match[2] == "read-only file system"
-        remedy = "Mount it writable, or copy the project to another folder" if is_mount else "Make it yours"
+        remedy = (
+            "Mount it writable, or copy the project to another folder"
+            if is_mount
+            else "Take ownership of it (chown)"
+        )
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
 
@@ -271,7 +275,7 @@ def _unreachable(stack: str) -> SymphonyError:
 def _locked(text: str, stack: str) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
-        return locks.Held(f"{stack} is being changed by someone else", remedy="Wait for it to end")
+        return locks.Held(f"{stack} is being changed by another run", remedy="Wait until it has ended")
     since = datetime.fromisoformat(match[4]).timestamp()
     return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
 

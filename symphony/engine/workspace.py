@@ -96,7 +96,7 @@ def load(file: Path) -> Workspace:
     name = raw.get("name")
     if not isinstance(name, str) or not _PROJECT.fullmatch(name):
         raise UserError(
-            f"the project's name {name!r} is not one Pulumi takes",
+            f"Pulumi does not accept the project name {name!r}",
             where=str(file),
             remedy="Use letters, digits, `-`, `_` and `.`, at most 100",
         )
@@ -124,7 +124,7 @@ def require_virtualenv(workspace: Workspace) -> None:
         raise UserError(
             f"Pulumi.yaml names the virtualenv {workspace.virtualenv}, which is missing",
             where=str(folder),
-            remedy="Make it with symphony in it, or take that line out to use symphony's own Python",
+            remedy="Create it with symphony installed, or remove that line to use symphony's own Python",
         )
 
 
@@ -242,7 +242,7 @@ def pulumi(
         raise SymphonyError(
             f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s",
             where=paths.store_url(),
-            remedy="Check that this place answers, and run it again",
+            remedy="Check that it is reachable, and run it again",
         ) from error
     except OSError as error:
         raise SymphonyError(
@@ -259,7 +259,7 @@ def _yaml(file: Path) -> dict[str, Any]:
         raw: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
+            f"cannot be read: {error}", where=str(file), remedy="Make it readable and UTF-8"
         ) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

@@ -229,7 +229,7 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
     left = [path for path in paths if path in alive or path in live]
     if not left:
-        return "no process of it runs, its record is left"
+        return "no process of it runs; only its record is left"
     return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {listed(left, 5)}"
 
 

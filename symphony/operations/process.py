@@ -57,7 +57,7 @@ def why(stack: stacks.Stack, path: str) -> Why:
         UserError: The experiment runs elsewhere.
     """
     stack = stacks.ensure_same_location(stack)
-    declared = Link("declared", _declared_at(stack).get(path) or "no longer, or the state does not say where")
+    declared = Link("declared", _declared_at(stack).get(path) or "no longer declared, or its line is unknown")
     return Why(stack.shown, path, (declared, *_links(stack, path)))
 
 
@@ -75,7 +75,7 @@ def explainable(stack: stacks.Stack) -> Iterable[str]:
 
 def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
     if stack.recorded is None:
-        remedy = f"`symphony up {stack.shown}` tries again and says why not"
+        remedy = f"`symphony up {stack.shown}` tries again and says why it fails"
         return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
     return stack.observer().why(stack.recorded, path, stack.shown)
 

@@ -90,16 +90,16 @@ def _target(stack: stacks.Stack) -> StackTarget:
     place = workspace.find_usable(Path(folder)) if folder else None
     if place is None and stack.name.project == workspace.DEFAULT_PROJECT:
         raise UserError(
-            f"{stack.shown} was launched by a script, which only you can run again",
+            f"{stack.shown} was launched by a script, which symphony cannot run",
             where=folder,
             remedy="In it, launch(experiment, force=True) restarts what changed;"
-            f" after `symphony delete {stack.shown}` it starts all again",
+            f" after `symphony delete {stack.shown}` it starts all of it anew",
         )
     if place is None or place.project != stack.name.project or not place.program.is_file():
         raise UserError(
-            f"the program of {stack.shown} is not there any more",
+            f"the program of {stack.shown} no longer exists",
             where=folder,
-            remedy=f"Go to where its project is now, and run `symphony up {stack.shown}`",
+            remedy=f"Go to the new folder of its project, and run `symphony up {stack.shown}`",
         )
     workspace.require_virtualenv(place)
     return StackTarget(stack.name, place)

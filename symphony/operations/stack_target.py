@@ -68,7 +68,7 @@ def select(word: str | None) -> StackTarget:
         UserError: There is no project here, the name is of another project, or none is clear without one.
     """
     if word == "":
-        raise UserError("the name of the stack is empty", remedy="Write one, or leave it out")
+        raise UserError("the name of the stack is empty", remedy="Name one, or omit it")
     word = word or os.environ.get("PULUMI_STACK") or ""
     place = workspace.find()
     if place is None:
@@ -78,7 +78,7 @@ def select(word: str | None) -> StackTarget:
     if name.project != place.project:
         _refuse_elsewhere(word)
         raise UserError(
-            f"{name.stack} is of project {name.project}, this is project {place.project}",
+            f"{name.stack} belongs to project {name.project}, this is project {place.project}",
             where=str(place.folder),
             remedy=f"Go to the folder of {name.project}",
         )
@@ -209,7 +209,7 @@ def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> No
         raise UserError(
             f"{stack.shown} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
             where=str(target.config_file),
-            remedy=f"End it there first: `symphony delete {stack.shown}`",
+            remedy=f"Delete it there first: `symphony delete {stack.shown}`",
         )
 
 

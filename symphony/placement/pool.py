@@ -196,7 +196,7 @@ def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str
     """Yield the pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
     for name, times in Counter(pool.name for pool in pools).items():
         if times > 1:
-            yield name, f"is declared {times} times", "give each pool a name of its own"
+            yield name, f"is declared {times} times", "give each pool a different name"
     for pool in pools:
         for what, remedy in _pool_faults(pool, location):
             yield pool.name, what, remedy
@@ -208,7 +208,7 @@ def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
         if pool.machine_type and machines.find(pool.machine_type) is None:
             near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
-            sizes = "" if pool.cpu else " Give cpus=, memory_gb= and gpus=, or nothing is placed on it."
+            sizes = "" if pool.cpu else " Give cpus=, memory_gb= and gpus=, or no process is placed on it."
             what = f"pool {pool.name} has a machine type that symphony does not know"
             yield f"{what}: {pool.machine_type}.{meant}{sizes}"
 

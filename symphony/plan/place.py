@@ -152,7 +152,7 @@ class _Reader:
             what = f"{name} has per_machine={place.per_machine} in place()"
             self._at(owner, "per_machine", what, "set 1 or more")
         if place.gpu is not None and place.gpu < 0:
-            self._at(owner, "gpu", f"{name} is placed with {place.gpu} GPUs", "ask for none or more")
+            self._at(owner, "gpu", f"{name} is placed with {place.gpu} GPUs", "request 0 or more")
         for kind in ("cpu", "memory"):
             quantity = getattr(place, kind)
             if quantity is not None and amount(quantity) is None:
@@ -180,7 +180,9 @@ class _Reader:
             placed = getattr(own, kind)
             if placed is not None and placed != claimed:
                 setting = "gpu" if kind == "gpus" else kind
-                what = f"{path} says {setting} in place() and another in resource_request or resource_limit"
+                what = (
+                    f"{path} sets {setting} in place(), and differently in resource_request or resource_limit"
+                )
                 self._at(process, setting, what, "set it once")
         return dataclasses.replace(own, **by_hand)
 
@@ -195,7 +197,7 @@ class _Reader:
 
     def _report(self, declared: _DeclaredPod, what: str) -> None:
         places = tuple(owner.at("place") for _, owner in declared.placed)
-        self.problems.append(Problem(what, "leave one of them out", tuple(dict.fromkeys(places))))
+        self.problems.append(Problem(what, "remove one of them", tuple(dict.fromkeys(places))))
 
     def _at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
         self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
@@ -252,7 +254,7 @@ def _misfits(
         spot = ", set spot=True" if "has spot machines" in lacking.values() else ""
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
-        remedy = f"ask for less{spot}{taint}, or change the pools of the cluster"
+        remedy = f"request less{spot}{taint}, or change the pools of the cluster"
         yield Problem(what, remedy, (placed[pod.name].line,))
 
 

@@ -152,7 +152,7 @@ def words(value: Any, setting: str) -> tuple[Any, ...] | None:
         raise UserError(
             f"{setting} cannot be split into words: {error}",
             where=str(caller()),
-            remedy='Balance its quotes, or give a list such as ["python", "train.py"]',
+            remedy='Balance its quotes, or pass a list such as ["python", "train.py"]',
         ) from None
 
 

@@ -73,7 +73,7 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox:
     next(window for window in sandbox.tmux().windows if window.window_name == "pool:w").kill()
     wait_for(lambda: sandbox.processes("rl")["pool/w"]["state"] == "lost", 20, "w is lost")
     lost = steps(sandbox, "rl", "pool/w")["lost"]
-    assert lost["what"].startswith("its window is gone: somebody closed it")
+    assert lost["what"].startswith("its window is gone: it was closed")
     assert "symphony up rl" in lost["remedy"]
 
     for pid in sandbox.servers():

@@ -208,7 +208,7 @@ def test_two_experiments(message_of):
         b = Experiment("b")
         """
     )
-    assert '"a" and "b" are two experiments in one program' in text
+    assert '"a" and "b" are two experiments of one program' in text
     assert "lines 3, 4" in text
 
 

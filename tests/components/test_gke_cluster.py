@@ -33,7 +33,7 @@ WRONG = {
     2: (
         "cluster rl has no project",
         "set gcp:project in the config of Pulumi.gke.yaml",
-        "finds no credentials",
+        "has no Google credentials",
     ),
     3: ("pool cpu is declared 2 times",),
     4: ("min 3 above max 2",),

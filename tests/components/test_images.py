@@ -57,7 +57,7 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
         *(
             (
                 {"build_args": {name: "x"}},
-                f"image rl has the build argument {name}: everybody who has the image could read it",
+                f"image rl has the build argument {name}: every user of the image could read it",
             )
             for name in ("HF_TOKEN", "github_token", "AWS_SECRET_ACCESS_KEY", "PASSWORD", "DEPLOY_KEY")
         ),

@@ -152,7 +152,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
         ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` lists", 2),
-        ("error: open /x: no space left on device", "Make room there", 1),
+        ("error: open /x: no space left on device", "Free some space there", 1),
         ("error: open /srv/Pulumi.rl.yaml: read-only file system", "copy the project", 1),
         ("error: mkdir /srv/state: permission denied", "permission denied (/srv/state)", 1),
         (

@@ -31,7 +31,7 @@ def finding(name: str) -> Finding:
 
 def test_who_only_uses_tmux_lacks_nothing() -> None:
     plugin, config = finding("kube plugin"), finding("kubeconfig")
-    assert (plugin.there, plugin.get) == (False, "`symphony up` gets it by itself")
+    assert (plugin.there, plugin.get) == (False, "`symphony up` installs it")
     assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
     assert is_ready([plugin, config])
 
@@ -76,7 +76,7 @@ def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch:
         (False, "cloud.google.com/sdk/docs/install"),
         (False, "gcloud components install gke-gcloud-auth-plugin"),
         (False, "gcloud config set project PROJECT"),
-        (False, "`symphony up` gets it by itself"),
+        (False, "`symphony up` installs it"),
     ]
     assert is_ready(list(map(finding, rows)))
     programs = [tmp_path / "bin" / name for name in ("gcloud", "gke-gcloud-auth-plugin")]

@@ -52,7 +52,7 @@ def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: T
     )
     files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="which is not there")}
     (problem,) = problems(replace(spec, code_files=files), tmux)
-    assert problem.what == 'b has the code "gone.py": which is not there'
+    assert problem.what == 'b names the code "gone.py": which is not there'
     assert [place.line for place in problem.where] == lines
 
 

@@ -161,32 +161,32 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
             "set it once",
         ),
         (["place(per_machine=0)  # <-"], "p has per_machine=0 in place()", "set 1 or more"),
-        (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "ask for none or more"),
+        (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "request 0 or more"),
         (["place(memory='8 gigs')  # <-"], 'p is placed with memory "8 gigs"', "write a quantity"),
         (
             ["place('cpu')  # <-", "pod_yml['spec']['nodeName'] = 'n1'"],
             "p is placed twice: by place() and by nodeName of pod_yml",
-            "leave one of them out",
+            "remove one of them",
         ),
         (
             ["place('cpu')  # <-", "node_selector('cloud.google.com/gke-nodepool', 'gpu')"],
             "p does not fit cpu: it has cloud.google.com/gke-nodepool=cpu, not gpu",
-            "ask for less",
+            "request less",
         ),
         (
             ["place(cpu=1)  # <-", "node_selector('cloud.google.com/gke-accelerator', 'nvidia-tesla-t4')"],
             "p fits no pool: cheap has spot machines, has no label cloud.google.com/gke-accelerator; cpu has",
-            "ask for less, or change",
+            "request less, or change",
         ),
         (
             ["place(cpu=1)  # <-", "node_selector('cloud.google.com/gke-spot', 'true')"],
             "p fits no pool: cheap has spot machines; cpu has no label cloud.google.com/gke-spot",
-            "ask for less, set spot=True, or change",
+            "request less, set spot=True, or change",
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
             "p does not fit cpu: it holds 2 of these a machine, not 4: request less",
-            "ask for less",
+            "request less",
         ),
     ],
 )

@@ -97,7 +97,7 @@ SERVICES = [
     ),
     Mistake(
         [A, B, 'a.binds({"r": 7000})  # <-', 'b.binds({"p": 7000})  # <-'],
-        ['b gives "p"', "7000", '"r" of a', "leave the port out"],
+        ['b gives "p"', "7000", '"r" of a', "omit the port"],
         changes={"taken": {"p": "port 7000 is wanted by service r too"}},
     ),
     Mistake(

@@ -14,7 +14,7 @@ def log_trouble(log: str) -> str:
     """Return what happened to a log that is missing or was started over; nothing where it is complete."""
     try:
         with files.open_regular(log) as file:
-            return "its log was removed, and started over" if file.read(len(_NOTE)) == _NOTE else ""
+            return "its log was removed; a new one was started" if file.read(len(_NOTE)) == _NOTE else ""
     except FileNotFoundError:
         folder = Path(log).parent
         return f"{'its log' if folder.is_dir() else folder} was removed: no log is kept"

@@ -116,7 +116,7 @@ def _ended(pane: Pane, outputs: Mapping[str, Any]) -> Condition:
             "failed", f"it was killed by signal {pane.signal} ({signal_name(pane.signal)})", pane
         )
     if pane.exit_code is None:
-        return Condition("failed", "it ended, its exit code is not known", pane)
+        return Condition("failed", "it ended with an unknown exit code", pane)
     if pane.exit_code:
         return Condition("failed", f"it exited with code {pane.exit_code}", pane)
     return Condition("completed", "it exited with code 0", pane)

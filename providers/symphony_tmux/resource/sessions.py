@@ -166,6 +166,6 @@ def _leased(wanted: SessionInputs) -> dict[str, int]:
         raise UserError(
             f"service {service} cannot have its port: {reason}",
             where=wanted.name,
-            remedy="Give it another one, or end what has it",
+            remedy="Choose another port, or stop the program that uses it",
         )
     return leased.ports

@@ -26,7 +26,7 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
     fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(live) - ours))
     if limit != resource.RLIM_INFINITY and wanted > fit:
         yield (
-            f"the tmux server may open {limit} files, enough for {fit} of these {wanted} processes",
+            f"the tmux server can open {limit} files, enough for {fit} of {wanted} processes",
             "raise that limit (ulimit -H -n) before its first experiment, or start fewer",
         )
     if (known := _terminals()) is not None and wanted - ours > max(0, known[0] - known[1]):

@@ -47,7 +47,7 @@ def _plugin(shown: str, which: str) -> Finding:
         return Finding(name, False, get=f"goes with {which}, above", needed=False)
     place = plugin.find(which, version)
     if place is None:
-        return Finding(name, False, get="`symphony up` gets it by itself", needed=False)
+        return Finding(name, False, get="`symphony up` installs it", needed=False)
     return Finding(name, True, version, str(place), needed=False)
 
 

@@ -130,8 +130,8 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
     facts = recorded.processes.get(path)
     if facts is None:
-        again = f"`symphony up {name}` tries again and says why not"
-        return [Link("started", "no: the last `up` did not get to it", broken=True, remedy=again)]
+        again = f"`symphony up {name}` tries again and says why it fails"
+        return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
     return list(chain(facts, _listing(str(facts["server"]), {}), name))
 
 

@@ -174,7 +174,9 @@ def read(name: StackName) -> StackState:
         raise KeyError(str(name)) from error
     except PermissionError as error:
         raise SymphonyError(
-            f"the state of {name.stack} cannot be read", where=str(file), remedy="Make that file yours"
+            f"the state of {name.stack} cannot be read",
+            where=str(file),
+            remedy="Take ownership of that file (chown)",
         ) from error
     except OSError as error:
         raise damaged(name, file) from error
@@ -198,7 +200,7 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
     latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
     if version not in _VERSIONS:
         raise SymphonyError(
-            f"the state of {name.stack} is of version {version}, which this symphony does not know",
+            f"the state of {name.stack} has version {version}, which this symphony cannot read",
             where=str(file),
             remedy="Update symphony",
         )
@@ -224,7 +226,7 @@ def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> Sta
         raise damaged(name, file) from failed
     what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
     warnings.warn(
-        f"the state of {name.stack} was {what}. `symphony up {name.stack}` takes over what runs;"
+        f"the state of {name.stack} was {what}. `symphony up {name.stack}` adopts the running processes;"
         f" {aside} is the damaged one.",
         stacklevel=2,
     )
@@ -332,7 +334,7 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
         raise SymphonyError(
             f"the state cannot be read: {error.strerror}",
             where=str(folder),
-            remedy="Make that folder yours or set PULUMI_BACKEND_URL",
+            remedy="Take ownership of that folder (chown), or set PULUMI_BACKEND_URL",
         ) from error
 
 
@@ -340,5 +342,5 @@ def _unwritable(folder: Path, reason: str) -> SymphonyError:
     return SymphonyError(
         f"the state cannot be written: {reason}",
         where=str(folder),
-        remedy="Make that folder yours or set PULUMI_BACKEND_URL",
+        remedy="Take ownership of that folder (chown), or set PULUMI_BACKEND_URL",
     )

@@ -79,7 +79,7 @@ def recover(project: str, stack: str) -> list[str]:
 
 def held(stack: str, lock: Lock) -> Held:
     """Return the error of a stack that another run is changing."""
-    wait = "Wait for it to end"
+    wait = "Wait until it has ended"
     if not lock.is_here:
         wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
     return Held(f"{stack} is being changed by {lock.owner()}", remedy=wait)
@@ -171,7 +171,9 @@ def _read(file: Path) -> Lock | None:
         return None
     except OSError as error:
         raise SymphonyError(
-            f"a lock cannot be read: {error.strerror}", where=str(file), remedy="Make that file yours"
+            f"a lock cannot be read: {error.strerror}",
+            where=str(file),
+            remedy="Take ownership of that file (chown)",
         ) from error
     try:
         # Most stacks have no lock.

@@ -92,7 +92,10 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     # The name of a variable has a rule of its own.
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
-        yield f"{whose} contains a NUL byte: {shown(text, 30)}", "remove it: no program can be given one"
+        yield (
+            f"{whose} contains a NUL byte: {shown(text, 30)}",
+            "remove it: arguments and variables cannot hold one",
+        )
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         yield (
             f"{whose} is not valid Unicode: {shown(text, 30)}",
@@ -101,7 +104,7 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
         yield (
-            f"{whose} has {size} bytes, more than the {MAX_TEXT} that a program can be given",
+            f"{whose} has {size} bytes, more than the {MAX_TEXT} that a program accepts",
             "put it into a file and pass the file's name",
         )
 
@@ -111,7 +114,7 @@ def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
-                    f"{who} has the code {shown(text)}: {code.trouble}",
+                    f"{who} names the code {shown(text)}: {code.trouble}",
                     "name a file, a folder or a glob, from the folder of the project",
                     (owner.at("code"),),
                 )
@@ -137,6 +140,6 @@ def _files(
         if by_name.setdefault(name, file) != file:
             yield Problem(
                 f"two {kind}s are called {shown(name)}: {by_name[name]} and {file}",
-                "rename one: they lie in one folder",
+                "rename one: they share a folder",
                 (spec.at(setting),),
             )

@@ -81,7 +81,7 @@ def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
             if name in owner.env:
                 yield Problem(
                     f"{who} sets {name} in env and in secret_env",
-                    "take one of them out",
+                    "remove one of them",
                     (owner.at(f"env {name}"), *where),
                 )
 
@@ -97,6 +97,6 @@ def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         elif name in target.reserved:
             yield Problem(
                 f"the experiment inherits {name}, but {target.reserved[name]}",
-                "take it out: processes would not get it",
+                "remove it: processes would not get it",
                 (spec.at("inherit"),),
             )

@@ -48,7 +48,7 @@ def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[
         if not group.processes and any(True for _ in spec.members()):
             yield Problem(
                 f"process group {shown(group.name)} has no process",
-                "give it one with new_process(...), or leave the group out",
+                "give it one with new_process(...), or remove the group",
                 (group.where,),
             )
 

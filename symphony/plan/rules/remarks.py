@@ -43,7 +43,7 @@ def _unexpanded_env(spec: ExperimentSpec) -> Iterator[Problem]:
             if _EXPANDED_BY_SHELLS.search(value):
                 yield Problem(
                     f"{who} has {shown(value, 30)} for {name} in env, which no shell expands",
-                    "write the value out, or have Python do it: os.path.expandvars, os.path.expanduser",
+                    "write the value out, or expand it in Python: os.path.expandvars, os.path.expanduser",
                     (owner.at(f"env {name}"),),
                 )
 
@@ -57,7 +57,7 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
             if result := next(filter(_SHELL_WORD.fullmatch, given), None):
                 yield Problem(
                     f"{path_of(group, process)} has {shown(result, 30)} in {setting}, which no shell reads",
-                    'its program gets it as it stands; for a shell line set cmds=["..."]',
+                    'its program gets the text unchanged; for a shell line set cmds=["..."]',
                     (process.at(setting),),
                 )
 

@@ -44,7 +44,9 @@ def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for path, _, use in _uses(spec, "binds", "exposes"):
         other = first.setdefault(as_label(use.name) or use.name, use)
         if other.name != use.name:
-            what = f"{path} binds {shown(use.name)}, the same as {shown(other.name)} but for -, _ or case"
+            what = (
+                f"{path} binds {shown(use.name)}, which differs from {shown(other.name)} only in -, _ or case"
+            )
             yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
@@ -91,7 +93,7 @@ def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         if use.port is not None and not 1 <= use.port <= 65535:
             yield Problem(
                 f"{path} {verb} {shown(use.name)} at port {use.port}",
-                "a port is between 1 and 65535; leave it out to have one chosen",
+                "a port is between 1 and 65535; omit it and symphony chooses one",
                 (use.where,),
             )
 
@@ -107,7 +109,7 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
             yield Problem(
                 f"{path} gives {shown(use.name)} port {use.port},"
                 f" which {shown(other.name)} of {other_path} has",
-                "give one of them another port, or leave the port out",
+                "give one of them another port, or omit the port",
                 (other.where, use.where),
             )
 
@@ -119,13 +121,13 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         if name in target.taken and use.port is None:
             yield Problem(
                 f"{path} gets no port for {shown(name)}: {target.taken[name]}",
-                "free some, or name more of them with port_range=(first, last)",
+                "free some, or widen port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
         # ports_are_declared_once reports a port that two services ask for.
         elif name in target.taken and ports[use.port] == 1:
             yield Problem(
                 f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
-                "free that port, choose another, or leave it out to have one chosen",
+                "free that port, choose another, or omit it and symphony chooses one",
                 (use.where,),
             )

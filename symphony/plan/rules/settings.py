@@ -41,7 +41,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
             if resources.gpu is not None and resources.gpu < 0:
                 yield Problem(
                     f"{path_of(group, process)} asks for {resources.gpu} GPUs",
-                    "ask for none or more",
+                    "request 0 or more",
                     (process.at(f"{setting} gpu"),),
                 )
 

@@ -112,7 +112,7 @@ def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(SymphonyError, match="cannot be read") as error:
         file_store.read(NAME)
-    assert (error.value.where, error.value.remedy) == (str(file), "Make that file yours")
+    assert (error.value.where, error.value.remedy) == (str(file), "Take ownership of that file (chown)")
 
 
 def test_prepare_makes_a_private_folder(any_umask: int) -> None:

@@ -72,7 +72,7 @@ def test_why_a_build_failed(text: str, step: str, what: str, remedy: str) -> Non
     [
         (
             "unauthorized: authentication required",
-            "the registry r.io asks you to log in (r.io/me/rl). Log in: `docker login r.io`.",
+            "the registry r.io requires a login (r.io/me/rl). Log in: `docker login r.io`.",
         ),
         ("denied: requested access to the resource is denied", "you may not push to r.io/me/rl. Ask for"),
         ("403 Forbidden", "you may not push to r.io/me/rl."),

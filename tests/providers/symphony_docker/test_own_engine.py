@@ -53,7 +53,7 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
         monkeypatch.setenv("DOCKER_HOST", host)
         full = (
             "the disk of the Docker engine is full."
-            " Make room: `docker builder prune`, `symphony images clean`."
+            " Free some space: `docker builder prune`, `symphony images clean`."
         )
         assert build('RUN ["/bin/busybox", "dd", "if=/dev/zero", "of=/x", "bs=1M", "count=100"]') == full
         (context / "large").write_bytes(os.urandom(MEGABYTES * 1_000_000))
@@ -74,7 +74,7 @@ def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
         process.kill()
         process.wait(60)
         building.join(60)
-        assert errors[-1].startswith("the Docker engine went away during the build")
+        assert errors[-1].startswith("the Docker engine stopped during the build")
         assert errors[-1].endswith("Start it, and run this again.")
     assert build("").startswith("no Docker engine answers: it is not running")
 

@@ -76,7 +76,7 @@ def test_a_registry_that_wants_a_password(
             return pushed(folder, repository)
 
         unknown = (
-            f"the registry {gate.host} asks you to log in ({repository}). Log in: `docker login {gate.host}`."
+            f"the registry {gate.host} requires a login ({repository}). Log in: `docker login {gate.host}`."
         )
         assert line(push) == unknown
         assert line(lambda: registry.has(repository, "one")) == unknown

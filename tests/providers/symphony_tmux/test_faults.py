@@ -62,7 +62,7 @@ def test_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining:
         "refused": ("failed", "exit 1: MemoryError"),
     }
     link = tmux_observe.why(recorded, "killed", "rl")[-1]
-    assert link.remedy.startswith("Somebody killed it, or the machine ran out of memory; ")
+    assert "ran out of memory" in link.remedy
     rig.until(lambda: len(reader.attempts(again["log"])) > 1)
     (_, first, _), (_, second, _) = reader.attempts(again["log"])
     assert second - first > 0.9, "after 1, 2, 4 and more seconds, not as fast as it dies"

@@ -22,7 +22,7 @@ from symphony_tmux.tmux.client import Listing, Pane
 _LONGEST = 100
 _LINES = 5
 # What the shell and the kernel mean by these.
-_CODES = {126: "the command is there and cannot be executed", 127: "the command was not found"}
+_CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 
 
 def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str) -> Iterator[Link]:
@@ -48,10 +48,10 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
         remedy = f"`symphony why {name} {held.waits_for[0].path}` tells more" if held.blocked else ""
         yield Link("blocked" if held.blocked else "waiting", held.why, launched, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
-        remedy = f"It starts by itself when the port is free: wait, or end what holds it; {again}"
+        remedy = f"It starts by itself when the port is free: wait, or stop the program that uses it; {again}"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
-        how = f"{logs.how(mark)}; it starts again by itself ({facts['restart_policy']})"
+        how = f"{logs.how(mark)}; it restarts by itself ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif condition.state == "running":
         yield Link("ready", f"running, process {observe.program(facts)}", launched)
@@ -73,7 +73,7 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
     ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
-    hand = ": somebody closed it" if condition.reason == "its window is gone" else ""
+    hand = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{hand}{ended}"
 
 
@@ -93,7 +93,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
             how = f"its supervisor was {how}, and the process with it"
             how += f"; {policy} starts nothing again without it" if policy else ""
         if pane.signal == 9:
-            remedy = f"Somebody killed it, or the machine ran out of memory; {remedy}"
+            remedy = f"Another program killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:
         how += f": {_CODES[pane.exit_code]}"
     elif killed := logs.killed_program(pane.exit_code, _last(facts)):
@@ -101,7 +101,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     how += logs.after_restarts(facts)
     if taken := _taken(facts):
         how += f"; {taken}"
-        remedy = f"End that, or choose another port; {remedy}"
+        remedy = f"Stop that program, or choose another port; {remedy}"
     return Link("exit", how, when, True, _last(facts), remedy)
 
 

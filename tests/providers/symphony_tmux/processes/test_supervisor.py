@@ -181,7 +181,7 @@ def test_removed_log_is_made_again_and_says_so(rig: Any) -> None:
     log.unlink()
     rig.until(lambda: log.exists() and log.stat().st_size)
     [[status]] = tmux_observe.statuses([_recorded(rig, outputs)])
-    assert status.why == "its log was removed, and started over"
+    assert "its log was removed" in status.why
     (rig.home / "go").touch()
     rig.ended(outputs)
     assert log.read_bytes() == b"[symphony: the log was removed here, with what it held]\ntwo\r\n"
