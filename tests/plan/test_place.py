@@ -157,7 +157,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
     [
         (
             ["place(cpu=3)  # <-", "resource_request(cpu=2)"],
-            "p says cpu in place() and another in",
+            "p sets cpu in place()",
             "set it once",
         ),
         (["place(per_machine=0)  # <-"], "p has per_machine=0 in place()", "set 1 or more"),

@@ -203,7 +203,7 @@ VARIABLES = [
     ),
     Mistake(
         ['exp = Experiment("rl", inherit=["P*", "PWD"])  # <-', A],
-        ["inherits PWD", "the shell", "take it out"],
+        ["inherits PWD", "the shell", "remove it"],
         changes=RESERVED,
     ),
 ]
