@@ -137,5 +137,5 @@ def test_what_is_not_declared_any_more_is_not_ended_by_a_restart(backend: Backen
     ):
         backend.prepare(STACK, program)
         ran = backend.sandbox.symphony("restart", STACK, "server", code=2, timeout=60 * backend.patience)
-        assert "server is not declared any more" in ran.err
+        assert "server is no longer declared" in ran.err
     assert _snapshot(backend).same(before) == ALL

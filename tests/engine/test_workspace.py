@@ -48,8 +48,8 @@ def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("name: x\nruntime: nodejs\n", "Pulumi.yaml sets runtime to 'nodejs'"),
-        ("runtime: python\n", "the project's name None"),
-        ("name: 'a b'\nruntime: python\n", "the project's name 'a b'"),
+        ("runtime: python\n", "project name None"),
+        ("name: 'a b'\nruntime: python\n", "project name 'a b'"),
         ("name: [\n", "Pulumi.yaml is not YAML: expected"),
         ("- a\n", "Pulumi.yaml is a list, not a mapping"),
         ("", "Pulumi.yaml is empty"),

@@ -100,7 +100,7 @@ def test_a_state_in_which_nothing_is_written_is_set_aside(text: str) -> None:
 
 def test_newer_version() -> None:
     write(json.dumps({**CHECKPOINT, "version": 9}))
-    with pytest.raises(SymphonyError, match="the state of rl is of version 9"):
+    with pytest.raises(SymphonyError, match="the state of rl has version 9"):
         file_store.read(NAME)
 
 
