@@ -104,7 +104,7 @@ def test_what_a_job_cannot_keep_is_refused() -> None:
 
     assert messages(always) == []
     assert len(messages(always, controller="Job")) == 2
-    assert "runs to completion" in messages(always, controller="Job")[0]
+    assert "comes to an end" in messages(always, controller="Job")[0]
     assert messages(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
 
 
