@@ -18,7 +18,7 @@ _LASTING = ("supervisor", "tmux server")
 VICTIMS: dict[str, Callable[[list[str]], bool]] = {
     "command line": lambda words: False,
     "engine": lambda words: words[0].rpartition("/")[2] == "pulumi",
-    "program": lambda words: any("pulumi-language-python-exec" in word for word in words),
+    "program": lambda words: "symphony.engine.run.program_host" in words,
     "provider": lambda words: "symphony_dynamic.host" in words,
     "supervisor": lambda words: len(words) > 1 and words[1].startswith("tmux/supervise-"),
     "tmux server": lambda words: False,
