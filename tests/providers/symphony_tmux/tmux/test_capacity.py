@@ -27,7 +27,7 @@ def test_descriptors_of_the_running_server(rig: Any) -> None:
         [(what, _)] = _problems_of(rig.owner, 11)
         assert f"{limit} files, enough for 10 of 11" in what
         # Two belong to another experiment now, and stay.
-        assert "enough for 8 of these 10" in _problems_of("proj/other#1", 10)[0][0]
+        assert "enough for 8 of 10" in _problems_of("proj/other#1", 10)[0][0]
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
 
