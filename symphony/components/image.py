@@ -4,40 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from symphony.backends import registry as backends
-from symphony.backends.expand import Context
 from symphony.components.errors import as_usage_error
-from symphony.components.secret_env import secret_settings
-from symphony.plan.code import CodeSets
-from symphony.plan.plan import PlannedImage
-from symphony.plan.problems import Problem
 from symphony.spec.convert import texts
-from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs import ImageSpec
 from symphony.spec.location import caller
 from symphony.spec.shared import Text, Texts, Variables
 
 if TYPE_CHECKING:
     import pulumi
-
-    from symphony_docker.resource import ImageResource
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_REPOSITORY = re.compile(
-    r"([a-zA-Z0-9][-.a-zA-Z0-9]*(:\d+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*"
-)
-_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/v\d+)?(,[a-z0-9]+/[a-z0-9_]+(/v\d+)?)*")
-_SECRET_ID = re.compile(r"[A-Za-z0-9_][-.A-Za-z0-9_]*")
-_SECRET = re.compile(
-    r"(?i)(.*_)?(secret|token|passw(or)?d|passphrase|credentials?"
-    r"|(api|access|private|secret|ssh|deploy)_?key)(_.*)?"
-)
-_DIGITS = 12
 
 
 class Image:
@@ -127,7 +104,6 @@ class Image:
         Example:
             print(Image.python("rl", code=["train.py"]).dockerfile)
         """
-        import dataclasses
 
         from symphony_docker import dockerfile
 
@@ -175,146 +151,3 @@ class Image:
         from symphony.components import run
 
         return run.image(self._spec)
-
-
-class _Read(NamedTuple):
-    image: PlannedImage
-    problems: tuple[Problem, ...]
-    files: Mapping[str, str]
-
-
-class Images:
-    """The images of one run of a program, each read once."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._read: dict[ImageSpec, _Read] = {}
-        self._resources: dict[str, ImageResource] = {}
-
-    def read(self, spec: ImageSpec) -> _Read:
-        """Return the image as it would be built, its problems, and the digests of its files."""
-        if spec not in self._read:
-            self._read[spec] = _planned(spec, self._context)
-        return self._read[spec]
-
-    def resource(self, image: PlannedImage) -> ImageResource:
-        """Return the resource that builds and pushes it, made once; an `up` first asks the registry."""
-        from symphony_docker.resource import ImageResource
-
-        if image.name not in self._resources:
-            asks = {} if self._context.dry_run else {"asks_registry": True}
-            self._resources[image.name] = ImageResource(image.name, {**image.inputs, **asks})
-        return self._resources[image.name]
-
-    def named(
-        self, spec: ExperimentSpec
-    ) -> tuple[ExperimentSpec, tuple[PlannedImage, ...], tuple[Problem, ...]]:
-        """Return the experiment with the name of each image in its place, the images, and their problems."""
-        specs = list(dict.fromkeys(_images(spec)))
-        read = {each: self.read(each) for each in specs}
-        problems = (*_twice(specs), *(problem for each in read.values() for problem in each.problems))
-        named = _replaced(spec, {each: planned.image.reference for each, planned in read.items()})
-        return named, tuple(each.image for each in read.values()), problems
-
-    @property
-    def files(self) -> CodeSets:
-        """The files of the digests in the images."""
-        return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
-
-
-def _replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
-    """Return the experiment with names in place of images."""
-
-    def named(owner: Any) -> Any:
-        image = owner.image
-        return dataclasses.replace(owner, image=names[image]) if isinstance(image, ImageSpec) else owner
-
-    return spec.with_owners(named)
-
-
-def named_images(spec: ExperimentSpec) -> ExperimentSpec:
-    """Return the experiment with names of images for a backend that uses none, without reading them."""
-    return _replaced(spec, {each: each.repository or each.name for each in _images(spec)})
-
-
-def _images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
-    return (each.image for _, each in spec.owners() if isinstance(each.image, ImageSpec))
-
-
-def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
-    first: dict[str, ImageSpec] = {}
-    for spec in specs:
-        if (other := first.setdefault(spec.name, spec)) is not spec:
-            what = f"image {spec.name} is declared twice, with different settings"
-            yield Problem(what, "give them different names", (other.where, spec.where))
-
-
-def _planned(spec: ImageSpec, context: Context) -> _Read:
-    from symphony_docker import context as build_context
-
-    registry = context.settings.registry or backends.get(context.backend).expander.image_registry(context)
-    repository = spec.repository or (f"{registry.rstrip('/')}/{spec.name}" if registry else "")
-    problems = [
-        Problem(f"image {spec.name} {what}", remedy, (spec.where,))
-        for what, remedy in _wrong(spec, repository, context.folder)
-    ]
-    folder = str((context.folder / Path(spec.context).expanduser()).resolve())
-    source = build_context.Source(folder, spec.dockerfile, spec.dockerfile_text, spec.include, spec.allow)
-    content = build_context.read(source)
-    problems += [
-        Problem(f"image {spec.name}: {what}", remedy, (spec.where,)) for what, remedy in content.problems
-    ]
-    parts = build_context.parts(content, spec.build_args, spec.target or "", spec.platform or "")
-    identity = build_context.identity(parts)
-    tag = f"{context.launched_as[:100]}-{identity[:_DIGITS]}"
-    secrets = {
-        name: str((context.folder / Path(file).expanduser()).resolve()) for name, file in spec.secrets.items()
-    }
-    inputs: dict[str, Any] = {
-        "name": spec.name,
-        "repository": repository,
-        "tag": tag,
-        "identity": identity,
-        "parts": parts,
-        "context": folder,
-        "dockerfile": spec.dockerfile,
-        "dockerfile_text": spec.dockerfile_text,
-        "include": list(spec.include),
-        "allow": list(spec.allow),
-        "build_args": dict(spec.build_args),
-        "secrets": secrets,
-        "target": spec.target,
-        "platform": spec.platform,
-        "owner": context.owner,
-        "retain_on_delete": spec.retain_on_delete,
-    }
-    given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
-    # A legal name, so that a problem is not reported again for every process.
-    reference = f"{'image' if problems else repository}:{tag}"
-    image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
-    return _Read(image, tuple(problems), content.digests)
-
-
-def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the declaration of an image, and the remedy."""
-    if not _NAME.fullmatch(spec.name):
-        yield "has an invalid name", "use at most 63 lower-case letters, digits and inner hyphens"
-    if not repository:
-        yield "has no repository", 'set repository="REGISTRY/NAME", or symphony:registry'
-    elif not _REPOSITORY.fullmatch(repository):
-        yield (
-            f"has an invalid repository: {repository}",
-            "write REGISTRY/NAME in lower-case letters, without a tag",
-        )
-    if spec.platform and not _PLATFORM.fullmatch(spec.platform):
-        yield f"has an invalid platform: {spec.platform}", 'write one such as "linux/amd64"'
-    for name, file in spec.secrets.items():
-        if not _SECRET_ID.fullmatch(name) or "," in file:
-            yield f"has an invalid secret: {name}={file}", "write {id: path}, without a comma"
-        elif not (folder / Path(file).expanduser()).is_file():
-            yield f"has the secret {name}: there is no file {file}", "create it, or remove the secret"
-    secrets = secret_settings()
-    for name, value in spec.build_args.items():
-        if _SECRET.fullmatch(name) or value in secrets:
-            what = f"has the build argument {name}: every user of the image could read it"
-            yield what, "give it to the build in secrets=, or to the process that needs it in secret_env="

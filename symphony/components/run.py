@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pulumi
 
 from symphony import paths, run_request
 from symphony.backends import registry, settings_reader
-from symphony.backends.expand import Context, Expander
+from symphony.backends.expand import Components, Context, Expander, Facts
 from symphony.backends.stack_settings import StackSettings
 from symphony.components import secret_env
-from symphony.components.image import Images, named_images
+from symphony.components.images import Images, named_images
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import launched_name, shown
 from symphony.plan.problems import PlanError, Problem, error_report, would_move
@@ -25,11 +25,23 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs import ImageSpec
 
 if TYPE_CHECKING:
-    from symphony.components.experiment import Experiment
     from symphony.plan.plan import Plan
 
 # engine/run/program_host.py knows the name: it runs programs that never load this.
 _ATTRIBUTE = "_symphony_run"
+
+
+class Declared(Protocol):
+    """An experiment as the program declared it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def spec(self) -> ExperimentSpec: ...
+    def register(
+        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
+    ) -> None: ...
+    def components(self) -> Components: ...
 
 
 @dataclass
@@ -37,8 +49,8 @@ class ProgramRun:
     """The experiment of one run of a program, and what its stack is."""
 
     context: Context
-    experiments: list[Experiment] = field(default_factory=list["Experiment"])
-    launched: list[Experiment] = field(default_factory=list["Experiment"])
+    experiments: list[Declared] = field(default_factory=list["Declared"])
+    launched: list[Declared] = field(default_factory=list["Declared"])
     built: Images | None = None
 
     @property
@@ -66,7 +78,7 @@ def program_name() -> str:
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
-def declared(experiment: Experiment) -> None:
+def declared(experiment: Declared) -> None:
     """Note a declaration; outside a Pulumi program there is nothing to note."""
     root = _root()
     if root is None:
@@ -81,7 +93,7 @@ def in_program() -> bool:
     return _root() is not None
 
 
-def launch(experiment: Experiment, cluster: Mapping[str, str] | None = None) -> None:
+def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> None:
     """Plan an experiment and register its components and resources.
 
     cluster: The settings of the Cluster that launches it; those of the stack go before them.
@@ -101,7 +113,7 @@ def launch(experiment: Experiment, cluster: Mapping[str, str] | None = None) -> 
 
 
 def _register(
-    run: ProgramRun, experiment: Experiment, spec: ExperimentSpec, cluster: Mapping[str, str] | None
+    run: ProgramRun, experiment: Declared, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
     # A process that imports symphony plans nothing, and need not load the rules.
     from symphony.components import code_files
@@ -241,7 +253,7 @@ def _require_plugins(context: Context) -> None:
         raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
 
 
-def _unnamed(run: ProgramRun, experiment: Experiment, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
+def _unnamed(run: ProgramRun, experiment: Declared, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
     """Tell that the experiment has the name of its stack, where the program gives another."""
     stack, name = run.context.stack, experiment.name
     if (

@@ -121,5 +121,5 @@ class MemberSettings(SharedSettings):
     image_pull_policy: PullPolicy | None = setting(of_type(PullPolicy | None), keyword=True, varies=True)
     mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)
     place: Place = setting(instance_of(Place), Place(), keyword=True, varies=True, part=Place)
-    depends_on: tuple[Dependency, ...] = setting(dependencies, (), keyword=True, part=Dependency)
+    depends_on: tuple[Dependency, ...] = setting(dependencies, (), keyword=True, varies=True, part=Dependency)
     pod: PodSettings = setting(instance_of(PodSettings), PodSettings(), part=PodSettings)

@@ -12,7 +12,7 @@ import pytest
 from symphony import Experiment, Image
 from symphony.backends.kubernetes import platforms, target
 from symphony.backends.kubernetes.settings import Settings
-from symphony.components.image import Images
+from symphony.components.images import Images
 from symphony.plan.build import problems
 from symphony.plan.plan import PlannedImage
 from tests.backends.kubernetes.scripted_api import serving

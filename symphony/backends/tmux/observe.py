@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symphony.backends.observe import (
     LIMIT,
@@ -23,11 +23,14 @@ from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, experiment_folder, host
 from symphony_tmux import names
 from symphony_tmux.logs.removed import log_trouble
-from symphony_tmux.processes import hold, observe
+from symphony_tmux.processes import observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource import changes
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing
+
+if TYPE_CHECKING:
+    from symphony_tmux.processes.hold import Hold
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
@@ -92,7 +95,7 @@ def watch(
         if now != last:
             yield now
         waited, last = time.monotonic() - began, now
-        holds = [held for facts in recorded.processes.values() if (held := hold.of(facts)) is not None]
+        holds = [held for facts in recorded.processes.values() if (held := _hold(facts)) is not None]
         # The supervisor may not have looked at what this run changed.
         if not holds or waited > limit or (waited > _SETTLED and not any(each.ends_soon for each in holds)):
             return
@@ -239,9 +242,19 @@ def _code(facts: Mapping[str, Any]) -> str:
     return services.get(VARIABLE, "")
 
 
+def _hold(facts: Mapping[str, Any]) -> Hold | None:
+    """Return what holds a process back before its start; None for most."""
+    if not facts.get("waits_for"):
+        return None
+    # Few experiments declare an order.
+    from symphony_tmux.processes import hold
+
+    return hold.of(facts)
+
+
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
     launched = float(facts["launched"]) if facts.get("launched") else None
-    if condition.state == "running" and (held := hold.of(facts)) is not None:
+    if condition.state == "running" and (held := _hold(facts)) is not None:
         state, waits = "blocked" if held.blocked else "waiting", tuple(map(str, held.waits_for))
         return ProcessStatus(path, state, ready=False, why=held.why, since=launched, waits_for=waits)
     if condition.state == "running" and (holder := observe.waits_for(facts)):
