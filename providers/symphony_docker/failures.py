@@ -71,7 +71,7 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
 
 
 def of_credentials(text: str) -> UserError:
-    """What keeps passwords for Docker gives none."""
+    """Return the error for a credential helper of Docker that gives no password."""
     why = text.partition("('")[2].rstrip("')") or text
     remedy = "Install the program, or take it out of Docker's config.json and run `docker login`"
     return UserError(f"Docker's credentials cannot be read: {why}", remedy=remedy)

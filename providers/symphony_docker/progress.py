@@ -1,4 +1,4 @@
-"""How far builds and pushes are, line by line in a file that the `symphony` which waits for them reads."""
+"""The progress of builds and pushes, line by line in a file that the waiting `symphony` reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _guard = threading.Lock()
 
 
 class Report(NamedTuple):
-    """What happens to an image now; done of total bytes, where that is known."""
+    """The progress of an image; done of total bytes, where that is known."""
 
     image: str
     what: str
@@ -49,7 +49,7 @@ class Reader:
         self._read = 0
 
     def new(self) -> list[Report]:
-        """What came since; of each image the steps, and how far it is now."""
+        """Return the new reports: the steps of each image, and how far it is now."""
         try:
             with self._file.open("rb") as stream:
                 stream.seek(self._read)

@@ -66,12 +66,12 @@ class ImageProvider(DynamicProvider):
 
 
 def reference_of(props: Mapping[str, Any]) -> str:
-    """What people call the image."""
+    """Return the name by which people call the image."""
     return f"{props['repository']}:{props['tag']}"
 
 
 def _keeps(props: Mapping[str, Any]) -> bool:
-    """Whether the registry has it for longer than the stack."""
+    """Return whether the registry keeps the image for longer than the stack."""
     return bool(props.get("retain_on_delete", True))
 
 

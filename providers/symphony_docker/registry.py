@@ -27,7 +27,7 @@ _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 def has(repository: str, reference: str) -> bool:
-    """Whether the registry has an image; reference: a tag or a digest. SymphonyError: it does not say."""
+    """Return whether the registry has an image; reference: a tag or a digest. SymphonyError: no answer."""
     return _manifest("HEAD", repository, reference).status_code == 200
 
 
@@ -49,7 +49,7 @@ def delete(repository: str, tag: str, digest: str) -> None:
 
 
 def check(host: str) -> str:
-    """How a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: it does not."""
+    """Return how a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: no answer."""
     answer = _send("GET", host, "/v2/", "")
     if answer.status_code == 401:
         return NEEDS_LOGIN

@@ -1,4 +1,4 @@
-"""What may be named how in tmux, on disk and in the marker."""
+"""The names that tmux, the disk and the marker of a process can hold."""
 
 from __future__ import annotations
 

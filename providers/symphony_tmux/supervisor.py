@@ -35,7 +35,7 @@ PERIOD, SOON, SHARE = 1.0, 0.2, 0.02
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether a wait is over, or has failed, and in words why it is not over."""
+    """The state of a wait: whether it is over or has failed, and in words why it is not over."""
 
     met: bool = False
     failed: bool = False

@@ -34,7 +34,7 @@ class Resource(Protocol):
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the state of one stack records of an experiment in this backend.
+    """An experiment in this backend, as the state of a stack records it.
 
     Attributes:
         owner: The stack, as the backend's objects name it.

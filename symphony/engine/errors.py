@@ -67,7 +67,7 @@ class Traceback:
 
     @property
     def is_ours(self) -> bool:
-        """Whether symphony or one of its providers raised it on purpose."""
+        """Return whether symphony or one of its providers raised the error on purpose."""
         return bool(_OURS.match(self.name))
 
     @property

@@ -362,7 +362,7 @@ class Program:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the whole experiment is known."""
+        """Return whether the whole experiment is known."""
         paths = self._experiment.new["processes"] if self._experiment else ()
         return self._experiment is not None and all(path in self._processes for path in paths)
 

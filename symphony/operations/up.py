@@ -113,7 +113,7 @@ class Ended:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any process has ever run."""
+        """Return whether any process has ever run."""
         return any(s.state not in ("waiting", "lost") or s.restarts for s in self.statuses)
 
     def __str__(self) -> str:

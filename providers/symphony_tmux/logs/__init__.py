@@ -1,1 +1,1 @@
-"""What processes printed, as it lies on disk."""
+"""The output of processes, as it lies on disk."""

@@ -53,7 +53,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader is: the file it reads, by inode, and the offset in it."""
+    """The place of a reader: the inode of its file, and the offset in it."""
 
     inode: int = 0
     offset: int = 0

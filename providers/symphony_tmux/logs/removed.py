@@ -1,4 +1,4 @@
-"""Whether somebody removed the log of a process, or its folder: what tells that beside the window."""
+"""Notices that the log of a process, or its folder, was removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which TCP port each service has, leased for the whole user so that no two experiments share one.
+"""Leases the TCP port of each service, for the whole user, so that no two experiments share one.
 
 The program asks `lease` for all its services; a lease lasts until the experiment is deleted (`release`).
 """

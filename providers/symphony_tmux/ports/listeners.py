@@ -1,4 +1,4 @@
-"""Which processes listen on the TCP ports of this machine."""
+"""The processes that listen on the TCP ports of this machine."""
 
 from __future__ import annotations
 

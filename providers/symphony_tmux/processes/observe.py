@@ -1,4 +1,4 @@
-"""What became of a started process, told from its outputs and a listing."""
+"""The condition of a started process, from its outputs and a listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was last started for a process, kept beside its launch file."""
+"""The record of the last start of a process, kept beside its launch file."""
 
 from __future__ import annotations
 

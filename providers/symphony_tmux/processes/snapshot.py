@@ -1,4 +1,4 @@
-"""What the machine looked like when this run began, listed once."""
+"""A listing of the machine at the beginning of a run, made once."""
 
 from __future__ import annotations
 

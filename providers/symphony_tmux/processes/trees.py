@@ -1,4 +1,4 @@
-"""Which processes belong to an experiment or to one process of it.
+"""The process trees of an experiment, or of one process of it.
 
 Evidence is the marker in the environment, descent, and the session of a root that still lives.
 """

@@ -1,4 +1,4 @@
-"""What of a process differs between state and program, as field names.
+"""The differences of a process between state and program, as field names.
 
 Pure. What is not named here (grace, values of inherited variables) restarts nobody.
 """

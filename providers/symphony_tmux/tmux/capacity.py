@@ -1,4 +1,4 @@
-"""Whether a tmux server can hold the processes of an experiment.
+"""Checks that a tmux server can hold the processes of an experiment.
 
 A server that runs out of descriptors takes minutes over every further window instead of refusing it.
 """

@@ -1,4 +1,4 @@
-"""Which processes are tmux servers of ours, by a file beside the socket of each; server.py writes them.
+"""The tmux servers of symphony, by a file beside the socket of each; server.py writes them.
 
 One that was started in a process of an experiment holds experiments of its own, and does not end with that.
 Supervisors read the files, too.

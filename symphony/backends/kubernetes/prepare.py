@@ -26,7 +26,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 @dataclass(frozen=True)
 class ClusterConnection:
-    """How the stack's configuration says to reach its cluster; a kubeconfig is a path or the whole text."""
+    """The connection to the cluster of a stack; a kubeconfig is a path or the whole text."""
 
     kubeconfig: str
     context: str
@@ -94,7 +94,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
-    """What the experiment's digests of secrets are made with: in the cluster, for whoever changes it next."""
+    """Return the key of the digests of secrets; it lies in the cluster, for the user of the next change."""
     if not any(each.secret_env for each in plan.processes):
         return b""
     result = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
@@ -109,7 +109,7 @@ def cluster_of(context: Context) -> ClusterStack | None:
 
 
 def connection_of(context: Context) -> ClusterConnection:
-    """How the running program's configuration says to reach the cluster: by a kubeconfig, else by a stack."""
+    """Return the connection that the program's configuration names: by a kubeconfig, else by a stack."""
     if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
         return ClusterConnection(
             cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or "")

@@ -1,4 +1,4 @@
-"""What lives of an experiment in tmux, from its state and one listing of the server."""
+"""The processes of an experiment in tmux, from its state and one listing of the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tmux experiments need on this machine: tmux itself, and perl to supervise."""
+"""The prerequisites of tmux experiments on this machine: tmux, and perl to supervise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tmux on this machine can do for an experiment, and what it would refuse."""
+"""The offer of tmux on this machine to an experiment, and what it would refuse."""
 
 from __future__ import annotations
 

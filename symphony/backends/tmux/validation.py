@@ -1,4 +1,4 @@
-"""What this machine says of a declaration before anything starts: files, folders, commands."""
+"""Checks a declaration against this machine before anything starts: files, folders, commands."""
 
 from __future__ import annotations
 

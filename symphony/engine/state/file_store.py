@@ -58,7 +58,7 @@ class Resource:
 
     @property
     def created(self) -> float | None:
-        """When the engine first made it, in seconds since 1970."""
+        """Return when the engine first made the resource, in seconds since 1970."""
         return _epoch(self.created_at)
 
 

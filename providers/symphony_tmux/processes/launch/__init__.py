@@ -1,1 +1,1 @@
-"""What a process is started with: its launch file, environment and limits."""
+"""The launch file, environment and limits of a process."""

@@ -1,4 +1,4 @@
-"""What a process has of whoever starts it beside the environment: limits, niceness, processors.
+"""The limits, niceness and processors that a process inherits from the caller of `up`.
 
 The supervisor sets them in every start of the process: it is a child of the tmux server, not of the caller.
 """

@@ -40,7 +40,7 @@ _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFil
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach one cluster as one user.
+    """The access to one cluster as one user.
 
     Attributes:
         server: The URL of the API server.

@@ -1,1 +1,1 @@
-"""How the processes of an experiment in tmux are, how they ended, and what they print."""
+"""The states, ends and logs of the processes of an experiment in tmux."""

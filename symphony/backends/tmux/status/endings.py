@@ -1,4 +1,4 @@
-"""How processes in tmux ended, with the last words of their logs."""
+"""The ends of processes in tmux, with the last words of their logs."""
 
 from __future__ import annotations
 
