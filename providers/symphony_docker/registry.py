@@ -49,7 +49,7 @@ def delete(repository: str, tag: str, digest: str) -> None:
 
 
 def check(host: str) -> str:
-    """Return how a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: no answer."""
+    """Return how a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: none."""
     answer = _send("GET", host, "/v2/", "")
     if answer.status_code == 401:
         return NEEDS_LOGIN
