@@ -76,7 +76,7 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     [
         ("Thing('bad', fail='ours')", "port 7000 is taken by alice. Choose another port (bad).", "", 1),
         ("raise pulumi.RunError('rl cannot run\\n  one\\n  two')", "rl cannot run.", "  one\n  two", 2),
-        ("import sys; sys.exit(3)", "the program of dev exited with 3", "", 2),
+        ("import sys; sys.exit(3)", "the program of dev exited with 3.", "", 2),
         (
             "from symphony.errors import UserError; raise UserError('no', remedy='Do')",
             "no. Do.",
