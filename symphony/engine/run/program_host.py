@@ -122,8 +122,10 @@ def run_file(file: str) -> None:
         raise
     except SystemExit as ended:
         if ended.code not in (None, 0):
-            how = f"with exit code {ended.code}" if isinstance(ended.code, int) else f"itself: {ended.code}"
-            raise pulumi.RunError(f"the program of {pulumi.get_stack()} ended {how}") from None
+            how = (
+                f"exited with {ended.code}" if isinstance(ended.code, int) else f"ended itself: {ended.code}"
+            )
+            raise pulumi.RunError(f"the program of {pulumi.get_stack()} {how}") from None
     except Exception:
         trace = traceback.format_exc()
         raise pulumi.RunError(f"Program failed with an unhandled exception:\n{trace}") from None
