@@ -58,7 +58,7 @@ def test_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining:
     recorded = Recorded(rig.owner, "rl", {"killed": killed, "refused": refused})
     [statuses] = tmux_observe.statuses([recorded])
     assert {each.path: (each.state, each.why) for each in statuses} == {
-        "killed": ("failed", "SIGKILL"),
+        "killed": ("failed", "killed by SIGKILL"),
         "refused": ("failed", "exit 1: MemoryError"),
     }
     link = tmux_observe.why(recorded, "killed", "rl")[-1]
