@@ -287,7 +287,7 @@ def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
     assert lines["pulumi"].split() == ["pulumi", "missing", "symphony", "setup"]
     assert lines["python"].split()[1] == "here"
     assert lines["perl"].split()[2] == "-"
-    assert "starts no process again" in lines["perl"]
+    assert "restarts no process" in lines["perl"]
 
 
 def test_rbac_prints_the_role_of_the_documentation() -> None:
