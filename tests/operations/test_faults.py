@@ -103,7 +103,8 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
     assert line.startswith("symphony: the state of rl was damaged: symphony restored ")
     backup = state.with_name("rl.json.bak")
     whole = backup.read_bytes()
-    for file in (backup, state):
+    copies = [backup, *(state.parents[2] / "history" / "sandbox" / "rl").glob("*.checkpoint.json")]
+    for file in (*copies, state):
         file.write_bytes(whole[:-20])
     for words in (("process", "rl"), ("up", "rl", "-y"), ("delete", "rl", "-y")):
         (line,) = sandbox.symphony(*words, code=1).err.splitlines()
@@ -111,7 +112,7 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
         assert "has no copy" in line
         assert sandbox.trees() == living
     assert "unreadable" in sandbox.symphony("ls").out
-    for file in (backup, state):
+    for file in (*copies, state):
         file.write_bytes(BLANK)
     ran = sandbox.symphony("up", "rl", "-y")
     assert "the state of rl was empty and has no copy" in ran.err

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -136,8 +137,9 @@ def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
 @pytest.mark.thorough
 def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: str) -> None:
     for pid in processes_with(f"MARK={mark}"):
-        if "symphony_dynamic.host" in psutil.Process(pid).cmdline():
-            os.kill(pid, signal.SIGKILL)
+        with suppress(psutil.Error):
+            if "symphony_dynamic.host" in psutil.Process(pid).cmdline():
+                os.kill(pid, signal.SIGKILL)
     out, _ = begun.communicate(timeout=20)
     assert out.strip() == "failed"
     assert processes_with(f"MARK={mark}") == []
