@@ -131,7 +131,7 @@ def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandb
 
 
 @pytest.mark.thorough
-def test_work_goes_on_when_nobody_reads(sandbox: Sandbox) -> None:
+def test_up_goes_on_when_its_output_is_closed(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     for words in (["up", "rl", "-y"], ["delete", "rl", "-y"]):
         ours, theirs = os.pipe()

@@ -9,8 +9,11 @@ import psutil
 import pytest
 
 from tests.conformance.backend import Backend
+from tests.conformance.conftest import BACKENDS
 from tests.sandbox import wait_for
 
+# The other backends refuse an order in the plan.
+pytestmark = pytest.mark.parametrize("backend", BACKENDS[:1], indirect=True, scope="module")
 STACK = "pipe"
 PROGRAM = """
 with Experiment() as e:
@@ -27,8 +30,6 @@ FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit
 
 @pytest.fixture
 def stack(backend: Backend) -> Iterator[str]:
-    if backend.name != "tmux":
-        pytest.skip("order is kept in tmux only so far")
     try:
         yield STACK
     finally:

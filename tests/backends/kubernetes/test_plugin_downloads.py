@@ -1,4 +1,4 @@
-"""What is said where the engine would wait for a plugin that it cannot get."""
+"""A plugin that cannot be downloaded is an error within seconds."""
 
 from __future__ import annotations
 

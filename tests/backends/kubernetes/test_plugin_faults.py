@@ -1,4 +1,4 @@
-"""What Pulumi's own Kubernetes plugin says when something fails: told in our words, and by process."""
+"""Failures of Pulumi's own Kubernetes plugin name the process and the reason."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ with Experiment("e") as e:
 
 
 def ended(began: float, allowed: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
-    """What each command said when it ended, and that it did so in the seconds that are allowed."""
+    """Return the message of each command, which must end within the seconds that are allowed."""
     values: dict[str, str] = {}
     late: list[str] = []
     for name, process in running.items():
