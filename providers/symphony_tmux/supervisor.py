@@ -43,7 +43,7 @@ class Answer:
 
 
 def main() -> None:
-    """Supervise until it is ended."""
+    """Supervise the experiment until this process is ended."""
     supervisor = Supervisor(*sys.argv[1:])
     while True:
         began, started = time.process_time(), list[str]()
@@ -111,17 +111,14 @@ class Supervisor:
         if known is None or known["owner"] != self._owner:
             return Answer(why="not started yet")
         condition = observe.condition(known, listing)
-        is_over = condition.state != "running"
-        failed = Answer(
-            failed=is_over, why=f"{wait.path} {condition.state}: {condition.reason}" if is_over else ""
-        )
-        if wait.condition == "ended" or condition.state == "completed":
-            is_met = is_over and not (wait.condition == "ready" and wait.ports)
-            return Answer(met=is_met) if is_met or not is_over else failed
-        if wait.condition == "completed" or is_over:
-            return failed
-        missing = _not_listening(known, wait.ports) if wait.condition == "ready" else ()
-        return Answer(met=not missing, why=", ".join(f"port {port}: not listening yet" for port in missing))
+        if condition.state == "running":
+            missing = _not_listening(known, wait.ports) if wait.condition == "ready" else ()
+            is_met = wait.condition in ("started", "ready") and not missing
+            return Answer(is_met, why=", ".join(f"port {port}: not listening yet" for port in missing))
+        # A server that has ended listens no more.
+        is_good = condition.state == "completed" and not (wait.condition == "ready" and wait.ports)
+        is_met = is_good or wait.condition == "ended"
+        return Answer(is_met, not is_met, f"{wait.path} {condition.state}: {condition.reason}")
 
     def _release(self, path: str, folder: Path, listing: Listing) -> None:
         (folder / hold.NAME).unlink(missing_ok=True)
