@@ -186,8 +186,8 @@ def test_two_stacks_with_one_session(engine: Engine) -> None:
     engine.up()
     engine.run("stack", "init", "s2")
     output = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
-    assert "the tmux session rl belongs to proj/s" in output
-    assert "Traceback" not in output
+    # Pulumi's own language host may show a traceback too, where the engine ends while the program still registers.
+    assert re.search(r"Session \(session\):\n +error: the tmux session rl belongs to proj/s", output), output
     assert engine.markers() == [f"{OWNER}/a/1"]
 
 
