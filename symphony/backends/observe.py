@@ -97,6 +97,27 @@ class ProcessStatus:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """The machine that one process and all below it use; None where the backend does not say.
+
+    Attributes:
+        cpu: Cores in use.
+        memory: Bytes of resident memory.
+        gpu: The GPUs in use, with their memory: `0: 6.2G`.
+        node: The machine.
+        cpu_time: Seconds of CPU so far; two looks give cpu.
+        moment: Monotonic seconds of this look.
+    """
+
+    cpu: float | None = None
+    memory: int | None = None
+    gpu: str = ""
+    node: str = ""
+    cpu_time: float | None = None
+    moment: float = 0.0
+
+
+@dataclass(frozen=True)
 class LogLine:
     """One line of a process's output; `ended` lines are symphony's own, that the process ended."""
 
@@ -133,7 +154,7 @@ class Owned:
 class Observer(Protocol):
     """The module `observe` of a backend; it never loads Pulumi.
 
-    It may offer LocalObserver or RemoteObserver as well.
+    It may offer MeasuringObserver, LocalObserver or RemoteObserver as well.
     """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
@@ -199,6 +220,15 @@ class Observer(Protocol):
 
         recorded: what the state recorded before it was emptied, for how to reach the backend.
         """
+        ...
+
+
+@runtime_checkable
+class MeasuringObserver(Protocol):
+    """The further function of a backend that can measure what processes use."""
+
+    def usage(self, recorded: Recorded) -> Mapping[str, Usage]:
+        """Return path -> what the process uses now; what is not measured is left out."""
         ...
 
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of, short_timeouts
-from symphony.backends.kubernetes.api.fields import Values, mapping, text
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
@@ -25,12 +26,15 @@ from symphony.backends.observe import (
     ProcessStatus,
     Recorded,
     Resource,
+    Usage,
 )
 from symphony.errors import SymphonyError
+from symphony.placement.quantities import amount
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
+_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
 # What an experiment has beside pods, by how the server calls it.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
@@ -151,6 +155,29 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     from symphony.backends.kubernetes.why import read_chain
 
     return read_chain(client_for(recorded), recorded, path, name)
+
+
+def usage(recorded: Recorded) -> Mapping[str, Usage]:
+    """Return path -> what its container uses, by the metrics API; nothing where the cluster has none."""
+    try:
+        with short_timeouts():
+            every = client_for(recorded).items(
+                f"{_METRICS}/{quote(recorded.launched_as)}/pods", labelSelector=labels.OURS
+            )
+    except SymphonyError:
+        # It is an addition to a cluster, and not every user may read it.
+        return {}
+    used = {
+        (name, text(container, "name")): mapping(container, "usage")
+        for name, pod in labels.by_pod(every).items()
+        for container in listing(pod, "containers")
+    }
+    result: dict[str, Usage] = {}
+    for path, facts in recorded.processes.items():
+        if own := used.get((facts["pod_name"], facts["container_name"])):
+            cpu, memory = amount(own.get("cpu")), amount(own.get("memory"))
+            result[path] = Usage(None if cpu is None else float(cpu), None if memory is None else int(memory))
+    return result
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from symphony.backends.observe import (
     ProcessStatus,
     Recorded,
     Resource,
+    Usage,
 )
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError, UserError
@@ -136,6 +137,14 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
         again = f"`symphony up {name}` tries again and says why it fails"
         return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
     return list(chain(facts, _listing(str(facts["server"]), {}), name))
+
+
+def usage(recorded: Recorded) -> Mapping[str, Usage]:
+    """Return path -> what the tree of the process uses now."""
+    # Few commands measure.
+    from symphony.backends.tmux.status import usage as trees
+
+    return trees.usage({path: int(facts["pid"]) for path, facts in recorded.processes.items()})
 
 
 def ensure_same_location(
