@@ -186,7 +186,7 @@ def test_two_stacks_with_one_session(engine: Engine) -> None:
     engine.up()
     engine.run("stack", "init", "s2")
     output = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
-    # Pulumi's own language host may show a traceback too, where the engine ends while the program still registers.
+    # Pulumi's own language host may show a traceback too, where the engine ends while the program registers.
     assert re.search(r"Session \(session\):\n +error: the tmux session rl belongs to proj/s", output), output
     assert engine.markers() == [f"{OWNER}/a/1"]
 
