@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python examples demo test test-kubernetes test-thorough test-slow chaos chaos-short check bench clean
+.PHONY: help setup python examples demo test test-kubernetes test-slurm test-thorough test-slow chaos chaos-short check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -28,6 +28,9 @@ test: setup check ## lint, types and the tests: pure ones, tmux and the engine
 
 test-kubernetes: setup ## the tests that need a cluster: one that is up, else one of one machine, as root
 	@scripts/test.sh --kubernetes $(PYTEST_ARGS)
+
+test-slurm: setup ## the tests that need Slurm: one of four nodes on this machine, installed as root
+	@scripts/test.sh --slurm $(PYTEST_ARGS)
 
 test-thorough: examples ## further tests: more faults, doors and corners
 	@scripts/test.sh --thorough $(PYTEST_ARGS)

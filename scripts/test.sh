@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests. `make test` runs those that need this machine only, --kubernetes, as the first word, those that need a
-# cluster; --thorough and --slow run both halves of the tests that are marked so.
+# cluster, --slurm those that need Slurm; --thorough and --slow run both halves of the tests that are marked so.
 # Other words are handed on to pytest; with a -m among them they choose the tests themselves.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -64,10 +64,10 @@ on_a_cluster() {
     part "$workers" "kubernetes and $marks" "$@"
 }
 
-both() { part "$1" "not kubernetes and $2" "${@:3}" && on_a_cluster "$@"; }
+both() { part "$1" "not kubernetes and not slurm and $2" "${@:3}" && on_a_cluster "$@"; }
 
 chosen=${1:-}
-case $chosen in --kubernetes | --thorough | --slow) shift ;; esac
+case $chosen in --kubernetes | --slurm | --thorough | --slow) shift ;; esac
 workers=4
 if [ "$chosen" = --slow ]; then
     # They kill API servers and wait for minutes: one at a time.
@@ -79,7 +79,8 @@ fi
 case "$chosen $* " in
 *" -m "*) side_by_side "$workers" "$@" ;;
 --kubernetes*) CI=1 on_a_cluster "$workers" "not thorough and not slow" "$@" ;;
+--slurm*) CI=1 part 2 slurm "$@" ;;
 --thorough*) both "$workers" "thorough and not slow" "$@" ;;
 --slow*) both "$workers" slow "$@" ;;
-*) part "$workers" "not kubernetes and not thorough and not slow" "$@" ;;
+*) part "$workers" "not kubernetes and not slurm and not thorough and not slow" "$@" ;;
 esac

@@ -198,10 +198,10 @@ def test_continuous_integration_runs_all_parts(tmp_path: Path, failing: int) -> 
 @pytest.mark.parametrize(
     ("word", "ci", "code", "here"),
     [
-        ("", "", 0, ["not kubernetes and not thorough and not slow"]),
+        ("", "", 0, ["not kubernetes and not slurm and not thorough and not slow"]),
         ("--kubernetes", "", 1, []),
-        ("--thorough", "", 0, ["not kubernetes and thorough and not slow"]),
-        ("--thorough", "1", 1, ["not kubernetes and thorough and not slow"]),
+        ("--thorough", "", 0, ["not kubernetes and not slurm and thorough and not slow"]),
+        ("--thorough", "1", 1, ["not kubernetes and not slurm and thorough and not slow"]),
     ],
     ids=["test", "kubernetes", "thorough", "CI"],
 )

@@ -1,0 +1,207 @@
+"""Starts and ends munged, slurmctld and four slurmd of this user, with every file in one folder.
+
+Root can run jobs of every user there, another user only its own. The nodes have loopback addresses of
+their own, so that a service can be told to be on the wrong one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.layout import cache_folder
+from toolchain.kubernetes.machine.packages import search_path
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
+NODES = {f"n{number}": f"127.0.1.{number}" for number in range(1, 5)}
+# What the nodes say that they have; nothing of it is reserved.
+CPUS, MEMORY = 64, 64000
+# The first of the ports; the nodes have the next ones.
+PORT = 17000
+DAEMONS = ("munged", "slurmctld", "slurmd")
+_CONFIGURATION = """
+ClusterName=symphony
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={port}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+ReturnToService=2
+SlurmdParameters=config_overrides
+MinJobAge=30
+KillWait=5
+SlurmctldTimeout=30
+SlurmdTimeout=30
+InactiveLimit=0
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=2,sched_interval=5
+PriorityType=priority/basic
+StateSaveLocation={folder}/state
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdSpoolDir={folder}/%n
+SlurmdPidFile={folder}/%n.pid
+SlurmdLogFile={folder}/%n.log
+GresTypes=gpu
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 State=UP
+PartitionName=short Nodes=n1 MaxTime=00:10:00 State=UP
+"""
+_NODE = "NodeName={name} NodeHostName={host} NodeAddr={address} Port={port} CPUs={cpus} RealMemory={memory}"
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """One Slurm, by the folder that has its files."""
+
+    folder: Path
+
+    @classmethod
+    def default(cls) -> Slurm:
+        return cls(cache_folder() / "slurm")
+
+    @property
+    def configuration(self) -> Path:
+        """Return the file that SLURM_CONF names."""
+        return self.folder / "slurm.conf"
+
+    def up(self, say: Callable[[str], None]) -> None:
+        """Start what does not run yet and wait until every node is idle or in use."""
+        _install(say)
+        if not self.is_ready():
+            self.down()
+            self._configure()
+            self._start_munged()
+            environment = ["env", f"SLURM_CONF={self.configuration}", f"PATH={search_path()}"]
+            run([*environment, "slurmctld", "-f", self.configuration], timeout=20)
+            for name in NODES:
+                run([*environment, "slurmd", "-f", self.configuration, "-N", name], timeout=20)
+        deadline = time.monotonic() + 30
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                raise ToolchainError(f"the nodes of Slurm do not come up; see {self.folder}/slurmctld.log")
+            time.sleep(0.2)
+        say(f"Slurm is up: export SLURM_CONF={self.configuration}")
+
+    def down(self) -> None:
+        """End the daemons with all jobs, and remove the folder."""
+        with suppress(ToolchainError):
+            run([*self.client("scancel"), "--state=RUNNING,PENDING", f"--user={_user()}"], timeout=10)
+        deadline = time.monotonic() + 20
+        while processes := list(self._processes()):
+            late = time.monotonic() > deadline - 10
+            for process in processes:
+                with suppress(psutil.Error):
+                    process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
+            if time.monotonic() > deadline:
+                raise ToolchainError(f"these do not end: {[each.pid for each in processes]}")
+            time.sleep(0.2)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def is_ready(self) -> bool:
+        """Return whether every node takes jobs."""
+        if not self.configuration.exists() or not shutil.which("sinfo"):
+            return False
+        try:
+            states = run([*self.client("sinfo"), "-h", "-N", "-p", "main", "-o", "%t"], timeout=5).split()
+        except ToolchainError:
+            return False
+        return len(states) == len(NODES) and all(
+            state in ("idle", "mix", "alloc", "comp") for state in states
+        )
+
+    def client(self, program: str) -> list[str]:
+        """Return the beginning of a command that asks this Slurm."""
+        return ["env", f"SLURM_CONF={self.configuration}", program]
+
+    def _configure(self) -> None:
+        (self.folder / "state").mkdir(parents=True)
+        for name in NODES:
+            (self.folder / name).mkdir()
+        host, numbers = socket.gethostname(), dict(enumerate(NODES.items(), 1))
+        nodes = [
+            _NODE.format(name=name, host=host, address=address, port=PORT + number, cpus=CPUS, memory=MEMORY)
+            + (" Gres=gpu:v100:2" if number == 1 else "")
+            for number, (name, address) in numbers.items()
+        ]
+        text = _CONFIGURATION.format(
+            host=host, user=_user(), port=PORT, folder=self.folder, nodes="\n".join(nodes)
+        )
+        self.configuration.write_text(text)
+        gpus = [f"NodeName=n1 Name=gpu Type=v100 File={file}" for file in ("/dev/null", "/dev/zero")]
+        (self.folder / "gres.conf").write_text("\n".join(gpus) + "\n")
+        for folder in (self.folder, *self.folder.parents):
+            # Jobs of other users read it: root's home is often closed.
+            if os.geteuid() == 0 and not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+
+    def _start_munged(self) -> None:
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(1024))
+        files = {
+            "key-file": "key",
+            "socket": "sock",
+            "pid-file": "pid",
+            "log-file": "log",
+            "seed-file": "seed",
+        }
+        words = [f"--{option}={self.folder}/munge.{end}" for option, end in files.items()]
+        run(["env", f"PATH={search_path()}", "munged", "--force", *words], timeout=10)
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        """Yield the daemons of this folder, and what they started."""
+        for process in psutil.process_iter(["name", "cmdline"]):
+            words = " ".join(process.info["cmdline"] or ())
+            ours = process.info["name"] in DAEMONS and f"{self.folder}/" in words
+            if ours or (process.info["name"] == "slurmstepd" and self._is_ours(process)):
+                yield process
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            return process.environ().get("SLURM_CONF") == str(self.configuration)
+        return False
+
+
+def impossible() -> str:
+    """Return why no Slurm can be had here; nothing where it can."""
+    if all(shutil.which(program, path=search_path()) for program in PROGRAMS):
+        return ""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        return ""
+    return f"Slurm is not installed; on Debian: apt-get install -y {' '.join(PACKAGES)}"
+
+
+def _install(say: Callable[[str], None]) -> None:
+    if all(shutil.which(program, path=search_path()) for program in PROGRAMS):
+        return
+    if reason := impossible():
+        raise ToolchainError(reason)
+    say(f"installing Debian packages: {' '.join(PACKAGES)}")
+    run(["apt-get", "update"], timeout=180)
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
+    run(["env", "DEBIAN_FRONTEND=noninteractive", *install], timeout=600)
+
+
+def _user() -> str:
+    return psutil.Process().username()

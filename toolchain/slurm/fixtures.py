@@ -1,0 +1,52 @@
+"""Slurm as a pytest fixture: `from toolchain.slurm.fixtures import slurm` in a conftest.
+
+Sessions share it; the last one takes it down, unless a person brought it up. With CI set a missing one is
+a failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolchain.slurm import cluster
+from toolchain.slurm.cluster import Slurm
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    """Yield a Slurm of four nodes, running."""
+    if reason := cluster.impossible():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    shared = Slurm.default()
+    users = shared.folder.with_name("slurm.users")
+    users.parent.mkdir(parents=True, exist_ok=True)
+    with users.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.is_ready():
+            shared.up(_say)
+            _for_tests(shared).touch()
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield shared
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        if _for_tests(shared).exists():
+            shared.down()
+
+
+def _for_tests(slurm: Slurm) -> Path:
+    """Return a file that marks one that no person asked for."""
+    return slurm.folder / "for-tests"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
