@@ -8,9 +8,9 @@ import typer
 
 from symphony.cli import arguments, screen
 from symphony.operations.ls import summary
-from symphony.operations.process import seconds
 from symphony.operations.stacks import match_processes
 from symphony.operations.wait import TIMED_OUT, wait
+from symphony.spec.convert import seconds
 
 
 def command(

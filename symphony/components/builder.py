@@ -216,7 +216,11 @@ class MemberBuilder(Builder[MemberSpec]):
         self._set("env", added, env={**self._spec.env, **added})
 
     def depends_on(
-        self, *others: Dependencies, condition: Condition = "ready", timeout: float | None = None
+        self,
+        *others: Dependencies,
+        condition: Condition = "ready",
+        timeout: float | None = None,
+        restart_with: bool = False,
     ) -> None:
         """Start only after other processes have come so far (tmux).
 
@@ -227,6 +231,7 @@ class MemberBuilder(Builder[MemberSpec]):
             condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
             timeout: Seconds after which the wait has failed: by default 600 until started or ready, and
                 none until completed or ended.
+            restart_with: Whether a restart of one of them restarts this one, too.
 
         Raises:
             UserError: One has another type, or the condition is none of these.
@@ -237,7 +242,7 @@ class MemberBuilder(Builder[MemberSpec]):
         with as_usage_error():
             setting = f"{self.name}: depends_on"
             added = tuple(
-                dependency(one, setting, condition, timeout)
+                dependency(one, setting, condition, timeout, restart_with=restart_with)
                 for each in others
                 for one in (each if isinstance(each, (list, tuple)) else (each,))
             )

@@ -31,14 +31,18 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     Leaving the with block, or launch(), plans the experiment: a mistake ends the program there and nothing is
     started. The processes start when the program has come to its end without an error.
 
-    What preamble_cmds, start_dir, code, env, secret_env and image set here holds for every process; Process
-    explains them. A change of a secret or config file restarts nothing.
+    What preamble_cmds, start_dir, code, env, secret_env, image and termination_delay set here holds for every
+    process; Process explains them. A change of a secret or config file restarts nothing.
 
     Args:
         name: Letters, digits, "-" and "_"; the name of the stack by default.
         secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
         configs: Files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
         port_range: The first and the last of the ports that services get (tmux).
+        primary: Processes, or their names: the experiment has completed when they have, and ends then.
+        termination_delay: Seconds that the others go on after the primaries have completed; 0 by default.
+        stop_after: The time after which the experiment is stopped, in seconds or such as "8h".
+        idle_after: The time without output and use of a processor after which it is stopped.
         inherit: Variables of the caller's environment that the processes get beside the usual ones (tmux).
         opts: The pulumi.ResourceOptions of its component.
 

@@ -47,6 +47,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         node_selector: Labels that its node has (Kubernetes).
         tolerations: Taints of nodes that it may run on (Kubernetes).
         depends_on: Processes that it waits for before it starts: one, a list, or {name: condition} (tmux).
+        termination_delay: Seconds that it goes on after the primaries have completed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
         labels: Labels of its pod (Kubernetes).
         container_yml: Merged last into the container's manifest (Kubernetes).

@@ -117,8 +117,8 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     """Processes that share a machine and a fate: one pod on Kubernetes, windows `group:process` in tmux.
 
     Its settings hold for all its processes, which may set others: preamble_cmds, start_dir, code, env,
-    secret_env, image, image_pull_policy. Those of a pod belong to the group: place, node_selector,
-    tolerations, restart_policy, labels, pod_yml. Process explains them.
+    secret_env, image, image_pull_policy, termination_delay. Those of a pod belong to the group: place,
+    node_selector, tolerations, restart_policy, labels, pod_yml. Process explains them.
 
     Args:
         name: Letters, digits, "-" and "_".

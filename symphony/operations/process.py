@@ -9,14 +9,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from symphony.backends.observe import Link, LogLine, ProcessStatus
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.operations import stacks
-from symphony.plan.names import DECLARED, shown
+from symphony.plan.names import DECLARED
 from symphony.plan.problems import count
+from symphony.spec.convert import seconds
 
 _PROCESS = "symphony:index:Process"
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
@@ -113,20 +112,6 @@ def logs(
     paths = stacks.match_processes(words, list(stack.processes))
     moment = time.time() - length if since and (length := seconds(since)) else None
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
-
-
-def seconds(duration: str) -> float:
-    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`.
-
-    Raises:
-        UserError: The text is no duration.
-    """
-    parts = _DURATION.findall(duration)
-    if not parts or "".join(number + unit for number, unit in parts) != duration:
-        if duration.replace(".", "", 1).isdecimal():
-            return float(duration)
-        raise UserError(f"{shown(duration)} is not a duration", remedy="Write it as 90s, 5m, 1h30m or 2d")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def is_well(status: ProcessStatus) -> bool:

@@ -11,10 +11,10 @@ from typing import Any
 from symphony.placement.planner import summed
 from symphony.plan import code
 from symphony.plan.place import Places, place
-from symphony.plan.plan import Plan, PlannedGroup, PlannedProcess, Unused, Wait
+from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, Unused, Wait
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
-from symphony.plan.rules.order import waits
+from symphony.plan.rules.order import known, waits
 from symphony.plan.rules.remarks import remarks
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
@@ -75,6 +75,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         code={code.digest_of(each): each for each in files.values()},
         remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
         placement=summed(places.placement, target.pools, target.prices, names),
+        ends=Ends(tuple(_primaries(spec, target)), spec.stop_after, spec.idle_after),
     )
 
 
@@ -114,8 +115,18 @@ def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
     found: dict[str, dict[Wait, None]] = {}
     for path, each, paths in waits(spec):
         every = found.setdefault(path, {})
-        every |= dict.fromkeys(Wait(named[on], each.condition, each.timeout) for on in paths)
+        every |= dict.fromkeys(
+            Wait(named[on], each.condition, each.timeout, each.restart_with) for on in paths
+        )
     return {path: tuple(every) for path, every in found.items()}
+
+
+def _primaries(spec: ExperimentSpec, target: Target) -> Iterator[str]:
+    """Yield the paths, in the target, of the processes with which the experiment ends."""
+    declared = {on for name in spec.primary for on in known(spec).get(name, ())}
+    for group, process in spec.members():
+        if path_of(group, process) in declared:
+            yield target.path_of(group, process)
 
 
 def _with_code(
@@ -167,7 +178,8 @@ def merge(
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        if name not in merged and (made := [value for value in values if value]):
+        # 0 is made, too.
+        if name not in merged and (made := [value for value in values if value or value == 0]):
             merged[name] = _joined(made)
     return merged
 

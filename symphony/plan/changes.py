@@ -25,7 +25,7 @@ _PORT = re.compile(r"SYMPH_(\w+)_PORT")
 _NOT_COMPARED = (
     *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
-    *("depends_on", "waits_for"),
+    *("depends_on", "waits_for", "termination_delay"),
 )
 
 

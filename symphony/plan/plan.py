@@ -43,14 +43,35 @@ class PlannedService:
 
 @dataclass(frozen=True)
 class Wait:
-    """A process that another waits for before it starts; timeout: in seconds, None waits for ever."""
+    """A process that another waits for before it starts, and perhaps restarts with.
+
+    timeout: in seconds, None waits for ever.
+    """
 
     path: str
     condition: Condition
     timeout: float | None = None
+    restart_with: bool = False
 
     def __str__(self) -> str:
         return f"{self.path} ({self.condition})"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The conditions on which an experiment ends by itself.
+
+    primary: the paths of the processes with which it ends. stop_after: the seconds that it may run.
+    idle_after: the seconds without output and use of a processor.
+    """
+
+    primary: tuple[str, ...] = ()
+    stop_after: float | None = None
+    idle_after: float | None = None
+
+    @property
+    def are_declared(self) -> bool:
+        return self != Ends()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +142,7 @@ class Plan:
     config files that the experiment which runs has otherwise, code the files that each digest of code stands
     for, images those that are built for it, remarks what to show with the plan. placement is where the
     processes run and what that costs, where the pools of the cluster are known.
+    ends is when it ends by itself.
     """
 
     name: str
@@ -140,6 +162,7 @@ class Plan:
     images: tuple[PlannedImage, ...] = ()
     remarks: tuple[Problem, ...] = ()
     placement: Summary | None = None
+    ends: Ends = Ends()
 
     @property
     def is_ordered(self) -> bool:

@@ -19,6 +19,8 @@ from symphony.spec.location import caller
 Converter = Callable[[Any, str], Any]
 Scalar = bool | int | float | str
 _MISMATCH = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at `\$(?P<part>.*)`)?")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -140,6 +142,32 @@ def texts(value: Any, setting: str) -> tuple[str, ...]:
 def arguments(value: Any, setting: str) -> tuple[Any, ...]:
     """Return what `texts` returns, with Outputs in it."""
     return () if value is None else _ARGUMENTS(value, setting)
+
+
+def duration(value: Any, setting: str) -> float | None:
+    """Return a length of time in seconds, of a number of seconds or of text such as "30m"."""
+    checked: float | str | None = convert(value, float | str | None, setting)
+    try:
+        length = seconds(checked) if isinstance(checked, str) else checked
+    except UserError as error:
+        raise UserError(f"{setting}: {error.what}", where=str(caller()), remedy=error.remedy) from None
+    if length is not None and length < 0:
+        raise wrong_type(setting, value, "0 seconds or more")
+    return length
+
+
+def seconds(duration: str) -> float:
+    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`.
+
+    Raises:
+        UserError: The text is no duration.
+    """
+    parts = _DURATION.findall(duration)
+    if not parts or "".join(number + unit for number, unit in parts) != duration:
+        if duration.replace(".", "", 1).isdecimal():
+            return float(duration)
+        raise UserError(f'"{duration:.60}" is not a duration', remedy="Write it as 90s, 5m, 1h30m or 2d")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def words(value: Any, setting: str) -> tuple[Any, ...] | None:

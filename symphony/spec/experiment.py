@@ -8,11 +8,20 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from symphony.spec.convert import all_of, convert, instance_of, texts, wrong_type
+from symphony.spec.convert import all_of, convert, duration, instance_of, texts, wrong_type
 from symphony.spec.inputs import CodeFiles
+from symphony.spec.order import Names, names
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import setting
-from symphony.spec.shared import Declared, MemberOptions, MemberSettings, SharedOptions, SharedSettings, Texts
+from symphony.spec.shared import (
+    Declared,
+    Duration,
+    MemberOptions,
+    MemberSettings,
+    SharedOptions,
+    SharedSettings,
+    Texts,
+)
 
 _Port = Annotated[int, Meta(ge=1, le=65535)]
 
@@ -35,6 +44,9 @@ class ExperimentOptions(SharedOptions, total=False):
     secrets: Texts | None
     configs: Texts | None
     port_range: Sequence[int] | None
+    primary: Names | None
+    stop_after: Duration | None
+    idle_after: Duration | None
 
 
 def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
@@ -54,6 +66,7 @@ class ExperimentSpec(SharedSettings, Declared):
 
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
+    primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
     maps_names: illegal names are mapped to legal ones, as in the original Symphony.
     code_files: the files of each text of `code=` at the launch.
     """
@@ -66,6 +79,9 @@ class ExperimentSpec(SharedSettings, Declared):
     secrets: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
     configs: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
     port_range: tuple[int, int] | None = setting(_port_range, keyword=True, varies=True)
+    primary: tuple[str, ...] = setting(names, (), keyword=True, varies=True)
+    stop_after: float | None = setting(duration, keyword=True, varies=True)
+    idle_after: float | None = setting(duration, keyword=True, varies=True)
     maps_names: bool = field(default=False, compare=False)
     code_files: Mapping[str, CodeFiles] = field(default_factory=dict[str, CodeFiles], compare=False)
 

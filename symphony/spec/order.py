@@ -23,6 +23,7 @@ class Waitable(Protocol):
     def path(self) -> str: ...
 
 
+Names = str | Waitable | Sequence[str | Waitable]
 Dependencies = str | Waitable | Sequence[str | Waitable] | Mapping[str, Condition]
 
 
@@ -35,12 +36,14 @@ class Dependency(Checked):
         condition: started; ready; completed, with exit code 0; ended, with any.
         timeout: Seconds after which the wait has failed; None waits for ever.
         service: Whether `on` is a service: the process that binds it is meant.
+        restart_with: Whether a restart of the other process restarts the one that waits.
     """
 
     on: str = required(strict_text)
     condition: Condition = setting(of_type(Condition), "ready")
     timeout: float | None = setting(of_type(float | None))
     service: bool = setting(of_type(bool), False)
+    restart_with: bool = setting(of_type(bool), False)
     where: Location = field(default=NOWHERE, compare=False)
 
 
@@ -65,12 +68,29 @@ def dependency(
     timeout: float | None = None,
     *,
     service: bool = False,
+    restart_with: bool = False,
 ) -> Dependency:
     """Return one dependency, on the caller's line."""
     if isinstance(value, Dependency):
         return value
-    on = value if isinstance(value, str) else getattr(value, "path", None)
-    if not isinstance(on, str):
-        raise wrong_type(setting, value, "a Process, a ProcessGroup, its name, or a list of these")
+    on = _name(value, setting)
     checked = of_type(Condition)(condition, f"{setting}: condition")
-    return Dependency(on, checked, TIMEOUTS[checked] if timeout is None else timeout, service, caller())
+    limit = TIMEOUTS[checked] if timeout is None else timeout
+    return Dependency(on, checked, limit, service, restart_with, caller())
+
+
+def names(value: Any, setting: str) -> tuple[str, ...]:
+    """Return the names in a name, a Process or ProcessGroup, or a list of these.
+
+    >>> names(["learner", "agents/0"], "primary")
+    ('learner', 'agents/0')
+    """
+    many = cast("list[Any]", value) if isinstance(value, (list, tuple)) else [value]
+    return tuple(_name(each, setting) for each in many)
+
+
+def _name(value: Any, setting: str) -> str:
+    name = value if isinstance(value, str) else getattr(value, "path", None)
+    if not isinstance(name, str):
+        raise wrong_type(setting, value, "a Process, a ProcessGroup, its name, or a list of these")
+    return name

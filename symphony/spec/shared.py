@@ -12,6 +12,7 @@ from symphony.spec.convert import (
     Output,
     all_of,
     builtin,
+    duration,
     environment,
     instance_of,
     mapping_of,
@@ -34,6 +35,8 @@ Arguments = Text | Output | Sequence[Value | Output]
 Variables = Mapping[str, Value]
 EnvValue = Value | Output
 Env = Mapping[str, EnvValue]
+# Seconds, or text such as "30m".
+Duration = float | str
 SecretEnv = Mapping[str, Text | Output]
 
 
@@ -53,6 +56,7 @@ class SharedOptions(TypedDict, total=False):
     env: Env | None
     secret_env: SecretEnv | None
     image: str | Image | Output | None
+    termination_delay: Duration | None
 
 
 class MemberOptions(SharedOptions, total=False):
@@ -112,6 +116,7 @@ class SharedSettings:
     env: Mapping[str, str] = setting(environment, {}, keyword=True)
     secret_env: Mapping[str, Secret] = setting(mapping_of(_secret), {}, keyword=True, varies=True)
     image: str | ImageSpec | None = setting(_image, keyword=True, varies=True, part=ImageSpec)
+    termination_delay: float | None = setting(duration, keyword=True, varies=True)
 
 
 @dataclass(frozen=True, kw_only=True)

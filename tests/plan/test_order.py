@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from symphony.backends import registry
 from symphony.errors import UserError
-from symphony.plan.plan import Wait
+from symphony.plan.plan import Ends, Wait
+
+ENDS = registry.get("tmux").settings | {"primary", "stop_after", "idle_after", "termination_delay"}
 
 
 def test_waits_are_for_processes_groups_and_the_binders_of_services(planned):
@@ -83,3 +86,60 @@ def test_a_backend_that_cannot_hold_processes_back_refuses(problems_of, kubernet
         kubernetes,
     )
     assert "train" in problem.what
+
+
+def test_the_ends_of_an_experiment_are_seconds_and_paths_in_the_plan(planned):
+    plan = planned(
+        """
+        exp = Experiment("rl", primary="agents", termination_delay=30, stop_after="8h", idle_after="1h30m")
+        agents = exp.new_process_group("agents")
+        agents.new_process("0", ["x"], termination_delay=0)
+        agents.new_process("1", ["x"])
+        exp.new_process("replay", ["x"], termination_delay="1m")
+        """,
+        supports=ENDS,
+    )
+    assert plan.ends == Ends(("agents/0", "agents/1"), 28800, 5400)
+    assert {each.path: each.termination_delay for each in plan.processes} == {
+        "replay": 60,
+        "agents/0": 0,
+        "agents/1": 30,
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ('primary="leaner"', "leaner"),
+        ('primary="server"', "Always"),
+        ('idle_after="0s"', "idle_after"),
+    ],
+)
+def test_an_end_that_cannot_come_is_a_problem(problems_of, given, words):
+    (problem,) = problems_of(
+        f"""
+        exp = Experiment("rl", {given})
+        exp.new_process("learner", ["x"])
+        exp.new_process("server", ["x"], restart_policy="Always")
+        """,
+        supports=ENDS,
+    )
+    assert words in problem.what
+    assert problem.where[0].line == 3
+
+
+def test_a_backend_that_cannot_end_an_experiment_refuses(problems_of):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl", stop_after="8h")
+        exp.new_process("learner", ["x"])
+        """,
+        supports=frozenset(),
+    )
+    assert "stop_after" in problem.what
+
+
+@pytest.mark.parametrize("given", ['stop_after="long"', "idle_after=-1", "primary=5", "termination_delay=[]"])
+def test_what_is_no_duration_or_name_is_refused_at_its_line(planned, given):
+    with pytest.raises(UserError, match=given.partition("=")[0]):
+        planned(f'exp = Experiment("rl", {given})')

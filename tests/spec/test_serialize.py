@@ -37,9 +37,13 @@ effect = st.none() | st.sampled_from(["NoSchedule", "NoExecute"])
 restart = st.none() | st.sampled_from(["Always", "Never"])
 pull = st.none() | st.sampled_from(["Always", "Never"])
 services = st.lists(st.builds(ServiceUse, text, st.none() | st.integers(1, 65535)), max_size=2).map(tuple)
+seconds = st.none() | st.floats(0, 1e6)
 conditions = st.sampled_from(order.CONDITIONS)
 waits = st.lists(
-    st.builds(order.Dependency, text, conditions, st.none() | st.integers(1, 99), st.booleans()), max_size=2
+    st.builds(
+        order.Dependency, text, conditions, st.none() | st.integers(1, 99), st.booleans(), st.booleans()
+    ),
+    max_size=2,
 ).map(tuple)
 quantity = st.none() | text | st.integers() | st.floats(allow_nan=False)
 resources = st.builds(Resources, quantity, quantity, st.none() | st.integers())
@@ -80,6 +84,7 @@ processes = st.builds(
     container_yml=manifest,
     pod=pods,
     depends_on=waits,
+    termination_delay=seconds,
 )
 several = st.lists(processes, max_size=2).map(tuple)
 groups = st.builds(
@@ -97,6 +102,7 @@ groups = st.builds(
     place=places,
     pod=pods,
     depends_on=waits,
+    termination_delay=seconds,
 )
 experiments = st.builds(
     ExperimentSpec,
@@ -112,6 +118,10 @@ experiments = st.builds(
     inherit=texts,
     secrets=texts,
     configs=texts,
+    primary=texts,
+    termination_delay=seconds,
+    stop_after=seconds,
+    idle_after=seconds,
     port_range=st.none() | st.tuples(st.integers(1, 100), st.integers(200, 65535)),
 )
 

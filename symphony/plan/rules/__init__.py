@@ -29,6 +29,8 @@ RULES: tuple[Rule, ...] = (
     order.supervisor_has_its_name,
     order.dependencies_are_known,
     order.order_has_no_cycle,
+    order.ends_are_supported,
+    order.ends_are_legal,
     environment.variables_are_legal,
     environment.variables_do_not_collide,
     environment.secrets_can_be_had,

@@ -16,12 +16,12 @@ from symphony.spec.process import ProcessSpec
 
 def waits(spec: ExperimentSpec) -> Iterator[tuple[str, Dependency, list[str]]]:
     """Yield each dependency of each process, with the paths that it stands for; none where it is unknown."""
-    known = _known(spec)
+    names = known(spec)
     services = {name: [path for path, _ in servers] for name, servers in served(spec).items()}
     for group, process in spec.members():
         path = path_of(group, process)
         for each in declared(group, process):
-            paths = (services if each.service else known).get(each.on, [])
+            paths = (services if each.service else names).get(each.on, [])
             # A process may wait for the others of its own group.
             is_own_group = group is not None and each.on == group.name
             yield path, each, [on for on in paths if not (is_own_group and on == path)]
@@ -49,11 +49,11 @@ def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[P
 
 
 def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    known = _known(spec)
+    names = known(spec)
     for path, each, paths in waits(spec):
         # A service without a server is a problem of the services.
-        if not paths and not each.service and each.on not in known:
-            near = nearest(each.on, known)
+        if not paths and not each.service and each.on not in names:
+            near = nearest(each.on, names)
             remedy = f"did you mean {shown(near)}?" if near else "declare it, or take the dependency out"
             yield Problem(f"{path} waits for {shown(each.on)}, which is not declared", remedy, (each.where,))
 
@@ -68,15 +68,40 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         yield Problem(what, "take one of these dependencies out", lines)
 
 
-def _known(spec: ExperimentSpec) -> dict[str, list[str]]:
+def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for setting in ("primary", "stop_after", "idle_after"):
+        if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
+            what = f"the experiment has {setting}, and {target.backend} cannot end it by itself yet"
+            yield Problem(what, f"take {setting} out", (spec.at(setting),))
+
+
+def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse unknown primaries, those that never complete, and limits of no time."""
+    names = known(spec)
+    policies = {path_of(group, each): (group or each).pod.restart_policy for group, each in spec.members()}
+    for name in spec.primary:
+        if name not in names:
+            near = nearest(name, names)
+            remedy = f"did you mean {shown(near)}?" if near else "declare it, or take it out"
+            yield Problem(f"the primary {shown(name)} is not declared", remedy, (spec.at("primary"),))
+        for path in names.get(name, ()):
+            if policies[path] == "Always":
+                what = f"the primary {path} has the restart policy Always, and never completes"
+                yield Problem(what, 'set "OnFailure" or "Never"', (spec.at("primary"),))
+    for setting in ("stop_after", "idle_after"):
+        if getattr(spec, setting) == 0:
+            yield Problem(f"{setting} is 0 seconds", 'write it as "30m" or "8h"', (spec.at(setting),))
+
+
+def known(spec: ExperimentSpec) -> dict[str, list[str]]:
     """Return the paths that each name stands for: of a process, or of all processes of a group."""
-    known: dict[str, list[str]] = {group.name: [] for group in spec.groups}
+    names: dict[str, list[str]] = {group.name: [] for group in spec.groups}
     for group, process in spec.members():
         path = path_of(group, process)
-        known[path] = [path]
+        names[path] = [path]
         if group is not None:
-            known[group.name].append(path)
-    return known
+            names[group.name].append(path)
+    return names
 
 
 def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
