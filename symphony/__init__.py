@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from symphony.errors import UserError as UserError
     from symphony.spec.pod import Place as Place
     from symphony.spec.pod import Toleration as Toleration
+    from symphony.spec.probe import Probe as Probe
     from symphony.spec.process import Resources as Resources
 
 __version__ = "0.1.0"
@@ -48,6 +49,7 @@ _NAMES = {
     "components.process_group": "ProcessGroup",
     "errors": "SymphonyError UserError",
     "spec.pod": "Place Toleration",
+    "spec.probe": "Probe",
     "spec.process": "Resources",
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}

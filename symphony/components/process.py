@@ -13,6 +13,7 @@ from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, written
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
+from symphony.spec.probe import Probe, ProbeOptions
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources, Services, ServiceUse
 from symphony.spec.shared import Arguments, Texts
 
@@ -49,6 +50,8 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         depends_on: Processes that it waits for before it starts: one, a list, or {name: condition} (tmux).
         termination_delay: Seconds that it goes on after the primaries have completed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
+        readiness_probe: How it shows that it is ready, a Probe: by default it listens at what it binds.
+        liveness_probe: A Probe that restarts it where it fails, by the restart policy.
         labels: Labels of its pod (Kubernetes).
         container_yml: Merged last into the container's manifest (Kubernetes).
         pod_yml: Merged last into the manifest of its pod (Kubernetes).
@@ -225,6 +228,39 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         made = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
         before: Resources = getattr(self._spec, setting)
         self._set(setting, made, **{setting: dataclasses.replace(before, **made)})
+
+    def readiness_probe(self, **options: Unpack[ProbeOptions]) -> None:
+        """Say how it shows that it is ready; until then, processes that wait for it do not start.
+
+        Args:
+            options: Those of Probe: exactly one of tcp, http, exec and log; how often and how long.
+
+        Raises:
+            UserError: A value has another type, or there is not exactly one check.
+
+        Example:
+            process.readiness_probe(http="/health", period_seconds=5)
+        """
+        self._probe("readiness_probe", options)
+
+    def liveness_probe(self, **options: Unpack[ProbeOptions]) -> None:
+        """Say how it shows that it still works; where that fails, the restart policy restarts it.
+
+        Args:
+            options: Those of Probe: exactly one of tcp, http and exec; how often and how long.
+
+        Raises:
+            UserError: A value has another type, or there is not exactly one check.
+
+        Example:
+            process.liveness_probe(exec=["test", "-e", "/tmp/alive"], failure_threshold=10)
+        """
+        self._probe("liveness_probe", options)
+
+    def _probe(self, setting: str, options: Mapping[str, Any]) -> None:
+        with as_usage_error():
+            made = {setting: Probe(**options)}
+        self._set(setting, (), **made)
 
     def join(self, group: str) -> None:
         """Note the group that it is in."""

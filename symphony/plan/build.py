@@ -15,12 +15,14 @@ from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, Unused,
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
 from symphony.plan.rules.order import known, waits
+from symphony.plan.rules.probes import PROBES, services_of
 from symphony.plan.rules.remarks import remarks
 from symphony.plan.services import bind_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.inputs import Secret
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
+from symphony.spec.probe import Probe
 from symphony.spec.process import ProcessSettings, ProcessSpec
 from symphony.spec.setting import made_settings, settings_of
 
@@ -93,6 +95,9 @@ def _planned(
     if group is None and process.name in places.pods:
         settings["pod"] = places.pods[process.name]
     settings.pop("depends_on", None)
+    for setting in PROBES:
+        if probe := settings.get(setting):
+            settings[setting] = _named_probe(probe, process, target)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
     return PlannedProcess(
@@ -107,6 +112,13 @@ def _planned(
         where=str(process.where),
         waits_for=order.get(path_of(group, process), ()),
     )
+
+
+def _named_probe(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
+    """Return the probe with the target's name of its service, also of the only one."""
+    port = probe.tcp if probe.http is None else (probe.port or services_of(process)[0])
+    named = target.named(port) if isinstance(port, str) else port
+    return replace(probe, tcp=named) if probe.http is None else replace(probe, port=named)
 
 
 def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:

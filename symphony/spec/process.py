@@ -12,12 +12,14 @@ from symphony.spec.convert import (
     arguments,
     instance_of,
     manifest,
+    optional,
     strict_text,
     texts,
     words,
     wrong_type,
 )
 from symphony.spec.location import NOWHERE, Location, caller
+from symphony.spec.probe import Probe
 from symphony.spec.setting import Checked, required, setting
 from symphony.spec.shared import Arguments, Declared, MemberOptions, MemberSettings
 
@@ -83,6 +85,9 @@ class Resources(Checked):
     gpu: int | None = setting(NUMBER)
 
 
+_PROBE = optional(instance_of(Probe))
+
+
 class ProcessOptions(MemberOptions, total=False):
     """Keywords of a process."""
 
@@ -94,6 +99,8 @@ class ProcessOptions(MemberOptions, total=False):
     resources: Resources | None
     limits: Resources | None
     container_yml: Mapping[str, Any] | None
+    readiness_probe: Probe | None
+    liveness_probe: Probe | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +115,8 @@ class ProcessSettings(MemberSettings):
     resource_request: Resources = setting(instance_of(Resources), Resources(), varies=True, part=Resources)
     resource_limit: Resources = setting(instance_of(Resources), Resources(), varies=True, part=Resources)
     container_yml: Mapping[str, Any] = setting(manifest, {}, varies=True)
+    readiness_probe: Probe | None = setting(_PROBE, keyword=True, varies=True, part=Probe)
+    liveness_probe: Probe | None = setting(_PROBE, keyword=True, varies=True, part=Probe)
 
 
 @dataclass(frozen=True)

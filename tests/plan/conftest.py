@@ -17,7 +17,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
-PRELUDE = "from symphony import Experiment, Process, ProcessGroup\n"
+PRELUDE = "from symphony import Experiment, Probe, Process, ProcessGroup\n"
 MARK = "# <-"
 
 

@@ -17,6 +17,7 @@ from symphony.spec import order, pod
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings, Toleration
+from symphony.spec.probe import Probe
 from symphony.spec.process import ProcessSpec, Resources, ServiceUse
 from symphony.spec.serialize import from_dict, to_dict
 
@@ -45,6 +46,14 @@ waits = st.lists(
     ),
     max_size=2,
 ).map(tuple)
+port = st.none() | text | st.integers(1, 65535)
+probes = st.one_of(
+    st.none(),
+    st.builds(Probe, tcp=text | st.integers(1, 65535)),
+    st.builds(Probe, http=text, port=port, period_seconds=st.integers(1, 9)),
+    st.builds(Probe, exec=st.lists(text, min_size=1, max_size=2), initial_delay_seconds=st.integers(0, 9)),
+    st.builds(Probe, log=st.sampled_from(["a.*", "^x"])),
+)
 quantity = st.none() | text | st.integers() | st.floats(allow_nan=False)
 resources = st.builds(Resources, quantity, quantity, st.none() | st.integers())
 tolerations = st.lists(st.builds(Toleration, maybe, operator, maybe, effect), max_size=2).map(tuple)
@@ -83,6 +92,8 @@ processes = st.builds(
     place=places,
     container_yml=manifest,
     pod=pods,
+    readiness_probe=probes,
+    liveness_probe=probes,
     depends_on=waits,
     termination_delay=seconds,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from symphony.plan.problems import Problem
-from symphony.plan.rules import commands, environment, names, order, services, settings
+from symphony.plan.rules import commands, environment, names, order, probes, services, settings
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
@@ -31,6 +31,8 @@ RULES: tuple[Rule, ...] = (
     order.order_has_no_cycle,
     order.ends_are_supported,
     order.ends_are_legal,
+    probes.probes_check_own_services,
+    probes.liveness_is_no_line,
     environment.variables_are_legal,
     environment.variables_do_not_collide,
     environment.secrets_can_be_had,

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from symphony.backends.kubernetes.api.fields import mapping
-from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests import labels, probes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
@@ -246,6 +246,8 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
         ],
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
+        "readinessProbe": probes.probe(plan, process.readiness_probe),
+        "livenessProbe": probes.probe(plan, process.liveness_probe),
         "volumeMounts": mounts,
         "securityContext": _security(settings),
         # The status of a process that fails has its last lines, so that its log need not be fetched.

@@ -114,6 +114,12 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
             if (label := as_label(use.name)) and not label[0].isalpha():
                 what = f"{path} serves {shown(use.name)}, which begins with a digit"
                 yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
+        if process.readiness_probe is not None and process.readiness_probe.log is not None:
+            what = f"the readiness_probe of {path} is by log, and Kubernetes has no such probe"
+            remedy = (
+                'give it tcp, http or exec: a file that it writes, exec=["test", "-e", FILE], does as well'
+            )
+            yield Problem(what, remedy, (process.at("readiness_probe"),))
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)

@@ -1,0 +1,49 @@
+"""Rules of the probes of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symphony.plan.names import nearest, shown
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.process import ProcessSpec
+
+PROBES = ("readiness_probe", "liveness_probe")
+
+
+def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a probe at a service that its process does not serve, or at one of several."""
+    for group, process in spec.members():
+        who, served = path_of(group, process), services_of(process)
+        for setting in PROBES:
+            probe = getattr(process, setting)
+            if probe is None:
+                continue
+            port = probe.tcp if probe.http is None else probe.port
+            where = (process.at(setting),)
+            if probe.http is not None and port is None and len(served) != 1:
+                what = f"the {setting} of {who} does not say at which port http asks"
+                example = f'port="{served[0]}"' if served else "port=8080"
+                yield Problem(what, f"give it {example}", where)
+            if isinstance(port, str) and port not in served:
+                near = nearest(port, served)
+                listed = f"it serves: {', '.join(served)}" if served else "it binds none: give a port"
+                remedy = f"did you mean {shown(near)}?" if near else listed
+                yield Problem(
+                    f"the {setting} of {who} is at {shown(port)}, which it does not bind", remedy, where
+                )
+
+
+def liveness_is_no_line(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a liveness probe by log: a line that was written once says nothing about now."""
+    for group, process in spec.members():
+        if process.liveness_probe is not None and process.liveness_probe.log is not None:
+            what = f"the liveness_probe of {path_of(group, process)} is by log, which says nothing about now"
+            yield Problem(what, "give it tcp, http or exec", (process.at("liveness_probe"),))
+
+
+def services_of(process: ProcessSpec) -> list[str]:
+    """Return the services that a process binds; those that it exposes where it binds none."""
+    return list(dict.fromkeys(use.name for use in process.binds or process.exposes))
