@@ -1,12 +1,18 @@
-"""Draw docs/screens/NAME.svg from NAME.txt, a screen that the tests compare with a real one."""
+"""Draw docs/screens: NAME.svg from NAME.txt, a screen that the tests compare with a real one, and surreal.svg."""
 
 from __future__ import annotations
 
 import io
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
+
+from symphony.operations import drawing, graph
 
 SCREENS = Path(__file__).parent.parent / "docs" / "screens"
 WIDTH = 84
@@ -31,6 +37,18 @@ def svg(name: str) -> str:
     return console.export_svg(title="symphony", unique_id=name)
 
 
+def surreal(planned: dict[str, Any]) -> str:
+    """Return the picture of the graph of `symphony plan surreal --json`."""
+    plan = planned["plan"]
+    return drawing.svg(graph.build("surreal", plan["backend"], plan["processes"], plan["services"]))
+
+
 if __name__ == "__main__":
     for file in SCREENS.glob("*.txt"):
         file.with_suffix(".svg").write_text(svg(file.stem), encoding="utf-8")
+    made = subprocess.run(
+        [Path(sys.executable).with_name("symphony"), "plan", "surreal", "--json"],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    (SCREENS / "surreal.svg").write_text(surreal(json.loads(made.stdout)), encoding="utf-8")

@@ -43,6 +43,13 @@ def test_the_picture_is_that_of_the_screen() -> None:
     assert text("docs/screens/hello.svg") == picture.svg("hello"), "run `python -m scripts.picture`"
 
 
+def test_the_picture_of_surreal_is_that_of_its_plan(sandbox: Sandbox) -> None:
+    drawn = picture.surreal(sandbox.symphony("plan", "surreal", "--json").json)
+    # Which ports are free differs.
+    kept, now = (re.sub(r":\d+<", ":PORT<", svg) for svg in (text("docs/screens/surreal.svg"), drawn))
+    assert now == kept, "run `python -m scripts.picture`"
+
+
 def test_the_first_experiment_is_the_file_it_names() -> None:
     _, _, code = (ROOT / "stacks" / "hello.py").read_text().split('"""', 2)
     assert code.strip() == HELLO.strip()

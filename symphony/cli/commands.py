@@ -65,6 +65,7 @@ COMMANDS = (
         ("p", "lsp", "list-processes"),
         ("ps", "processes", "status", "get", "top"),
     ),
+    Row("graph", "Show processes, services and order; draw a picture.", (), ("draw", "dag")),
     Row("wait", "Wait until an experiment is ready or has completed.", ()),
     Row("why", "Explain a process's state, step by step.", (), ("describe", "explain")),
     Row("logs", "Print the output of processes, merged.", ("l", "log"), ("tail",)),

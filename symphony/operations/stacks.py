@@ -333,16 +333,19 @@ def experiment_in(state: file_store.StackState | None) -> file_store.Resource | 
     return next((resource for resource in resources if resource.type == _EXPERIMENT), None)
 
 
+def services(stack: Stack) -> Sequence[Mapping[str, Any]]:
+    """Return the services, as the state records them: name, host, port, path, exposed."""
+    return _declared(stack.state).get("services") or ()
+
+
 def addresses(stack: Stack) -> dict[str, str]:
     """Return service -> "host:port", as the state records them."""
-    services = _declared(stack.state).get("services") or ()
-    return {service["name"]: f"{service['host']}:{int(service['port'])}" for service in services}
+    return {service["name"]: f"{service['host']}:{int(service['port'])}" for service in services(stack)}
 
 
 def exposed(stack: Stack) -> list[str]:
     """Return the services that processes expose, as the state records them."""
-    services = _declared(stack.state).get("services") or ()
-    return [service["name"] for service in services if service["exposed"]]
+    return [service["name"] for service in services(stack) if service["exposed"]]
 
 
 def folder(stack: Stack) -> str:

@@ -1,0 +1,115 @@
+"""`symphony graph`: the processes, the services between them, and their order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from symphony.cli import arguments, screen
+from symphony.errors import UserError
+from symphony.operations import graph
+from symphony.operations.graph import Graph
+from symphony.plan.problems import count
+
+_STYLES = {"planned": "", "well": "green", "done": "dim", "waiting": "yellow", "bad": "bold red"}
+
+
+def command(
+    name: arguments.Program = None,
+    as_json: arguments.AsJson = False,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for mermaid.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Draw the program, not the experiment that is up.")
+    ] = False,
+) -> None:
+    """Show the processes, the services between them with their ports, and their order.
+
+    An experiment that is up has its states in colour; else the program is run to plan it. Graphviz
+    (`dot`) makes the pictures where it is installed.
+
+    Examples:
+        symphony graph rl
+        symphony graph rl --svg rl.svg
+        symphony graph rl --mermaid
+    """
+    drawn = _planned(name) if plan else _living(name) or _planned(name)
+    if as_json:
+        screen.show_json(drawn.to_json())
+        return
+    if mermaid or svg or png:
+        # Text needs none of it.
+        from symphony.operations import drawing
+
+        for kind, file in (("svg", svg), ("png", png)):
+            if file is not None:
+                _write(file, drawing.picture(drawn, kind))
+        if mermaid:
+            print(drawing.mermaid(drawn))
+        return
+    for line in _lines(drawn):
+        print(line)
+
+
+def _living(name: str | None) -> Graph | None:
+    try:
+        stack = arguments.experiment(name)
+    except UserError:
+        # It may be a program that was never up.
+        return None
+    return graph.of_stack(stack) if stack.recorded is not None else None
+
+
+def _planned(name: str | None) -> Graph:
+    # These run the program.
+    from symphony.operations import stack_target
+    from symphony.operations.plan import Planned, ProgramOutput, plan_of
+
+    output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=sys.stderr, flush=True))
+    planned = plan_of(stack_target.select(name), output)
+    if not isinstance(planned, Planned):
+        raise UserError(f"{planned.stack} is a cluster, which has no processes")
+    return graph.of_plan(planned)
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"cannot write {file}: {error.strerror}", remedy="Name another file") from None
+    print(file)
+
+
+def _lines(drawn: Graph) -> Iterator[str]:
+    """Yield the lines on a terminal: each process with what it binds, connects to and waits for."""
+    paint = screen.painter()
+    total = count(sum(len(node.paths) for node in drawn.nodes), "process", "processes")
+    yield f"{drawn.name} on {drawn.backend}: {total}, {count(len(drawn.services), 'service')}"
+    width = max((len(node.name) for node in drawn.nodes), default=0)
+    for group, members in drawn.groups.items():
+        if group:
+            yield paint(group, "bold")
+        for number in members:
+            node, indent = drawn.nodes[number], "  " if group else ""
+            yield f"{indent}{paint(f'{node.name:{width}}', _STYLES[node.health])}  {node.state}".rstrip()
+            for line in screen.plain_lines([*_uses(drawn, number)]):
+                yield f"{indent}    {line}"
+
+
+def _uses(drawn: Graph, number: int) -> Iterator[tuple[str, str, str]]:
+    for service in drawn.services:
+        if service.binds == number:
+            users = ", ".join(drawn.nodes[user].path for user in service.connects)
+            outside = "exposed " if service.exposed else ""
+            yield "binds", service.label, f"{outside}{'<- ' if users else ''}{users}"
+    for service in drawn.services:
+        if number in service.connects:
+            yield "connects", service.label, f"-> {drawn.nodes[service.binds].path}"
+    for each in drawn.order:
+        if each.waits == number:
+            yield "after", drawn.nodes[each.on].path, f"({each.condition})"

@@ -1,0 +1,189 @@
+"""The graph of an experiment: its processes, the services between them, and their order."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from symphony.backends.observe import ProcessStatus
+from symphony.operations import stacks
+from symphony.operations.plan import Planned
+from symphony.operations.process import in_order, is_well, processes
+from symphony.plan.names import DECLARED
+
+_PROCESS = "symphony:index:Process"
+_NUMBERED = re.compile(r"(.*?)(\d*)")
+
+Health = Literal["planned", "well", "done", "waiting", "bad"]
+_BAD = ("failed", "lost")
+
+
+@dataclass(frozen=True)
+class Node:
+    """One process, or processes that differ only in their numbers.
+
+    Attributes:
+        name: Its name in its group: `learner`, `agent-0..3`.
+        group: Its process group, `pool-0..1` for such groups; empty for a process in none.
+        paths: Its processes.
+        state: How they are, in words; empty in a plan.
+    """
+
+    name: str
+    group: str
+    paths: tuple[str, ...]
+    state: str = ""
+    health: Health = "planned"
+
+    @property
+    def path(self) -> str:
+        return f"{self.group}/{self.name}" if self.group else self.name
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service, with the node that binds it and the nodes that connect to it; numbers into nodes."""
+
+    name: str
+    port: int
+    binds: int
+    connects: tuple[int, ...]
+    exposed: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """A node that waits for another; numbers into nodes."""
+
+    waits: int
+    on: int
+    condition: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An experiment as nodes and what is between them; nodes of a group follow each other."""
+
+    name: str
+    backend: str
+    nodes: tuple[Node, ...]
+    services: tuple[Service, ...]
+    order: tuple[Order, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def groups(self) -> dict[str, list[int]]:
+        """Return each group -> the numbers of its nodes; "" holds those in none."""
+        members: dict[str, list[int]] = {}
+        for number, node in enumerate(self.nodes):
+            members.setdefault(node.group, []).append(number)
+        return members
+
+
+def of_stack(stack: stacks.Stack) -> Graph:
+    """Return the graph of an experiment that is up, with the states of its processes."""
+    resources = stack.state.resources if stack.state else ()
+    declared: list[Mapping[str, Any]] = [
+        resource.inputs[DECLARED] for resource in resources if resource.type == _PROCESS
+    ]
+    statuses = {status.path: status for status in processes(stack)}
+    return build(stack.shown, stack.backend or "", declared, stacks.services(stack), statuses)
+
+
+def of_plan(planned: Planned) -> Graph:
+    """Return the graph of a plan."""
+    return build(planned.stack, planned.backend, planned.plan["processes"], planned.plan["services"])
+
+
+def build(
+    name: str,
+    backend: str,
+    declared: Iterable[Mapping[str, Any]],
+    services: Iterable[Mapping[str, Any]],
+    statuses: Mapping[str, ProcessStatus] | None = None,
+) -> Graph:
+    """Return the graph of processes and services as the plan has them."""
+    folded: defaultdict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for process in sorted(declared, key=lambda process: in_order(process["path"])):
+        folded[_alike(process)].append(process)
+    nodes = tuple(_node(members, statuses) for members in folded.values())
+    number = {path: index for index, node in enumerate(nodes) for path in node.paths}
+    users: defaultdict[str, set[int]] = defaultdict(set)
+    order: dict[Order, None] = {}
+    for members in folded.values():
+        for process in members:
+            for service in process.get("connects") or ():
+                users[service].add(number[process["path"]])
+            for wait in process.get("waits_for") or ():
+                if wait["path"] in number:
+                    order[Order(number[process["path"]], number[wait["path"]], wait["condition"])] = None
+    return Graph(
+        name,
+        backend,
+        nodes,
+        tuple(
+            Service(
+                each["name"],
+                int(each["port"]),
+                number[each["path"]],
+                tuple(sorted(users[each["name"]])),
+                bool(each["exposed"]),
+            )
+            for each in services
+            if each["path"] in number
+        ),
+        tuple(order),
+    )
+
+
+def _alike(process: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return a key that processes share which differ only in the numbers at the ends of their names."""
+    waits = {(_stem(wait["path"]), wait["condition"]) for wait in process.get("waits_for") or ()}
+    used = (frozenset(map(_stem, process.get(kind) or ())) for kind in ("binds", "connects", "exposes"))
+    group, _, name = process["path"].rpartition("/")
+    return _stem(group), _stem(name), *used, frozenset(waits)
+
+
+def _stem(name: str) -> tuple[str, bool]:
+    match = _NUMBERED.fullmatch(name)
+    assert match is not None, "every text ends with digits or none"
+    return match[1], bool(match[2])
+
+
+def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessStatus] | None) -> Node:
+    paths = tuple(process["path"] for process in members)
+    halves = [path.rpartition("/") for path in paths]
+    name, group = folded_name([half[2] for half in halves]), folded_name([half[0] for half in halves])
+    if statuses is None:
+        return Node(name, group, paths)
+    known = [statuses[path] for path in paths if path in statuses]
+    states = list(dict.fromkeys(status.state for status in known)) or ["not made"]
+    ready = sum(map(is_well, known))
+    state = states[0] if len(states) == 1 and ready in (0, len(paths)) else f"{ready} of {len(paths)} ready"
+    health: Health = "waiting"
+    if any(each in (*_BAD, "not made") for each in states):
+        health = "bad"
+    elif ready == len(paths):
+        health = "done" if states == ["completed"] else "well"
+    return Node(name, group, paths, state, health)
+
+
+def folded_name(names: Sequence[str]) -> str:
+    """Return one name for names that differ in the number at their end: agent-0..3, or agent-* with gaps."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == 1:
+        return distinct[0]
+    numbers = [name[len(_stem(name)[0]) :] for name in distinct]
+    whole = sorted(map(int, numbers))
+    prefix = _stem(distinct[0])[0]
+    counts_up = whole[-1] - whole[0] == len(whole) - 1
+    return f"{prefix}{min(numbers, key=int)}..{max(numbers, key=int)}" if counts_up else f"{prefix}*"

@@ -1,0 +1,148 @@
+"""The graph of an experiment: what is folded, its three languages, its pictures, and `symphony graph`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from symphony.backends.observe import ProcessStatus
+from symphony.errors import UserError
+from symphony.operations import drawing, graph
+from tests.sandbox import Sandbox
+
+
+def process(path: str, **more: Any) -> dict[str, Any]:
+    return {"path": path, **more}
+
+
+def service(name: str, path: str, port: int = 7001, exposed: bool = False) -> dict[str, Any]:
+    return {"name": name, "path": path, "port": port, "exposed": exposed}
+
+
+PROCESSES = [
+    process("learner", binds=["replay"], waits_for=[{"path": "prepare", "condition": "completed"}]),
+    process("prepare"),
+    *(process(f"agents/{number}", connects=["replay"]) for number in range(12)),
+    process("agents/judge", connects=["replay"]),
+]
+RL = graph.build("rl", "tmux", PROCESSES, [service("replay", "learner")])
+
+
+def test_what_differs_in_numbers_only_is_one_node() -> None:
+    assert [node.path for node in RL.nodes] == ["learner", "prepare", "agents/0..11", "agents/judge"]
+    assert len(RL.nodes[2].paths) == 12
+    (replay,) = RL.services
+    assert (RL.nodes[replay.binds].path, [RL.nodes[i].path for i in replay.connects]) == (
+        "learner",
+        ["agents/0..11", "agents/judge"],
+    )
+    (order,) = RL.order
+    assert (RL.nodes[order.waits].name, RL.nodes[order.on].name, order.condition) == (
+        "learner",
+        "prepare",
+        "completed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["pool-0/w-0", "pool-0/w-1", "pool-1/w-2"], ["pool-0..1/w-0..2"]),
+        (["a-1", "a-3"], ["a-*"]),
+        (["a-08", "a-09", "a-10"], ["a-08..10"]),
+        (["a", "a-1", "b-1"], ["a", "a-1", "b-1"]),
+        ([], []),
+    ],
+)
+def test_names_of_what_is_folded(paths: list[str], names: list[str]) -> None:
+    assert [node.path for node in graph.build("x", "tmux", map(process, paths), ()).nodes] == names
+
+
+def test_numbered_services_of_numbered_processes_are_folded_with_them() -> None:
+    shards = [process(f"shard-{i}", binds=[f"part-{i}"]) for i in range(3)]
+    made = graph.build(
+        "x",
+        "tmux",
+        [*shards, process("all", connects=["part-0", "part-1", "part-2"])],
+        [service(f"part-{i}", f"shard-{i}", 7000 + i) for i in range(3)],
+    )
+    assert [node.name for node in made.nodes] == ["all", "shard-0..2"]
+    assert {each.binds for each in made.services} == {1}
+
+
+@pytest.mark.parametrize(
+    ("states", "words", "health"),
+    [
+        (["running", "running"], "running", "well"),
+        (["running", "waiting"], "1 of 2 ready", "waiting"),
+        (["running", "failed"], "1 of 2 ready", "bad"),
+        (["completed", "completed"], "completed", "done"),
+        (["running"], "1 of 2 ready", "waiting"),
+    ],
+)
+def test_states(states: list[Any], words: str, health: str) -> None:
+    statuses = {
+        f"a-{i}": ProcessStatus(f"a-{i}", each, ready=each == "running") for i, each in enumerate(states)
+    }
+    declared = [process("a-0"), process("a-1")]
+    (node,) = graph.build("x", "tmux", declared, (), statuses).nodes
+    assert (node.state, node.health) == (words, health)
+
+
+def test_mermaid() -> None:
+    lines = drawing.mermaid(RL).splitlines()
+    assert lines[0] == "flowchart LR"
+    assert '  p2 -- "replay:7001" --> p0' in lines
+    assert '  p0 -. "after (completed)" .-> p1' in lines
+    assert [line for line in lines if "subgraph" in line] == ['  subgraph g2["agents"]']
+
+
+def test_the_picture_is_svg_with_every_name() -> None:
+    root = ElementTree.fromstring(drawing.svg(RL))
+    words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"rl", "learner", "0..11", "judge", "agents", "replay:7001", "after (completed)"} <= set(words)
+    ElementTree.fromstring(drawing.svg(graph.build("<&>", "tmux", (), ())))
+
+
+def test_pictures_by_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert drawing.picture(RL, "svg").startswith(b"<svg")
+    with pytest.raises(UserError) as refused:
+        drawing.picture(RL, "png")
+    assert "graphviz" in refused.value.remedy
+    program = tmp_path / "dot"
+    program.write_text('#!/bin/sh\n[ "$1" = -Tpng ] || exit 3\n/bin/cat\n')
+    program.chmod(0o755)
+    assert drawing.picture(RL, "png").startswith(b"digraph {")
+    with pytest.raises(UserError, match="failed"):
+        drawing.picture(RL, "svg")
+
+
+def test_a_plan_and_then_what_lives(sandbox: Sandbox) -> None:
+    sandbox.write(
+        "with Experiment() as e:\n"
+        ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
+        ' e.new_process("bad", command=["false"])\n'
+        " for i in range(3):\n"
+        '  e.new_process(f"c-{i}", command=["sleep", "99"], connects=["s"])'
+    )
+    planned = sandbox.symphony("graph", "rl").out
+    assert "c-0..2" in planned
+    assert "running" not in planned
+    sandbox.symphony("up", "rl", "-y", code=1)
+    shown = sandbox.symphony("graph", "rl", "--json").json
+    assert {node["name"]: node["health"] for node in shown["nodes"]} == {
+        "server": "well",
+        "bad": "bad",
+        "c-0..2": "well",
+    }
+    words = sandbox.symphony("graph").out.split()
+    assert words[words.index("connects") + 2 :][:2] == ["->", "server"]
+    assert "running" not in sandbox.symphony("graph", "rl", "--plan").out
+    sandbox.symphony("graph", "rl", "--svg", "rl.svg")
+    assert "#fbdcdc" in (sandbox.folder / "rl.svg").read_text(), "what failed is red"
+    assert sandbox.symphony("graph", "rl", "--svg", "no/rl.svg", code=2).err.count("\n") == 1
+    sandbox.symphony("delete", "rl", "-y")
