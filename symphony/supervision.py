@@ -1,0 +1,648 @@
+"""Decides when the processes of one experiment start, are ready, restart and end.
+
+It knows no backend: a World tells what runs and carries out the decisions. The supervisor of an experiment in
+tmux calls `step` about once a second. All that must outlive it is in the World (holds) and in State, so the
+supervisor may be killed at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from typing import Literal, Protocol
+
+import msgspec
+
+# Checks at a time: a probe that hangs must not delay the others.
+_THREADS = 16
+# Seconds before a limit at which the logs have a warning.
+_WARNING = 600.0
+# The share of a processor below which a process does nothing, and the seconds between two looks at it.
+_IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0
+_NOTIFY_SECONDS = 60.0
+_LAST_LINES = 20
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that another waits for; restart_with: the other restarts when this one has restarted."""
+
+    path: str
+    condition: Literal["started", "ready", "completed", "ended"]
+    timeout: float | None = None
+    restart_with: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.condition})"
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """A check of a process, in the words of Kubernetes; target: a path of http or a pattern of log."""
+
+    kind: Literal["tcp", "http", "exec", "log"]
+    host: str = "127.0.0.1"
+    port: int = 0
+    target: str = ""
+    argv: tuple[str, ...] = ()
+    period: float = 2
+    timeout: float = 2
+    failures: int = 3
+    delay: float = 0
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of the experiment; ports: those that it is to listen on.
+
+    termination_delay: the seconds that it goes on when the primaries have completed.
+    """
+
+    ports: tuple[int, ...] = ()
+    readiness: Probe | None = None
+    liveness: Probe | None = None
+    waits_for: tuple[Wait, ...] = ()
+    termination_delay: float = 0
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """The processes of an experiment by path, and when it ends.
+
+    primary: the paths of the processes with which it ends. notify: the command that is run at an end.
+    """
+
+    name: str
+    members: dict[str, Member]
+    primary: tuple[str, ...] = ()
+    stop_after: float | None = None
+    idle_after: float | None = None
+    notify: tuple[str, ...] = ()
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """The reason why a process does not run.
+
+    why: in words. blocked: waiting alone does not help. stopped: the end of the experiment stopped it.
+    since: in the seconds of World.now; None where that is not known.
+    """
+
+    waits_for: tuple[Wait, ...] = ()
+    why: str = ""
+    blocked: bool = False
+    stopped: bool = False
+    since: float | None = None
+
+    @property
+    def ends_soon(self) -> bool:
+        """Return whether it waits for starts only, and not for the end of a computation."""
+        over = self.blocked or self.stopped
+        return not over and all(each.condition in ("started", "ready") for each in self.waits_for)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A process as it is now.
+
+    start: tells one start of it from another; empty while it is between two. since: of that start, in the
+    seconds of World.now. exit: its exit code. hold: why it does not run, in the state "held".
+    """
+
+    state: Literal["held", "running", "completed", "failed", "lost"]
+    start: str = ""
+    since: float = 0
+    why: str = ""
+    exit: int | None = None
+    hold: Hold | None = None
+
+
+class World(Protocol):
+    """A backend."""
+
+    def now(self) -> float:
+        """Return seconds that only grow until the machine restarts, whatever is done to its clock."""
+        ...
+
+    def boot(self) -> str:
+        """Return what tells one start of the machine from another."""
+        ...
+
+    def facts(self) -> Mapping[str, Fact]:
+        """Return the processes of the experiment, by path; those that were never started are missing."""
+        ...
+
+    def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
+        """Return the ports on which no process of this tree listens."""
+        ...
+
+    def hold(self, path: str, hold: Hold) -> None:
+        """Write why a process does not run; one that runs is ended, with its grace."""
+        ...
+
+    def release(self, path: str) -> str:
+        """Start a process that is held; return why it cannot start, or nothing."""
+        ...
+
+    def restart(self, path: str) -> None:
+        """End a process that runs, with its grace; its restart policy decides what follows."""
+        ...
+
+    def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
+        """Run a command beside a process; return why it failed, or nothing."""
+        ...
+
+    def new_lines(self, path: str, start: str) -> Iterable[str]:
+        """Return the output of this start of a process since the last call."""
+        ...
+
+    def last_lines(self, path: str, lines: int) -> list[str]:
+        """Return the last lines of output of a process."""
+        ...
+
+    def tell(self, path: str, line: str) -> None:
+        """Put a line of ours into the log of a process that runs."""
+        ...
+
+    def activity(self) -> Mapping[str, tuple[float, int]]:
+        """Return the seconds of processor time and the bytes of output of each tree that runs."""
+        ...
+
+    def load(self) -> bytes:
+        """Return what was saved; nothing at first."""
+        ...
+
+    def save(self, state: bytes) -> None:
+        """Keep this in a file."""
+        ...
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer of a readiness probe about one start of a process."""
+
+    start: str
+    ready: bool
+    why: str = ""
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the experiment; starts: of the processes that ended it, by path."""
+
+    state: Literal["completed", "failed", "stopped"]
+    why: str
+    at: float
+    exit: int
+    starts: dict[str, str]
+
+
+class State(msgspec.Struct, kw_only=True):
+    """The memory of a supervisor, which outlives it.
+
+    began: when the experiment began, or began again after an end. active: when it last did something.
+    started_with: for each process that restarts with others, the starts of those.
+    """
+
+    boot: str = ""
+    began: float | None = None
+    active: float | None = None
+    warned: tuple[str, ...] = ()
+    verdicts: dict[str, Verdict] = {}
+    started_with: dict[str, dict[str, str]] = {}
+    end: End | None = None
+
+
+def read_state(saved: bytes) -> State:
+    """Return what a supervisor saved; a new one where a process of the experiment has put something else."""
+    try:
+        return msgspec.json.decode(saved, type=State)
+    except msgspec.DecodeError:
+        return State()
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The state of a wait: whether it is over or has failed, and in words why it is not over."""
+
+    met: bool = False
+    failed: bool = False
+    why: str = ""
+
+
+@dataclass
+class _Check:
+    """A probe of one start of a process; fails: the failures in a row."""
+
+    start: str
+    due: float
+    fails: int = 0
+    running: Future[str] | None = None
+
+
+@dataclass
+class _Look:
+    """The processes as one step sees them, and what it found out about them."""
+
+    facts: dict[str, Fact]
+    ready: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Supervisor:
+    """The supervisor of one experiment."""
+
+    def __init__(self, world: World, declaration: Declaration) -> None:
+        self._world, self._declared = world, declaration
+        self._state = read_state(world.load())
+        if self._state.boot != world.boot():
+            self._state = State(boot=world.boot())
+        self._saved = msgspec.json.encode(self._state)
+        self._checks: dict[tuple[str, str], _Check] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
+        self._seen: tuple[float, Mapping[str, tuple[float, int]]] | None = None
+        # When this supervisor saw a hold that does not say since when it holds.
+        self._since: dict[str, float] = {}
+
+    def step(self) -> bool:
+        """Carry out what is due now; return whether a process was started."""
+        now = self._world.now()
+        look = _Look({path: fact for path, fact in self._world.facts().items() if path in self._members})
+        self._end_is_over(look, now)
+        self._probe(look, now)
+        started = False
+        if self._state.end is None:
+            self._restart_with(look, now)
+            started = self._start(look, now)
+        self._end(look, now)
+        self._save()
+        return started
+
+    @property
+    def _members(self) -> Mapping[str, Member]:
+        return self._declared.members
+
+    def _save(self) -> None:
+        if (now := msgspec.json.encode(self._state)) != self._saved:
+            self._world.save(now)
+            self._saved = now
+
+    # waits
+
+    def _start(self, look: _Look, now: float) -> bool:
+        """Start the processes that need to wait no longer, and say why the others wait."""
+        held = {path: fact.hold for path, fact in look.facts.items() if fact.hold is not None}
+        self._since = {path: self._since.get(path, now) for path in held}
+        before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
+        # One that another waits for first: what holds a chain back is known to all of it in one step.
+        order = [path for path in TopologicalSorter(before).static_order() if path in held]
+        return True in [self._decide(path, held, look, now) for path in order]
+
+    def _decide(self, path: str, held: dict[str, Hold], look: _Look, now: float) -> bool:
+        """Start the process if it needs to wait no longer; return whether it did."""
+        hold = held[path]
+        waited = now - (self._since[path] if hold.since is None else hold.since)
+        answers = [(wait, self._answer(wait, held, look, now, waited)) for wait in hold.waits_for]
+        missing = [(wait, answer) for wait, answer in answers if not answer.met]
+        refused = "" if missing else self._world.release(path)
+        if not missing and not refused:
+            starts = {
+                wait.path: self._start_of(look, wait.path) for wait in hold.waits_for if wait.restart_with
+            }
+            self._state.started_with |= {path: starts} if starts else {}
+            return True
+        failed = [answer.why for _, answer in missing if answer.failed] + [refused] * bool(refused)
+        words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in missing]
+        why = "; ".join(failed) if failed else f"for {', '.join(words)}"
+        told = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped=False)
+        if told != hold:
+            self._world.hold(path, told)
+        held[path] = told
+        return False
+
+    def _answer(
+        self, wait: Wait, held: Mapping[str, Hold], look: _Look, now: float, waited: float
+    ) -> _Answer:
+        if (other := held.get(wait.path)) is not None:
+            # A wait has no deadline while the other one waits itself.
+            return _Answer(failed=other.blocked, why=f"{wait.path} is blocked" if other.blocked else "")
+        if (fact := look.facts.get(wait.path)) is None:
+            return _late(wait, "not started yet", waited)
+        if fact.state == "running":
+            missing = self._not_ready(wait.path, look) if wait.condition == "ready" else ""
+            if wait.condition in ("started", "ready") and not missing:
+                return _Answer(met=True)
+            return _late(wait, missing, min(waited, now - fact.since))
+        # A server that has ended listens no more.
+        listens = bool(self._members[wait.path].ports) if wait.path in self._members else False
+        is_good = fact.state == "completed" and not (wait.condition == "ready" and listens)
+        is_met = is_good or wait.condition == "ended"
+        return _Answer(is_met, not is_met, f"{wait.path} {fact.state}: {fact.why}")
+
+    def _not_ready(self, path: str, look: _Look) -> str:
+        """Return why a process that runs is not ready; nothing where it is."""
+        if path not in look.ready:
+            look.ready[path] = self._why_not_ready(path, look.facts[path])
+        return look.ready[path]
+
+    def _why_not_ready(self, path: str, fact: Fact) -> str:
+        member = self._members.get(path, Member())
+        if member.readiness is not None:
+            verdict = self._state.verdicts.get(path)
+            if verdict is None or not fact.start or verdict.start != fact.start:
+                return "not probed yet"
+            return "" if verdict.ready else verdict.why
+        missing = self._world.missing_ports(path, member.ports) if member.ports else []
+        return ", ".join(f"port {port}: not listening yet" for port in missing)
+
+    def _start_of(self, look: _Look, path: str) -> str:
+        fact = look.facts.get(path)
+        return fact.start if fact is not None else ""
+
+    def _restart_with(self, look: _Look, now: float) -> None:
+        """Hold the processes back whose dependency was restarted since they started."""
+        for path, member in self._members.items():
+            waits = [wait for wait in member.waits_for if wait.restart_with]
+            fact = look.facts.get(path)
+            if not waits or fact is None or fact.state != "running":
+                continue
+            before = self._state.started_with.setdefault(path, {})
+            for wait in waits:
+                start = self._start_of(look, wait.path)
+                if not start or before.setdefault(wait.path, start) == start:
+                    continue
+                hold = Hold(waits_for=member.waits_for, why=f"for {wait}, which restarted", since=now)
+                self._world.hold(path, hold)
+                look.facts[path] = Fact("held", hold=hold)
+                del self._state.started_with[path]
+                break
+
+    # probes
+
+    def _probe(self, look: _Look, now: float) -> None:
+        """Take the answers of probes, and begin those that are due; never wait for one."""
+        for path, member in self._members.items():
+            fact = look.facts.get(path)
+            for kind, probe in (("readiness", member.readiness), ("liveness", member.liveness)):
+                if probe is None:
+                    continue
+                key = (path, kind)
+                if fact is None or fact.state != "running" or not fact.start:
+                    self._checks.pop(key, None)
+                    if kind == "readiness":
+                        self._state.verdicts.pop(path, None)
+                    continue
+                check = self._checks.get(key)
+                if check is None or check.start != fact.start:
+                    check = self._checks[key] = _Check(fact.start, fact.since + probe.delay)
+                self._advance(path, kind, probe, check, now)
+
+    def _advance(self, path: str, kind: str, probe: Probe, check: _Check, now: float) -> None:
+        if check.running is not None and check.running.done():
+            failure = _outcome(check.running)
+            check.running = None
+            check.fails = check.fails + 1 if failure else 0
+            if kind == "readiness":
+                self._judge(path, probe, check, failure)
+            elif check.fails >= probe.failures:
+                self._world.tell(path, f"liveness probe failed {check.fails} times: {failure}; it restarts")
+                self._world.restart(path)
+                # Its end takes the grace.
+                check.fails, check.due = 0, now + probe.period + probe.delay
+            if probe.kind == "log" and not failure:
+                # A line that was printed stays printed.
+                check.due = float("inf")
+        if check.running is None and now >= check.due:
+            check.due = now + probe.period
+            check.running = self._threads.submit(self._check, path, probe, check.start)
+
+    def _judge(self, path: str, probe: Probe, check: _Check, failure: str) -> None:
+        before = self._state.verdicts.get(path)
+        was_ready = before is not None and before.start == check.start and before.ready
+        # As in Kubernetes: one success makes it ready, several failures in a row end that.
+        ready = not failure or (was_ready and check.fails < probe.failures)
+        self._state.verdicts[path] = Verdict(check.start, ready, "" if ready else failure)
+
+    def _check(self, path: str, probe: Probe, start: str) -> str:
+        """Return why a check fails, or nothing; runs in a thread."""
+        if probe.kind == "exec":
+            return self._world.run(path, probe.argv, probe.timeout)
+        if probe.kind == "log":
+            pattern = re.compile(probe.target)
+            is_there = any(pattern.search(line) for line in self._world.new_lines(path, start))
+            return "" if is_there else f"no line of its output has {probe.target}"
+        is_own = probe.port in self._members[path].ports
+        if is_own and self._world.missing_ports(path, (probe.port,)):
+            return f"port {probe.port}: not listening yet"
+        return _tcp(probe) if probe.kind == "tcp" else _http(probe)
+
+    # ends
+
+    def _end_is_over(self, look: _Look, now: float) -> None:
+        """Start again what the end of the experiment stopped, where an `up` started its primaries again."""
+        if self._state.began is None and look.facts:
+            starts = [fact.since for fact in look.facts.values() if fact.state == "running"]
+            self._state.began = min(starts, default=now)
+        if (end := self._state.end) is None:
+            return
+        again = {path: fact for path, fact in look.facts.items() if path in end.starts}
+        if not any(_is_alive(fact) and fact.start != end.starts[path] for path, fact in again.items()):
+            return
+        self._state.end, self._state.began, self._state.active, self._state.warned = None, now, now, ()
+        if end.state == "stopped":
+            # An `up` starts all of them; a restart of one process starts no other.
+            return
+        for path, fact in list(look.facts.items()):
+            if fact.hold is not None and fact.hold.stopped:
+                waits = fact.hold.waits_for
+                hold = Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}", since=now)
+                look.facts[path] = Fact("held", hold=hold)
+
+    def _end(self, look: _Look, now: float) -> None:
+        """End the experiment where it is time, and stop those whose delay is over."""
+        if self._state.end is None and (end := self._due_end(look, now)) is not None:
+            self._state.end = end
+            # Before the command: it runs once, whatever happens to the supervisor.
+            self._save()
+            self._notify(end, look, now)
+        if (end := self._state.end) is None:
+            return
+        for path, fact in look.facts.items():
+            delay = self._members[path].termination_delay if end.state != "stopped" else 0
+            if _is_alive(fact) and now >= end.at + delay and self._is_ending(end):
+                waits = fact.hold.waits_for if fact.hold is not None else self._members[path].waits_for
+                self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=True, since=now))
+
+    def _is_ending(self, end: End) -> bool:
+        """Return whether an end stops processes: without primaries all have ended anyway."""
+        return end.state == "stopped" or bool(self._declared.primary)
+
+    def _due_end(self, look: _Look, now: float) -> End | None:
+        """Return the end that comes now, if any; warn of one that comes soon."""
+        facts, ending = look.facts, self._declared.primary or tuple(self._members)
+        own = {path: facts[path] for path in ending if path in facts}
+        failed = {path: fact for path, fact in own.items() if _has_failed(fact)}
+        is_over = len(own) == len(ending) and all(
+            _has_failed(f) or f.state == "completed" for f in own.values()
+        )
+        if is_over or (failed and self._declared.primary):
+            path, fact = next(iter(failed.items()), ("", None))
+            why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
+            # A process that failed before may be what was mended.
+            starts = {path: f.start for path, f in facts.items() if path in own or _has_failed(f)}
+            state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
+            return End(state=state, why=why, at=now, exit=code, starts=starts)
+        if not any(_is_alive(fact) for fact in facts.values()):
+            return None
+        for limit, since, why in self._limits(now):
+            left = since + limit - now
+            if left <= 0:
+                starts = {path: fact.start for path, fact in facts.items()}
+                return End(state="stopped", why=why, at=now, exit=124, starts=starts)
+            self._warn(facts, limit, left, why)
+        return None
+
+    def _limits(self, now: float) -> Iterator[tuple[float, float, str]]:
+        """Yield the seconds of a limit, the moment from which they count, and what it says."""
+        if self._declared.stop_after is not None and self._state.began is not None:
+            limit = self._declared.stop_after
+            yield limit, self._state.began, f"{length(limit)} are over"
+        if self._declared.idle_after is not None:
+            limit = self._declared.idle_after
+            yield limit, self._active(limit, now), f"no output and no work for {length(limit)}"
+
+    def _active(self, limit: float, now: float) -> float:
+        """Return when a process last printed something or used a processor."""
+        if self._state.active is None:
+            self._state.active = now
+        look_after = max(0.5, min(_IDLE_LOOK, limit / 10))
+        if self._seen is None or now - self._seen[0] >= look_after:
+            activity = self._world.activity()
+            if self._seen is not None and _has_worked(self._seen[1], activity, now - self._seen[0]):
+                self._state.active = now
+                self._state.warned = tuple(each for each in self._state.warned if "no output" not in each)
+            self._seen = (now, activity)
+        return self._state.active
+
+    def _warn(self, facts: Mapping[str, Fact], limit: float, left: float, why: str) -> None:
+        if left > min(_WARNING, limit / 2) or why in self._state.warned:
+            return
+        self._state.warned = (*self._state.warned, why)
+        self._save()
+        for path, fact in facts.items():
+            if fact.state == "running":
+                self._world.tell(path, f"{self._declared.name} is stopped in {length(left)}: {why} then")
+
+    def _notify(self, end: End, look: _Look, now: float) -> None:
+        """Run the command of the user; what happens to it changes nothing here."""
+        if not self._declared.notify:
+            return
+        cause = next(
+            (path for path in end.starts if _has_failed(look.facts[path])), next(iter(end.starts), "")
+        )
+        variables = {
+            "NAME": self._declared.name,
+            "STATE": end.state,
+            "EXIT": str(end.exit),
+            "SECONDS": str(round(now - (self._state.began or now))),
+            "WHY": end.why,
+        }
+        self._threads.submit(self._run_notify, cause, variables)
+
+    def _run_notify(self, cause: str, variables: dict[str, str]) -> None:
+        last = "\n".join(self._world.last_lines(cause, _LAST_LINES)) if cause else ""
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                self._declared.notify,
+                env={**os.environ, **variables, "LAST_LINES": last.replace("\0", "")[-8192:]},
+                stdin=subprocess.DEVNULL,
+                timeout=_NOTIFY_SECONDS,
+                check=False,
+            )
+
+
+def length(seconds: float) -> str:
+    """Return a length of time in words.
+
+    >>> length(28800), length(5400), length(599.5), length(90)
+    ('8 h', '90 min', '10 min', '90 s')
+    """
+    for size, unit in ((3600, "h"), (60, "min")):
+        whole = round(seconds / size)
+        is_whole = abs(seconds / size - whole) < 0.02
+        if seconds >= 10 * size or (is_whole and whole >= 1):
+            return f"{whole} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _is_alive(fact: Fact) -> bool:
+    return fact.state == "running" or (fact.state == "held" and not (fact.hold and fact.hold.stopped))
+
+
+def _has_failed(fact: Fact) -> bool:
+    """Return whether a process has failed for good, or waits for what has."""
+    return fact.state in ("failed", "lost") or (fact.hold is not None and fact.hold.blocked)
+
+
+def _how(fact: Fact) -> str:
+    why = fact.hold.why if fact.hold is not None else fact.why
+    state = "is blocked" if fact.hold is not None else fact.state
+    return f"{state}: {why}" if why else state
+
+
+def _late(wait: Wait, why: str, waited: float) -> _Answer:
+    if wait.timeout is None or waited < wait.timeout:
+        return _Answer(why=why)
+    more = f": {why}" if why else ""
+    return _Answer(failed=True, why=f"{wait.path} is not {wait.condition} after {wait.timeout:.0f} s{more}")
+
+
+def _outcome(check: Future[str]) -> str:
+    try:
+        return check.result()
+    except Exception as error:
+        # Of a command or a log that went meanwhile.
+        return f"{type(error).__name__}: {error}"
+
+
+def _tcp(probe: Probe) -> str:
+    try:
+        with socket.create_connection((probe.host, probe.port), probe.timeout):
+            return ""
+    except OSError as error:
+        return f"port {probe.port}: {error.strerror or error}"
+
+
+def _http(probe: Probe) -> str:
+    """Return why a GET fails, or nothing; an answer that comes in drops does not hold it up."""
+    deadline, head = time.monotonic() + probe.timeout, b""
+    where = f"GET {probe.target} at port {probe.port}"
+    try:
+        with socket.create_connection((probe.host, probe.port), probe.timeout) as connection:
+            request = (
+                f"GET {probe.target} HTTP/1.1\r\nHost: {probe.host}:{probe.port}\r\nConnection: close\r\n\r\n"
+            )
+            connection.sendall(request.encode())
+            while b"\n" not in head and len(head) < 4096:
+                connection.settimeout(max(0.01, deadline - time.monotonic()))
+                if not (more := connection.recv(1024)):
+                    break
+                head += more
+    except OSError as error:
+        return f"{where}: {error.strerror or error}"
+    status = re.match(rb"HTTP/\S+ (\d{3})", head)
+    if status is None:
+        return f"{where}: no answer in HTTP"
+    return "" if 200 <= int(status[1]) < 400 else f"{where}: status {int(status[1])}"
+
+
+def _has_worked(
+    before: Mapping[str, tuple[float, int]], after: Mapping[str, tuple[float, int]], seconds: float
+) -> bool:
+    """Return whether a process printed something, used a processor, or is another than before."""
+    if before.keys() != after.keys():
+        return True
+    return any(
+        output != before[path][1] or cpu - before[path][0] > _IDLE_SHARE * seconds
+        for path, (cpu, output) in after.items()
+    )
