@@ -25,13 +25,22 @@ from symphony.backends.kubernetes.api.fields import listing, text
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError
 
-# The newer one can say that standard input has ended.
-_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+# The first one that can say that standard input has ended, since Kubernetes 1.30.
+_PROTOCOLS = ("v5.channel.k8s.io",)
 # A container runtime lets a command run on when its caller is gone: by this variable it is found again.
 _MARK = "SYMPHONY_EXEC"
 _MARKED = f'{_MARK}=$1; export {_MARK}; shift; exec "$@"'
-_END = f"""
-marked() {{ grep -l "{_MARK}=$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }}
+# Kubernetes discards the output that is on its way when a command ends, and calls that a success: after the
+# command the shell writes the marker to both streams, and ends when this end has read it and stops the sleep.
+_WAITING = "SYMPHONY_EXEC_WRITTEN"
+_WRITTEN = f"""
+"$@"; code=$?
+printf '\\036%s' "${_MARK}"; printf '\\036%s' "${_MARK}" >&2
+command -v grep >/dev/null && {_WAITING}=${_MARK} sleep 600 >/dev/null 2>&1 </dev/null
+exit $code
+"""
+_END = """
+marked() { grep -l "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
 for signal in TERM KILL; do
   found=$(marked "$1"); [ "$found" ] || exit 0
   kill -$signal $found 2>/dev/null
@@ -65,7 +74,8 @@ def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
         CannotStart: There is no such command.
         SymphonyError: The process does not run.
     """
-    command, token = marked(words)
+    # A terminal has one stream, and shows little at a time.
+    command, token = marked(words if streams.terminal else ["sh", "-c", _WRITTEN, "symphony", *words])
     feeder = Feeder(streams)
     try:
         return _run(place, command, feeder, token)
@@ -99,11 +109,10 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
         connection = Channels(place.client, f"{place.pod_path}/exec", query, _PROTOCOLS)
     except Refused as refused:
         raise _exec_error(place, refused) from refused
-    if stdin and not terminal and not connection.can_end:
+    if not connection.can_end:
         connection.close()
         raise SymphonyError(
-            "this cluster is older than Kubernetes 1.30, which cannot end the stdin of a command",
-            remedy="Run it with </dev/null, or on a newer cluster",
+            "this cluster is older than Kubernetes 1.30, which cannot end the stdin of a command"
         )
     return connection
 
@@ -130,6 +139,11 @@ def exit_code(place: Place, last: bytes) -> int:
 
 def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
     streams = feeder.streams
+    mark = "" if streams.terminal else token
+    outputs = {
+        channels.STDOUT: Output(streams.stdout, mark),
+        channels.STDERR: Output(streams.stderr, mark),
+    }
     with (
         interruptible(),
         opened(place, words, terminal=streams.terminal, stdin=feeder.has_input) as connection,
@@ -137,29 +151,67 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
         try:
             with _raw(streams), feeder.feeding(connection):
                 for channel, data in connection:
-                    if channel in (channels.STDOUT, channels.STDERR):
-                        _write(streams.stdout if channel == channels.STDOUT else streams.stderr, data)
+                    if channel in outputs and outputs[channel].write(data):
+                        if all(output.is_whole for output in outputs.values()):
+                            end(place, token, _WAITING)
                     elif channel == channels.ERROR:
-                        return exit_code(place, data)
+                        for output in outputs.values():
+                            output.flush()
+                        code = exit_code(place, data)
+                        if code or all(output.is_whole for output in outputs.values()):
+                            return code
+                        break
         except CannotStart:
             raise
         except BaseException:
             end(place, token)
             raise
     end(place, token)
-    raise Unreachable(f"the connection to {place.path} ended before the command did")
+    raise Unreachable(f"the connection to {place.path} ended before the output of the command was complete")
 
 
-def end(place: Place, token: str) -> None:
+def end(place: Place, token: str, variable: str = _MARK) -> None:
     """End all processes of a command, where the container allows that."""
     if not token or place.client.is_away:
         return
     with (
         contextlib.suppress(SymphonyError),
-        opened(place, ["sh", "-c", _END, "symphony", token], stdin=False) as connection,
+        opened(place, ["sh", "-c", _END, "symphony", f"{variable}={token}"], stdin=False) as connection,
     ):
         for _ in connection:
             pass
+
+
+class Output:
+    """One of the two outputs of a command, without the marker that says that it is complete."""
+
+    def __init__(self, descriptor: int, token: str) -> None:
+        self._descriptor = descriptor
+        self._mark = f"\x1e{token}".encode()
+        self._kept: bytes = b""
+        self.is_whole = not token
+
+    def write(self, data: bytes) -> bool:
+        """Pass on output, but for an end that may begin the marker; return whether it became whole."""
+        if self.is_whole:
+            self._pass_on(data)
+            return False
+        before, mark, after = (self._kept + data).partition(self._mark)
+        self.is_whole, data, self._kept = bool(mark), before + after, b""
+        start = data.rfind(self._mark[:1])
+        if not mark and start >= 0 and self._mark.startswith(data[start:]):
+            data, self._kept = data[:start], data[start:]
+        self._pass_on(data)
+        return self.is_whole
+
+    def flush(self) -> None:
+        """Pass on what was kept back."""
+        self._pass_on(self._kept)
+        self._kept = b""
+
+    def _pass_on(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
 
 class Feeder:
@@ -249,11 +301,6 @@ def _handler(number: signal.Signals, handler: Any) -> Generator[None]:
         yield
     finally:
         signal.signal(number, before)
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 def _is_nothing(descriptor: int) -> bool:

@@ -1,0 +1,36 @@
+"""The output of `symphony exec`: the marker that says that it is complete is no part of it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from symphony.backends.kubernetes.remote.exec import Output
+
+TOKEN = "0123456789abcdef"
+MARK = b"\x1e" + TOKEN.encode()
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_the_marker_is_found_in_pieces_of_any_size(size: int) -> None:
+    written = b"a\x1e0 " + MARK[:-1] + b"x " + MARK + b" of a child that still runs"
+    reader, writer = os.pipe()
+    output = Output(writer, TOKEN)
+    became_whole = [output.write(written[start : start + size]) for start in range(0, len(written), size)]
+    assert became_whole.count(True) == 1
+    os.close(writer)
+    assert os.read(reader, 1000) == written.replace(MARK, b"")
+    os.close(reader)
+
+
+def test_an_end_that_looks_like_the_marker_comes_at_the_end() -> None:
+    reader, writer = os.pipe()
+    output = Output(writer, TOKEN)
+    output.write(b"prompt: " + MARK[:4])
+    assert os.read(reader, 1000) == b"prompt: "
+    output.flush()
+    assert os.read(reader, 1000) == MARK[:4]
+    assert not output.is_whole
+    os.close(writer)
+    os.close(reader)
