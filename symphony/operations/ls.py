@@ -118,24 +118,34 @@ def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:
     for status in statuses:
         by_state[status.state].append(status)
     if lost := by_state["lost"]:
-        why = next((status.why for status in lost if status.why), "")
-        return _words("lost", lost, statuses, why), f"symphony up {name} restarts it"
+        return _words("lost", lost, statuses), f"symphony up {name} restarts it"
     if failed := by_state["failed"]:
-        return _words("failed", failed, statuses, failed[0].why), f"symphony logs {name} {failed[0].path}"
+        return _words("failed", failed, statuses), f"symphony logs {name} {failed[0].path}"
     if blocked := by_state["blocked"]:
-        return _words("blocked", blocked, statuses, blocked[0].why), f"symphony why {name} {blocked[0].path}"
+        return _words("blocked", blocked, statuses), f"symphony why {name} {blocked[0].path}"
     if waiting := by_state["waiting"]:
-        return f"{len(waiting)} waiting: {waiting[0].why}", ""
-    for state in ("unknown", "stopped", "running"):
+        return f"{len(waiting)} waiting{_reasons(waiting)}", ""
+    for state in ("unknown", "stopped"):
         if group := by_state[state]:
-            return _words(state, group, statuses, group[0].why if state != "running" else ""), ""
+            return _words(state, group, statuses), ""
+    if by_state["running"]:
+        return "running", ""
     return ("completed" if statuses else "empty"), ""
 
 
-def _words(state: str, group: Sequence[ProcessStatus], every: Sequence[ProcessStatus], why: str) -> str:
-    is_part = len(group) < len(every) and state != "running"
+def _words(state: str, group: Sequence[ProcessStatus], every: Sequence[ProcessStatus]) -> str:
     names = group[0].path if len(group) == 1 else str(len(group))
-    return (f"{names} {state}" if is_part else state) + (f": {why}" if why else "")
+    return (f"{names} {state}" if len(group) < len(every) else state) + _reasons(group)
+
+
+def _reasons(group: Sequence[ProcessStatus]) -> str:
+    """Return the reasons of these processes, each once; of more than two, the first and how many more."""
+    reasons = list(dict.fromkeys(status.why for status in group if status.why))
+    if not reasons:
+        return ""
+    return (
+        f": {'; '.join(reasons)}" if len(reasons) < 3 else f": {reasons[0]}; {len(reasons) - 1} other reasons"
+    )
 
 
 def _began(stack: stacks.Stack) -> float | None:
