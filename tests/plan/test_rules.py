@@ -164,6 +164,11 @@ COMMANDS = [
         )
     ),
     Mistake(
+        ['exp.new_process("a", ["x"], start_dir="$HOME/x")  # <-'],
+        ["cannot start in", "expandvars"],
+        changes={"unreadable": {"$HOME/x": "gone"}},
+    ),
+    Mistake(
         ['exp = Experiment("rl", secrets=["~/.key"])  # <-', A],
         ["secret file", "~/.key", "no such file", "permissions"],
         changes={"unreadable": {"~/.key": "no such file"}},

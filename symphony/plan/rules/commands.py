@@ -83,8 +83,13 @@ def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         for what, remedy in _troubles(f"{setting} of {who}", setting, text):
             yield Problem(what, remedy, (where,))
         if setting == "start_dir" and text in target.unreadable and "\0" not in text:
-            reason = target.unreadable[text]
-            yield Problem(f"{who} cannot start in {shown(text)}: {reason}", "check start_dir", (where,))
+            what = f"{who} cannot start in {shown(text)}: {target.unreadable[text]}"
+            remedy = (
+                "expand it in Python, as no shell reads it: os.path.expandvars"
+                if "$" in text
+                else "check start_dir"
+            )
+            yield Problem(what, remedy, (where,))
 
 
 def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
