@@ -1,16 +1,19 @@
-"""The dynamic provider of images as Pulumi unpickles it: builds, pushes, and removes what it made here.
+"""The resource ImageResource and its dynamic provider, which builds, pushes and removes images.
 
-Module path and class name lie in the state of every user: never move or rename them.
+Module path and class name of the provider lie in the state of every user: never move or rename them.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+import pickle
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from symphony.errors import SymphonyError
@@ -65,13 +68,32 @@ class ImageProvider(DynamicProvider):
             registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
 
 
+TYPE = "pulumi-python:dynamic/symphony_docker:Image"
+# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+PROVIDER = base64.b64encode(pickle.dumps(ImageProvider(), protocol=4)).decode()
+
+
+class ImageResource(pulumi.CustomResource):
+    """One image: built by a Docker engine and pushed to its repository.
+
+    image: an output, `repository@sha256:...`, which is what pods run.
+    """
+
+    image: pulumi.Output[str]
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(TYPE, resource_name, {**inputs, "image": None, "__provider": PROVIDER}, opts)
+
+
 def reference_of(props: Mapping[str, Any]) -> str:
-    """Return the name by which people call the image."""
+    """Return the name of the image, with its tag."""
     return f"{props['repository']}:{props['tag']}"
 
 
 def _keeps(props: Mapping[str, Any]) -> bool:
-    """Return whether the registry keeps the image for longer than the stack."""
+    """Return whether the image stays in the registry when the stack is deleted."""
     return bool(props.get("retain_on_delete", True))
 
 
@@ -83,7 +105,7 @@ def _is_gone(props: Mapping[str, Any]) -> bool:
 
 
 def _made(props: Props) -> Props:
-    """Build and push the image, or only what of that is missing; everything that is known of it then."""
+    """Build and push the image, as far as that is not done, and return its outputs."""
     name, reference = str(props["name"]), reference_of(props)
     engine = Engine()
 
@@ -111,7 +133,7 @@ def _made(props: Props) -> Props:
 
 
 def _find_or_build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
-    """Give the engine the image under this name: it is there, another stack had it built, or it is built."""
+    """Have the image under this name: present, tagged from that of another stack, or built."""
     identity = str(props["identity"])
     existing = engine.find(reference)
     if existing is not None and existing.labels.get(IDENTITY_LABEL) == identity:

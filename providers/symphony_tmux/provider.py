@@ -1,17 +1,21 @@
-"""The two dynamic providers as Pulumi unpickles them; they leave the work to sessions and windows.
+"""The resources Session and Window and their dynamic providers; sessions.py and windows.py do the work.
 
-Module path and class names lie in the state of every user: never move or rename them.
+Module path and class names of the providers lie in the state of every user: never move or rename them.
 """
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
+import pulumi
 from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 from pulumi.output import Unknown
 from pulumi.runtime import rpc
 
+from symphony.paths import DEFAULT_SERVER
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -83,6 +87,57 @@ class WindowProvider(_Provider):
     """The dynamic provider of Window."""
 
     _crud = windows
+
+
+# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+SESSION_PROVIDER = base64.b64encode(pickle.dumps(SessionProvider(), protocol=4)).decode()
+WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).decode()
+SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
+WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
+
+
+# Subclasses of CustomResource: pulumi.dynamic.Resource raises RecursionError after some hundred resources.
+class Session(pulumi.CustomResource):
+    """One experiment: a tmux session, files, port leases; deleting it takes down every process in it.
+
+    Its inputs are the fields of SessionInputs.
+    """
+
+    def __init__(
+        self, resource_name: str, opts: pulumi.ResourceOptions | None = None, **inputs: pulumi.Input[Any]
+    ) -> None:
+        super().__init__(SESSION_TYPE, resource_name, _props(inputs, SESSION_PROVIDER), opts)
+
+
+class Window(pulumi.CustomResource):
+    """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two.
+
+    Its inputs are the fields of WindowInputs, and secret_digests, which stand for the values of secret_env.
+    """
+
+    def __init__(
+        self,
+        resource_name: str,
+        opts: pulumi.ResourceOptions | None = None,
+        *,
+        secret_env: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
+        **inputs: pulumi.Input[Any],
+    ) -> None:
+        if secret_env:
+            inputs["secret_env"] = pulumi.Output.secret(secret_env)
+        super().__init__(WINDOW_TYPE, resource_name, _props(inputs, WINDOW_PROVIDER), opts)
+
+
+def _props(inputs: Mapping[str, Any], provider: str) -> dict[str, Any]:
+    """Return the properties that are set; each one more costs the program more than linear time."""
+    inputs = {"server": DEFAULT_SERVER, "grace": 5, **inputs}
+    set_inputs = {name: _plain(value) for name, value in inputs.items() if value not in (None, (), {})}
+    return {**set_inputs, "__provider": provider}
+
+
+def _plain(value: Any) -> Any:
+    """Return a list for a tuple, which Pulumi does not know."""
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _is_unknown(value: object) -> bool:

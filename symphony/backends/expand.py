@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from symphony.plan.plan import Plan, PlannedImage
     from symphony.plan.target import Target
     from symphony.spec.experiment import ExperimentSpec
-    from symphony_docker.resource import ImageResource
+    from symphony_docker.provider import ImageResource
 
 # The facts of a process beside its plan; they become inputs of its component.
 Facts = Mapping[str, Any]

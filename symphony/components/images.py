@@ -18,7 +18,7 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs import ImageSpec
 
 if TYPE_CHECKING:
-    from symphony_docker.resource import ImageResource
+    from symphony_docker.provider import ImageResource
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _REPOSITORY = re.compile(
@@ -55,7 +55,7 @@ class Images:
 
     def resource(self, image: PlannedImage) -> ImageResource:
         """Return the resource that builds and pushes it, made once; an `up` first asks the registry."""
-        from symphony_docker.resource import ImageResource
+        from symphony_docker.provider import ImageResource
 
         if image.name not in self._resources:
             asks = {} if self._context.dry_run else {"asks_registry": True}

@@ -13,7 +13,7 @@ import pytest
 
 from symphony.backends.kubernetes import observe
 from symphony.backends.observe import Recorded, Usage
-from symphony.backends.tmux.status.usage import usage
+from symphony.backends.tmux.usage import usage
 from symphony.cli.process import WIDE
 from symphony.operations.usage import cores, size
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving

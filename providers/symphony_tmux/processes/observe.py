@@ -13,7 +13,7 @@ from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing, Pane
 
 if TYPE_CHECKING:
-    from symphony_tmux.logs.reader import Mark
+    from symphony_tmux.logs import Mark
 
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 State = Literal["running", "completed", "failed", "lost", "elsewhere"]
@@ -61,6 +61,18 @@ def waits_for(outputs: Mapping[str, Any]) -> str:
     return "".join(letter for letter in text.strip() if letter.isprintable())
 
 
+def log_trouble(log: str) -> str:
+    """Return why a process has no log; nothing where it has one."""
+    try:
+        files.open_regular(log).close()
+    except FileNotFoundError:
+        folder = Path(log).parent
+        return f"{'its log' if folder.is_dir() else folder} was removed: no log is kept"
+    except OSError as error:
+        return f"its log cannot be read: {error.strerror}"
+    return ""
+
+
 def program(outputs: Mapping[str, Any]) -> int:
     """Return the pid of the user's program, for debuggers and profilers, behind its supervisor and shells."""
     pid = int(outputs["pid"])
@@ -101,7 +113,7 @@ def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
 def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
     """Return whether the log has the last start of a process, and the mark of its end."""
     # What runs has no need of its log.
-    from symphony_tmux.logs import reader
+    from symphony_tmux import logs as reader
 
     for number, _, end in reader.attempts(str(outputs["log"]))[-1:]:
         return number == int(outputs["attempt"]), end if number == int(outputs["attempt"]) else None

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from symphony import files, paths
-from symphony_tmux import names
-from symphony_tmux.resource import owners
+from symphony_tmux import experiment_folder, names
 
 NAME = "record.json"
 KEPT: dict[str, type] = {
@@ -42,7 +41,7 @@ def read(server: str, session: str, path: str) -> dict[str, Any] | None:
 
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
     """Yield the record of every process of an owner, whatever its session is called."""
-    for folder in owners.folders(owner):
+    for folder in experiment_folder.folders(owner):
         server, session = paths.server_of(folder), folder.name.rpartition(".")[2]
         for file in files.matching(folder, f"{names.PROCESSES}/*/{NAME}"):
             known = _load(file, server, session)

@@ -13,15 +13,13 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import names
-from symphony_tmux.ports import addresses
-from symphony_tmux.processes import hold, process_table, record
+from symphony_tmux import names, variables
+from symphony_tmux.processes import hold, launch_file, process_table, record
 from symphony_tmux.processes.declared_code import CHANGED
-from symphony_tmux.processes.launch import exports, launch_file
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
-from symphony_tmux.tmux import batch, client, server
+from symphony_tmux.tmux import client, server
 from symphony_tmux.tmux.client import Pane
 
 SUPERVISOR = Path(__file__).with_name("supervise.pl")
@@ -84,20 +82,23 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     for place in (folder.parents[1], folder.parent, folder):
         files.fresh_folder(place)
     marker = names.marker(inputs.owner, inputs.path, attempt)
-    secrets = folder / exports.SECRETS
-    sourced = [addresses.place(inputs.server, inputs.session), *([secrets] if inputs.secret_env else [])]
+    secrets = folder / variables.SECRETS
+    sourced = [
+        variables.services_file(inputs.server, inputs.session),
+        *([secrets] if inputs.secret_env else []),
+    ]
     content = launch_file.content(inputs, marker, launch_file.caller(), sourced)
     files.create(folder / names.LAUNCH_FILE, content)
     if inputs.secret_env:
-        exports.write(secrets, inputs.secret_env)
+        variables.write(secrets, inputs.secret_env)
     else:
         files.remove(secrets)
     if inputs.waits_for:
         if not perl():
             remedy = "Install perl, or take depends_on out"
             raise UserError("perl, which holds it back, is missing", where=inputs.path, remedy=remedy)
-        variables = addresses.read(inputs.server, inputs.session)
-        hold.write(folder, hold.first(inputs.waits_for, variables, code))
+        services = variables.read_services(inputs.server, inputs.session)
+        hold.write(folder, hold.first(inputs.waits_for, services, code))
     else:
         files.remove(folder / hold.NAME)
     files.touch(folder / "log")
@@ -135,7 +136,7 @@ def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, f
         ["pipe-pane", "-t", target, _recorder(folder)],
         ["display-message", "-p", "-t", target, STARTED],
     ]
-    return batch.run(inputs.server, commands)
+    return client.run(inputs.server, client.joined(commands))
 
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
@@ -153,7 +154,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
         inputs.restart_policy,
         str(inputs.grace),
         os.uname().machine,
-        *map(str, sorted(addresses.bound(inputs.services))),
+        *map(str, sorted(variables.bound_ports(inputs.services))),
     ]
 
 

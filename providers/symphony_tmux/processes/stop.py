@@ -1,4 +1,8 @@
-"""Ends whole process trees, and nothing else: TERM to all, grace, KILL until none is left."""
+"""Ends whole process trees, and nothing else: TERM to all, grace, KILL until none is left.
+
+A process belongs to a tree by the marker in its environment, by descent, or by the session of a supervisor
+that still lives. A tmux server that was started in it does not: it holds experiments of its own (servers.py).
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,61 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from functools import partial
-from itertools import chain
-from pathlib import Path
 
 from symphony.errors import SymphonyError
-from symphony_tmux.processes import cgroups, process_table, trees
+from symphony_tmux import names
+from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_table import Identity, Process
-from symphony_tmux.processes.trees import Wanted
+from symphony_tmux.tmux import servers
+
+Wanted = Callable[[str], bool]
 
 KILL_DEADLINE = 10.0
-# Roots are supervisors: they end by themselves when their process has, after the last line of its log.
+# Supervisors end by themselves when their process has, after the last line of its log.
 SUPERVISOR_DEADLINE = 0.5
-Look = Callable[[Iterable[Identity]], dict[Identity, Process]]
 
 
-def take_down(
-    roots: Collection[Identity], wanted: Wanted, grace: float, groups: Collection[Path] = ()
-) -> None:
-    """End every process of these trees, and in these control groups of their supervisors."""
-    look = partial(_members, wanted=wanted, groups=groups)
-    if known := look(roots):
+def marked(owner: str, path: str | None = None) -> Wanted:
+    """Return a test for the marker of the owner, or of one process of it."""
+
+    def is_wanted(marker: str) -> bool:
+        marked = names.marked_path(owner, marker)
+        return marked is not None and path in (None, marked)
+
+    return is_wanted
+
+
+def members(scan: Collection[Process], roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
+    """Return living roots, processes with a wanted marker, and their sessions and descendants."""
+    by_identity = {process.identity: process for process in scan}
+    apart = servers.written()
+    children: dict[int, list[Process]] = {}
+    for process in scan:
+        children.setdefault(process.parent, []).append(process)
+    marked = [process for process in scan if process.marker and wanted(process.marker)]
+    live = [*(by_identity[root] for root in roots if root in by_identity), *marked]
+    # A session is named by the pid of its leader, which only means ours while our leader has that pid.
+    sessions = {root.pid for root in live if root.session == root.pid}
+    result: dict[Identity, Process] = {}
+    ahead = [*live, *(process for process in scan if process.session in sessions)]
+    while ahead:
+        process = ahead.pop()
+        if process.identity not in result:
+            result[process.identity] = process
+            ahead.extend(child for child in children.get(process.pid, ()) if child.identity not in apart)
+    return result
+
+
+def take_down(supervisors: Collection[Identity], wanted: Wanted, grace: float) -> None:
+    """End every process of these trees, and all processes with a wanted marker."""
+    if known := _members(supervisors, wanted):
         _send(known.values(), signal.SIGTERM)
-        _send([each for each in known.values() if each.stopped], signal.SIGCONT)
-        known = _wait(known, look, grace)
-        _kill({*roots, *known}, set(roots), look, groups)
-    for group in groups:
-        with suppress(OSError):
-            group.rmdir()
+        _send([process for process in known.values() if process.stopped], signal.SIGCONT)
+        known = _wait(known, wanted, grace)
+        _kill({*supervisors, *known}, set(supervisors), wanted)
 
 
-def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Identity, Process]:
+def _wait(known: dict[Identity, Process], wanted: Wanted, grace: float) -> dict[Identity, Process]:
     """Wait until all are gone or the grace is over; return them with what they started meanwhile."""
     deadline = time.monotonic() + grace
     pause, looked = 0.01, time.monotonic()
@@ -45,43 +73,34 @@ def _wait(known: dict[Identity, Process], look: Look, grace: float) -> dict[Iden
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(pause * 1.5, 0.1)
         if time.monotonic() - looked > 0.5:
-            known |= look(known)
+            known |= _members(known, wanted)
             looked = time.monotonic()
     return known
 
 
-def _kill(known: set[Identity], spared: set[Identity], look: Look, groups: Collection[Path]) -> None:
+def _kill(known: set[Identity], supervisors: set[Identity], wanted: Wanted) -> None:
     start = time.monotonic()
-    while left := look(known):
+    while left := _members(known, wanted):
         known |= set(left)
         late = time.monotonic() - start
         if late > KILL_DEADLINE:
-            pids = ", ".join(str(each.pid) for each in list(left)[:5])
+            pids = ", ".join(str(identity.pid) for identity in list(left)[:5])
             raise SymphonyError(
                 f"{len(left)} processes cannot be killed",
                 where=f"pids {pids}",
                 remedy="`ps -o pid,user,stat,args` shows them; try again once they are gone",
             )
-        only_spared = set(left) <= spared
-        if not (only_spared and late < SUPERVISOR_DEADLINE):
-            _send([each for key, each in left.items() if only_spared or key not in spared], signal.SIGKILL)
-        pids = {each.pid for each in left}
-        for group in groups:
-            # A caller that deletes its own experiment from inside, or a stranger, may be in it and stays.
-            if pids.issuperset(cgroups.members(group)):
-                cgroups.kill(group)
+        if others := [process for identity, process in left.items() if identity not in supervisors]:
+            _send(others, signal.SIGKILL)
+        elif late >= SUPERVISOR_DEADLINE:
+            _send(left.values(), signal.SIGKILL)
         time.sleep(0.01)
 
 
-def _members(roots: Iterable[Identity], wanted: Wanted, groups: Collection[Path]) -> dict[Identity, Process]:
+def _members(roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
     scan = process_table.scan()
-    grouped = {*chain.from_iterable(map(cgroups.members, groups))}
-    # A process with another marker is of another experiment, whatever group it is in.
-    left = {
-        each.identity for each in scan if each.pid in grouped and (not each.marker or wanted(each.marker))
-    }
-    result = trees.members(scan, {*roots, *left}, wanted)
-    # Who deletes an experiment from inside it lives until the work is done.
+    result = members(scan, roots, wanted)
+    # A command that deletes an experiment from inside it lives until the work is done.
     for above in _self_and_above(scan):
         result.pop(above, None)
     return result

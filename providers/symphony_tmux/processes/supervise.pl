@@ -1,6 +1,6 @@
 # Supervises one process in its tmux pane. It may do five things, and nothing else belongs here: start the process
-# (with the caller's limits, in a process group and a control group of its own); write what the pane shows to its log
-# and when it came to the index; start it again by its restart policy, or when a port that it needs is free; end what
+# (with the caller's limits, in a process group of its own); write what the pane shows to its log and when it came to
+# the index; start it again by its restart policy, or when a port that it needs is free; end what
 # the process leaves running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux
 # starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
 # Perl because one runs beside every process: a Python takes longer to start and more memory.
@@ -22,7 +22,7 @@ my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
 my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36, 9, 15);
 my $set_foreground_group = $^O eq 'linux' ? 0x5410 : 0x80047476;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
-my ($log, $index, $size, $in_line, $lost, $why, $noted, $looked) = (undef, undef, 0, 0, 0, '', 0, 0);
+my ($log, $index, $size, $in_line, $lost, $why, $noted) = (undef, undef, 0, 0, 0, '', 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 my $in_use = 0;
 
@@ -43,10 +43,11 @@ syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = (undef, '', 0);
-my $cgroup = own_cgroup();
 hold_back();
 while (1) {
     my $began = now();
+    # The user may have removed the one before.
+    open_log() if $restarts;
     # What the start before left without a line break is a line of its own.
     put("\n") if $in_line;
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
@@ -64,7 +65,6 @@ while (1) {
 }
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
 syscall($pidfd_send_signal, $cat, $sigterm, 0, 0) if defined $cat && $cat >= 0;
-rmdir $cgroup if $cgroup;
 if (my $signal = $status & 127) {
     default_signals();
     kill $signal, $$;
@@ -147,7 +147,7 @@ sub run_once {
         # Ctrl-Z in the window: no shell could continue the process.
         $SIG{TSTP} = 'IGNORE';
         kill 'TERM', $$ if $stopping;
-        bind_to($supervisor);
+        end_with($supervisor);
         limit_as_the_caller();
         exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
     }
@@ -180,36 +180,15 @@ sub run_once {
 
 sub default_signals { $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG }
 
-# The process ends with its supervisor, also where that is killed; what it has started by then is in its cgroup.
-sub bind_to {
+# The process ends with its supervisor, also where that is killed.
+sub end_with {
     my ($supervisor) = @_;
-    if ($cgroup && open(my $members, '>', "$cgroup/cgroup.procs")) { syswrite $members, "0\n" }
     return if !$prctl;
     syscall($prctl, $set_parent_death_signal, $sigkill, 0, 0, 0);
     kill 'KILL', $$ if getppid() != $supervisor;
 }
 
-# A cgroup below our own, where that is version 2 and ours to divide.
-sub own_cgroup {
-    open(my $mounts, '<', '/proc/self/mountinfo') or return undef;
-    my ($mount) = map { m{^\S+ \S+ \S+ / (\S+) .* - cgroup2 } } <$mounts>;
-    open(my $groups, '<', '/proc/self/cgroup') or return undef;
-    my ($at) = map { m{^0::(/.*)} } <$groups>;
-    return undef if !defined $mount || !defined $at;
-    my $made = "$mount$at/symphony-$$";
-    $made =~ s{//+}{/}g;
-    # One of the same name is of a supervisor that was killed.
-    rmdir $made;
-    return mkdir($made) ? $made : undef;
-}
-
-# When a process began, 0 for one that is gone.
-sub start_of {
-    my $line = read_line("/proc/$_[0]/stat") // return 0;
-    return (split ' ', substr $line, rindex($line, ')') + 2)[19];
-}
-
-# The limits, niceness and processors of who ran `up` (see limits.py), or what of them may still be had.
+# The limits, niceness and processors of who ran `up` (see launch_file.py), or what of them may still be had.
 sub limit_as_the_caller {
     sysopen(my $file, "$folder/launch.sh", O_RDONLY | O_NONBLOCK) or return;
     # Its heading.
@@ -260,13 +239,19 @@ sub end_the_rest {
     return 0;
 }
 
-# A tmux server of ours that was started in here holds experiments of its own (see servers.py).
+# A tmux server of symphony that was started in here holds experiments of its own (see servers.py).
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
     return @children if !@children;
     opendir(my $files, 'tmux') or return @children;
     my %servers = map { (read_line("tmux/$_") // '') => 1 } grep { /\.pid$/ } readdir $files;
     return grep { !$servers{"$_ " . start_of($_)} } @children;
+}
+
+# When a process began, 0 for one that is gone.
+sub start_of {
+    my $line = read_line("/proc/$_[0]/stat") // return 0;
+    return (split ' ', substr $line, rindex($line, ')') + 2)[19];
 }
 
 # A process may have put a pipe where a file was: nothing of ours waits for it.
@@ -294,7 +279,6 @@ sub wait_for_news {
     my $ready = '';
     vec($ready, fileno($pipe), 1) = 1;
     vec($ready, fileno($wake), 1) = 1 if $heeds_bell;
-    look_at_log();
     select($ready, undef, undef, $seconds);
     sysread($wake, my $rung, 16);
 }
@@ -346,26 +330,6 @@ sub open_own {
     return $opened;
 }
 
-# What nobody can read any more is told where it still can be.
-sub look_at_log {
-    return if now() - $looked < 1;
-    $looked = now();
-    my ($here, $there) = ($log ? (stat $log)[1] : 0, (stat "$folder/log")[1] // 0);
-    return if $here == $there && $here;
-    if (!-d $folder) {
-        print STDERR "\r\n[symphony: $folder is gone: no log is kept any more]\r\n" if $log;
-        ($log, $index) = (undef, undef);
-        return;
-    }
-    my $had = defined $log;
-    # It tells of what was in the other one.
-    unlink "$folder/index" if $had;
-    open_log();
-    return if !$log;
-    mark("more $attempt $restarts");
-    put("[symphony: the log was removed here, with what it held]\n") if $had;
-}
-
 sub mark {
     my ($what) = @_;
     my $clock = $hires ? Time::HiRes::time() : time();
@@ -394,7 +358,6 @@ sub put {
         $size += $wrote if $wrote;
         $lost = 0 if $wrote && $wrote == length $note;
     }
-    look_at_log();
     mark('') if now() - $noted >= 0.25;
     while (length $data) {
         my $wrote = $log && !$lost ? syswrite($log, $data) : undef;

@@ -8,13 +8,13 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux.ports import addresses, leases
-from symphony_tmux.processes import cgroups, observe, process_table, record, stop, trees
+from symphony_tmux import experiment_folder, leases, variables
+from symphony_tmux.experiment_folder import KINDS
+from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import experiment_files, experiment_lock, inputs, owners, windows
+from symphony_tmux.resource import inputs, windows
 from symphony_tmux.resource.changes import REASON, STRAYS, Difference
-from symphony_tmux.resource.experiment_files import KINDS
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
 
@@ -28,7 +28,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(on)):
         return why
-    there = addresses.are(on, old_inputs["name"], old_inputs.get("services") or {})
+    there = variables.has_services(on, old_inputs["name"], old_inputs.get("services") or {})
     return "" if there else "the file of its services is gone or damaged"
 
 
@@ -46,7 +46,7 @@ def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Make or adopt the session; of what an interrupted run left only the declared processes stay."""
     wanted = inputs.session_inputs(props)
-    experiment_lock.take(wanted.server, wanted.name)
+    experiment_folder.lock(wanted.server, wanted.name)
     return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), snapshot)
 
 
@@ -67,7 +67,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("ports")
     on, name = str(olds["server"]), str(olds["name"])
     changed += [
-        kind for kind in KINDS if not experiment_files.are_copied(on, name, kind, news.get(kind) or ())
+        kind for kind in KINDS if not experiment_folder.are_copied(on, name, kind, news.get(kind) or ())
     ]
     if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
@@ -88,7 +88,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Make it again if it is gone and end what is not declared."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     wanted = inputs.session_inputs(news)
-    experiment_lock.take(wanted.server, wanted.name)
+    experiment_folder.lock(wanted.server, wanted.name)
     there = not observe.session_reason(olds, snapshot.listing(wanted.server))
     return _made(
         wanted, float(olds["created"]) if there else time.time(), snapshot, set(olds.get("processes") or [])
@@ -99,35 +99,33 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     """End every process at once, and remove the session, its files and port leases if they exist."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
-    experiment_lock.take(on, name)
+    experiment_folder.lock(on, name)
     snapshot.forget(on)
     folder = paths.experiment_folder(on, name)
-    owners.claim(folder, owner)
+    experiment_folder.repair_owner(folder, owner)
     listing = snapshot.listing(on)
-    roots = {
+    supervisors = {
         Identity(pane.pid, process_table.start_of(pane.pid))
         for pane in listing.panes
         if pane.owner == owner and not pane.dead
     }
-    # Of supervisors that were killed only a record tells, which is believed for the name of a group alone.
-    supervisors = {pane.pid for pane in roots} | {known["pid"] for known in record.of_owner(owner)}
-    groups = cgroups.of_supervisors(supervisors, listing.server_pid)
     grace = float(props.get("grace", 5))
-    stop.take_down({pane for pane in roots if pane.start}, trees.marked(owner), grace, groups)
-    cgroups.remove_empty(listing.server_pid)
+    stop.take_down({supervisor for supervisor in supervisors if supervisor.start}, stop.marked(owner), grace)
     session = listing.session(name)
     if session is not None and session.owner == owner:
-        server.kill_session(on, session.session_id, len(roots))
-    if owner in (owners.of(folder), session.owner if session is not None else ""):
+        server.kill_session(on, session.session_id, len(supervisors))
+    if owner in (experiment_folder.owner_of(folder), session.owner if session is not None else ""):
         files.remove(folder)
     leases.release(owner)
-    experiment_lock.give_back(on, name)
+    experiment_folder.remove_lock(on, name)
     snapshot.forget(on)
 
 
 def _tells(olds: Props, services: Mapping[str, str]) -> bool:
     """Return whether the state and the file have exactly these services."""
-    return services == (olds.get("services") or {}) and addresses.are(olds["server"], olds["name"], services)
+    return services == (olds.get("services") or {}) and variables.has_services(
+        olds["server"], olds["name"], services
+    )
 
 
 def _made(
@@ -135,12 +133,12 @@ def _made(
 ) -> dict[str, Any]:
     session = server.ensure_session(wanted.server, wanted.name, wanted.owner, snapshot)
     for path in sorted(snapshot.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
-        windows.take_down_stray(wanted.server, wanted.owner, path, wanted.grace, snapshot)
+        windows.take_down(wanted.server, wanted.owner, path, wanted.grace, snapshot)
     ports = _leased(wanted)
-    services = addresses.moved(wanted.services, wanted.ports, ports)
-    addresses.write(wanted.server, wanted.name, services)
+    services = variables.with_ports(wanted.services, wanted.ports, ports)
+    variables.write_services(wanted.server, wanted.name, services)
     for kind in KINDS:
-        experiment_files.copy(wanted.server, wanted.name, kind, getattr(wanted, kind))
+        experiment_folder.copy_files(wanted.server, wanted.name, kind, getattr(wanted, kind))
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},
         **{name: list(getattr(wanted, name)) for name in ("fixed_ports", *KINDS)},

@@ -8,13 +8,11 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
-from symphony_tmux import names
-from symphony_tmux.ports import addresses
-from symphony_tmux.processes import cgroups, hold, observe, record, start, stop, trees
-from symphony_tmux.processes.launch import exports, failed_lines
-from symphony_tmux.processes.process_table import Identity, boot_id, host, start_of
+from symphony_tmux import experiment_folder, names, variables
+from symphony_tmux.processes import hold, launch_file, observe, record, start, stop
+from symphony_tmux.processes.process_table import Identity, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import changes, experiment_lock, inputs, owners
+from symphony_tmux.resource import changes, inputs
 from symphony_tmux.resource.changes import Difference
 from symphony_tmux.resource.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.tmux import client
@@ -45,7 +43,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     props = _with_addresses(props)
     wanted = inputs.window_inputs(props)
     kept = _kept(props)
-    experiment_lock.take(wanted.server, wanted.session)
+    experiment_folder.lock(wanted.server, wanted.session)
     outputs = _adopted(wanted, kept, snapshot) or _started(wanted, kept, 0, snapshot)
     return identifier(wanted), {**kept, **outputs}
 
@@ -79,7 +77,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     news = _with_addresses(news)
     wanted = inputs.window_inputs(news)
     kept = _kept(news)
-    experiment_lock.take(wanted.server, wanted.session)
+    experiment_folder.lock(wanted.server, wanted.session)
     condition = observe.condition(olds, snapshot.listing(wanted.server))
     if condition.is_good and not changes.changes(olds, news):
         outputs = {**_numbers(olds), **start.place(wanted), "status": _status(condition)}
@@ -94,19 +92,15 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     """End the process tree, and remove window and files; the log stays until the session goes."""
     _refuse_other_host(props)
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
-    experiment_lock.take(server, session)
-    panes = snapshot.panes(server, owner, path)
-    _take_down(server, owner, path, panes, float(props.get("grace", 5)), _last(props), snapshot)
-    for pane in panes:
-        _kill_pane(server, pane)
-    snapshot.placed(server, owner, path, None)
-    if owners.of(paths.experiment_folder(server, session)) != owner:
+    experiment_folder.lock(server, session)
+    take_down(server, owner, path, float(props.get("grace", 5)), snapshot)
+    if experiment_folder.owner_of(paths.experiment_folder(server, session)) != owner:
         return
     folder = names.process_folder(server, session, path)
     for name in (
         names.LAUNCH_FILE,
-        exports.SECRETS,
-        failed_lines.NAME,
+        variables.SECRETS,
+        launch_file.FAILED_LINES,
         start.PIPE,
         hold.NAME,
         record.NAME,
@@ -119,10 +113,11 @@ def identifier(wanted: WindowInputs) -> str:
     return f"{wanted.server}/{wanted.session}/{wanted.path}"
 
 
-def take_down_stray(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:
-    """End a process that nobody declares any more."""
+def take_down(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:
+    """End the tree of a process, with its windows; after a fault there may be several."""
     panes = snapshot.panes(server, owner, path)
-    _take_down(server, owner, path, panes, grace, [], snapshot)
+    live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
+    stop.take_down([process for process in live if process.start], stop.marked(owner, path), grace)
     for pane in panes:
         _kill_pane(server, pane)
     snapshot.placed(server, owner, path, None)
@@ -160,9 +155,7 @@ def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, snapshot:
         known = {}
     last = max([attempt, int(known.get("attempt", 0)), *(pane.attempt for pane in panes)])
     if panes or known or wanted.path in snapshot.trees(wanted.owner):
-        _take_down(wanted.server, wanted.owner, wanted.path, panes, wanted.grace, _last(known), snapshot)
-    for pane in panes:
-        _kill_pane(wanted.server, pane)
+        take_down(wanted.server, wanted.owner, wanted.path, wanted.grace, snapshot)
     index = next((pane.index for pane in panes if _is_in(pane, wanted, snapshot)), 0)
     return start.start(wanted, kept, last + 1, index, snapshot)
 
@@ -170,28 +163,6 @@ def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, snapshot:
 def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
     session = snapshot.listing(wanted.server).session(wanted.session)
     return session is not None and session.session_id == pane.session_id
-
-
-def _take_down(
-    server: str,
-    owner: str,
-    path: str,
-    panes: list[Pane],
-    grace: float,
-    supervisors: list[int],
-    snapshot: Snapshot,
-) -> None:
-    """End the trees of these panes; supervisors: further pids that may be in the name of a control group."""
-    live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    roots = [process for process in live if process.start]
-    pids = {*supervisors, *(pane.pid for pane in panes)}
-    groups = cgroups.of_supervisors(pids, snapshot.listing(server).server_pid)
-    stop.take_down(roots, trees.marked(owner, path), grace, groups)
-
-
-def _last(props: Props) -> list[int]:
-    """Return the pid of the supervisor in these outputs; nothing after a reboot."""
-    return [int(props["pid"])] if props.get("boot_id") == boot_id() else []
 
 
 def _kill_pane(server: str, pane: Pane) -> None:
@@ -214,7 +185,7 @@ def _with_addresses(props: Props) -> Props:
     services: Mapping[str, str] = props.get("services") or {}
     if not services:
         return props
-    known = addresses.read(props.get("server") or paths.DEFAULT_SERVER, props["session"])
+    known = variables.read_services(props.get("server") or paths.DEFAULT_SERVER, props["session"])
     return {**props, "services": {name: known.get(name, value) for name, value in services.items()}}
 
 

@@ -6,12 +6,10 @@ Run by path, in a Python without site packages: a shell cannot take back signals
 from __future__ import annotations
 
 import os
-import re
 import resource
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 # Far more processors than any machine has: the kernel takes those that are there and allowed.
 PROCESSORS = range(4096)
@@ -34,18 +32,6 @@ def forget_the_caller() -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.umask(0o077)
-    with suppress(OSError):
-        _leave_cgroup()
-
-
-def _leave_cgroup() -> None:
-    """Leave the control group of a process of an experiment, whose members end with it."""
-    at = re.search(r"^0::/(?:(.*)/)?symphony-\d+$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
-    mount = re.search(
-        r"^\S+ \S+ \S+ / (\S+) .* - cgroup2 ", Path("/proc/self/mountinfo").read_text(), re.MULTILINE
-    )
-    if at and mount:
-        Path(mount[1], at[1] or "", "cgroup.procs").write_text(str(os.getpid()))
 
 
 if __name__ == "__main__":

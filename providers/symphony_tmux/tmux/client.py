@@ -56,9 +56,6 @@ CLEAN_START = Path(__file__).with_name("clean_start.py")
 class TmuxError(SymphonyError):
     """tmux refused, is missing, or does not answer."""
 
-    # What the commands before the refused one printed.
-    output = ""
-
 
 class Silent(TmuxError):
     """The server does not answer in time."""
@@ -143,9 +140,7 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
             raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
     if done.returncode:
-        error = _failure(server, done.stderr or done.stdout)
-        error.output = done.stdout.decode(errors="replace")
-        raise error
+        raise _failure(server, done.stderr or done.stdout)
     return done.stdout.decode(errors="replace")
 
 

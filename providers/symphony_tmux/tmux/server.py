@@ -9,9 +9,8 @@ from pathlib import Path
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import names
+from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import owners
 from symphony_tmux.tmux import client, program, servers
 from symphony_tmux.tmux.client import Session
 
@@ -71,8 +70,8 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
 def _own(server: str, name: str, owner: str) -> Path:
     """Make the folder of the experiment with the file that says whose it is, and return it."""
     folder = files.fresh_folder(paths.experiment_folder(server, name))
-    if owners.of(folder) != owner:
-        owners.write(folder, owner)
+    if experiment_folder.owner_of(folder) != owner:
+        experiment_folder.write_owner(folder, owner)
     return folder
 
 

@@ -1,31 +1,66 @@
-"""Reaches into the processes of an experiment on this machine: commands, windows, files."""
+"""Reaches into the processes of an experiment on this machine: commands, windows, files, services."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from symphony.backends.access import Copied, Streams, Tell, Way
+from symphony.backends.access import CannotStart, Copied, Streams, Tell, Way
 from symphony.backends.observe import Recorded
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
+from symphony.paths import tmux_socket
+from symphony.plan.names import shown
+from symphony_tmux import names
+from symphony_tmux.processes import observe
+from symphony_tmux.tmux import client
+
+_DEADLINE = 10.0
+# The preamble is the user's own shell text; the command comes as words, and its output stays its own.
+_BEFORE_PREAMBLE = r"""exec 9>&1 >&2
+trap '_symphony_code=$?; [[ ${#BASH_SOURCE[@]} != 0 ]] || {
+echo "symphony: \"$BASH_COMMAND\" of preamble_cmds failed with exit $_symphony_code"
+exit $_symphony_code; }' ERR
+"""
+_AFTER_PREAMBLE = '\ntrap - ERR\nexec >&9 9>&-\nexec "$@"\n'
 
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
     """Run a command as the process would: in its folder, with its variables, after its preamble."""
-    # Only this one needs what a start needs.
-    from symphony.backends.tmux import exec as running
+    # Only this command needs what a start needs.
+    from symphony_tmux.processes import launch_file
 
     facts = recorded.processes[path]
-    return running.execute(path, facts, _start_folder(path, facts), words, streams)
+    command = [*words]
+    if preamble := facts.get("preamble"):
+        script = _BEFORE_PREAMBLE + "\n".join(preamble) + _AFTER_PREAMBLE
+        command = [launch_file.bash(), "-c", script, "symphony", *words]
+    return _run(command, _start_folder(path, facts), _variables(path, facts), streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     """Show the window of the process in this terminal. UserError: there is no terminal."""
-    from symphony.backends.tmux import exec as running
-
-    return running.attach(path, recorded.processes[path], streams)
+    facts = recorded.processes[path]
+    if not streams.terminal:
+        raise UserError("there is no terminal here", remedy="`symphony exec` runs a command without one")
+    server = str(facts["server"])
+    pane = observe.condition(facts, client.list_panes(server)).pane
+    if pane is None:
+        raise SymphonyError(f"the window of {path} is gone", remedy="`symphony up` starts the process again")
+    window = f"{pane.session_id}:{pane.window_id}"
+    if _is_in(server):
+        client.run(server, ["switch-client", "-t", window])
+        return 0
+    if os.environ.get("TMUX"):
+        return _switch(client.command(server, ["attach-session", "-t", window]))
+    return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), os.environ, streams)
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
@@ -46,7 +81,7 @@ def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -
 def way(recorded: Recorded, service: str, address: str) -> Way:
     """Return the address on this machine, with a warning where nothing of the experiment listens on it."""
     # Only visits need it.
-    from symphony_tmux.ports.listeners import Listeners
+    from symphony_tmux.listeners import Listeners
 
     port, listeners = int(address.rpartition(":")[2]), Listeners(recorded.owner)
     if stranger := listeners.stranger(port):
@@ -66,3 +101,105 @@ def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:
 def _placed(recorded: Recorded, path: str, place: str) -> str:
     """Return a place as the process sees it; an ending slash says that it is a folder."""
     return os.path.join(_start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash
+
+
+def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of a process with its marker: the command ends when the process does."""
+    from symphony_tmux import variables
+    from symphony_tmux.processes import launch_file
+    from symphony_tmux.processes.environment import environment
+
+    marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
+    inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
+    server, session = str(facts["server"]), str(facts["session"])
+    services = variables.read_services(server, session) | dict(own or {})
+    secrets = variables.read(names.process_folder(server, session, path) / variables.SECRETS)
+    result = environment(
+        launch_file.caller(), inherit or (), services, {**secrets, **(declared or {})}, marker
+    )
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in result.items()}
+
+
+def _is_in(server: str) -> bool:
+    """Return whether this terminal is a client of that tmux server."""
+    socket = os.environ.get("TMUX", "").partition(",")[0]
+    return bool(socket) and os.path.realpath(socket) == os.path.realpath(tmux_socket(server))
+
+
+def _switch(words: Sequence[str]) -> int:
+    """Move the client of another tmux server to ours; it comes back when it leaves."""
+    socket = os.environ["TMUX"].partition(",")[0]
+    theirs = ["tmux", "-S", socket]
+    try:
+        asked = subprocess.run(
+            [*theirs, "display-message", "-p", "#{session_id}"],
+            capture_output=True,
+            text=True,
+            timeout=_DEADLINE,
+            check=True,
+        )
+        back = [*theirs, "attach-session", "-t", asked.stdout.strip()]
+        then = f"{shlex.join(words)}; exec {shlex.join(back)}"
+        subprocess.run([*theirs, "detach-client", "-E", then], timeout=_DEADLINE, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SymphonyError(
+            "your tmux does not release this terminal", where=socket, remedy="Detach it, and try again"
+        ) from error
+    return 0
+
+
+def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:
+    """Run a child to its end; its exit code, 128 and the number for a signal."""
+    if any("\0" in word for word in words):
+        raise UserError("a word of the command contains a NUL byte", remedy="No program can be given one")
+    # At a terminal the child shares our group, the one that may read it; else signals reach its whole group.
+    own_group = not os.isatty(streams.stdin)
+    with _passing_on(own_group) as started:
+        try:
+            child = subprocess.Popen(
+                words,
+                cwd=folder,
+                env=variables,
+                stdin=streams.stdin,
+                stdout=streams.stdout,
+                stderr=streams.stderr,
+                process_group=0 if own_group else None,
+            )
+        except FileNotFoundError:
+            raise CannotStart(127, f"there is no command {shown(words[0])} on PATH") from None
+        except OSError as error:
+            raise CannotStart(126, f"{shown(words[0])} cannot be run: {error.strerror}") from error
+        started(child)
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Pass signals on to the child while the block runs; it gets those of the terminal itself.
+
+    Handlers, as opposed to ignored signals, are not handed down to the child.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        if not children:
+            early.append(number)
+        for child in children:
+            if own_group:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+            elif number not in (signal.SIGINT, signal.SIGQUIT):
+                child.send_signal(number)
+
+    def started(child: subprocess.Popen[bytes]) -> None:
+        children.append(child)
+        for number in early:
+            pass_on(number, None)
+
+    with ExitStack() as before:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+                before.callback(signal.signal, number, signal.signal(number, pass_on))
+        yield started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -9,16 +10,17 @@ from typing import Any
 
 import pulumi
 
+from symphony import files, paths
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.tmux import local_files, render, validation
+from symphony.backends.tmux import render, validation
 from symphony.backends.tmux.settings import server_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import wanted_ports
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import names
-from symphony_tmux.resource import changes, experiment_files
-from symphony_tmux.resource.resources import Session, Window
+from symphony_tmux import experiment_folder, names
+from symphony_tmux.provider import Session, Window
+from symphony_tmux.resource import changes
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,12 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
     grace = context.settings.grace
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range)
-    for kind in experiment_files.KINDS:
+    for kind in experiment_folder.KINDS:
         session[kind] = [str(validation.resolved(file, context.folder)) for file in session[kind]]
-    folders = local_files.folders(server, plan.launched_as)
-    key = local_files.digest_key() if any(each.secret_env for each in plan.processes) else b""
+    folders = [
+        experiment_folder.files_folder(server, plan.launched_as, kind) for kind in experiment_folder.KINDS
+    ]
+    key = _digest_key() if any(each.secret_env for each in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = validation.resolved(process.start_dir or "", context.folder)
@@ -76,11 +80,11 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         # Where both start again, what is waited for does so first: its end before that does not count.
         before = [windows[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
-        secrets = {name: each.reveal() for name, each in process.secret_env.items()}
+        secret_env = {name: secret.reveal() for name, secret in process.secret_env.items()}
         windows[process.path] = Window(
             process.path,
             **prepared.windows[process.path],
-            secret_env=secrets,
+            secret_env=secret_env,
             opts=pulumi.ResourceOptions.merge(shared, options),
         )
     if prepared.plan.is_ordered:
@@ -99,3 +103,14 @@ def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
 def manifests(prepared: Prepared) -> tuple[()]:
     """tmux has no manifests."""
     return ()
+
+
+def _digest_key() -> bytes:
+    """Return this user's key for digests of secrets, made where it is missing or damaged."""
+    file = paths.home() / "digest-key"
+    paths.new_file(file, secrets.token_hex(32))
+    try:
+        return files.read(file)
+    except OSError:
+        files.replace(file, secrets.token_hex(32).encode())
+        return files.read(file)

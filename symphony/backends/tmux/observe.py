@@ -21,9 +21,8 @@ from symphony.backends.observe import (
 )
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError, UserError
-from symphony.paths import DEFAULT_SERVER, experiment_folder, host
+from symphony.paths import DEFAULT_SERVER, host
 from symphony_tmux import names
-from symphony_tmux.logs.removed import log_trouble
 from symphony_tmux.processes import observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource import changes
@@ -112,7 +111,7 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
-    from symphony.backends.tmux.status import logs as log_lines
+    from symphony.backends.tmux import logs as log_lines
 
     return log_lines.merged(
         recorded.processes,
@@ -130,7 +129,7 @@ def logs(
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """Return the steps of one process up to its state, or to where it failed."""
     # Only this command needs it.
-    from symphony.backends.tmux.status.diagnosis import chain
+    from symphony.backends.tmux.diagnosis import chain
 
     facts = recorded.processes.get(path)
     if facts is None:
@@ -142,7 +141,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
     """Return path -> what the tree of the process uses now."""
     # Few commands measure.
-    from symphony.backends.tmux.status import usage as trees
+    from symphony.backends.tmux import usage as trees
 
     return trees.usage({path: int(facts["pid"]) for path, facts in recorded.processes.items()})
 
@@ -160,10 +159,10 @@ def ensure_same_location(
 
 def list_owned() -> Sequence[Owned]:
     """Return every session with its running processes; servers that do not answer are left out."""
-    from symphony_tmux.resource import owners
+    from symphony_tmux import experiment_folder
 
     result: list[Owned] = []
-    for server in sorted({DEFAULT_SERVER}.union(*map(owners.servers, owners.known()))):
+    for server in sorted({DEFAULT_SERVER}.union(*map(experiment_folder.servers, experiment_folder.owners()))):
         with suppress(SymphonyError):
             listing = client.list_panes(server)
             for session in listing.sessions:
@@ -178,44 +177,51 @@ def stop_removed(owner: str, declared: Collection[str]) -> int:
 
     The provider leaves to the engine what was declared before: it cannot know that the state lost it.
     """
+    from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
-    from symphony_tmux.resource import owners, windows
+    from symphony_tmux.resource import windows
 
     ended = 0
-    for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+    for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
         # A look at the deletion of thousands may have found it busy with their ends.
         client.expect_answer(server)
         snapshot = Snapshot()
         for path in sorted(snapshot.paths(server, owner) - {*declared, names.SUPERVISOR}):
-            windows.take_down_stray(server, owner, path, _GRACE, snapshot)
+            windows.take_down(server, owner, path, _GRACE, snapshot)
             ended += 1
     return ended
 
 
 def order_windows(owner: str, paths: Sequence[str]) -> None:
     """Put the windows of an experiment in this order."""
-    from symphony_tmux.resource import owners
+    from symphony_tmux import experiment_folder
     from symphony_tmux.tmux import server
 
-    for name in sorted(owners.servers(owner)):
+    for name in sorted(experiment_folder.servers(owner)):
         server.arrange(name, owner, paths)
 
 
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes tmux, and that is most of the provider.
+    from symphony import paths
+    from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
-    from symphony_tmux.resource import owners, sessions
+    from symphony_tmux.resource import sessions
 
     stopped: set[str] = set()
-    for server in sorted({DEFAULT_SERVER, *owners.servers(owner)}):
+    for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
         # A look at the deletion of thousands may have found it busy with their ends.
         client.expect_answer(server)
         snapshot = Snapshot()
         strays = snapshot.paths(server, owner)
         session = snapshot.listing(server).session(launched_as)
-        folder = experiment_folder(server, launched_as)
-        if strays or (session is not None and session.owner == owner) or owners.of(folder) == owner:
+        folder = paths.experiment_folder(server, launched_as)
+        if (
+            strays
+            or (session is not None and session.owner == owner)
+            or experiment_folder.owner_of(folder) == owner
+        ):
             facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
             sessions.delete(facts, Snapshot())
         stopped |= strays
@@ -241,9 +247,9 @@ def _status(
     status = replace(_status_of(path, facts, condition), code=_code(facts))
     if not facts.get("restart_policy"):
         return status
-    from symphony.backends.tmux.status import endings
+    from symphony.backends.tmux import diagnosis
 
-    return endings.starting_again(status, str(facts["log"]))
+    return diagnosis.starting_again(status, str(facts["log"]))
 
 
 def _code(facts: Mapping[str, Any]) -> str:
@@ -272,16 +278,16 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
         ready=condition.state == "running",
-        why=condition.reason or log_trouble(str(facts["log"])),
+        why=condition.reason or observe.log_trouble(str(facts["log"])),
         since=_since(condition, launched),
         pid=observe.program(facts) if condition.state == "running" else None,
     )
     if condition.state not in ("completed", "failed"):
         return status
     # What runs has no need of the logs, nor of the modules that read them.
-    from symphony.backends.tmux.status import endings
+    from symphony.backends.tmux import diagnosis
 
-    return endings.ended(status, condition.pane, facts)
+    return diagnosis.ended(status, condition.pane, facts)
 
 
 def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:

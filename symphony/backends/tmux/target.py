@@ -1,17 +1,18 @@
-"""The offer of tmux on this machine to an experiment, and what it would refuse."""
+"""Capabilities of tmux on this machine for an experiment, and the reasons why it would refuse it."""
 
 from __future__ import annotations
 
+from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.tmux import local_files, validation
+from symphony.backends.tmux import validation
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import server_of
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux.ports import leases
-from symphony_tmux.processes.launch import launch_file
-from symphony_tmux.processes.launch.environment import RESERVED, search_path
+from symphony_tmux import experiment_folder, leases
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.environment import RESERVED, search_path
 
 HOST = "127.0.0.1"
 
@@ -36,6 +37,17 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
         problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
-        remarks=validation.missing_programs(spec, context.folder, path),
-        changed_files=local_files.changed(spec, server_of(context), context.launched_as),
+        remarks=tuple(validation.missing_programs(spec, context.folder, path)),
+        changed_files=_changed_files(spec, server_of(context), context.launched_as),
     )
+
+
+def _changed_files(spec: ExperimentSpec, server: str, session: str) -> tuple[str, ...]:
+    """Return the secret and config files that changed since the experiment was started."""
+    changes: list[str] = []
+    for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
+        home = experiment_folder.files_folder(server, session, f"{kind}s")
+        if home.is_dir():
+            copies = {copy.name: experiment_folder.content(copy) for copy in home.iterdir()}
+            changes += local_files.changes(kind, files, copies)
+    return tuple(changes)

@@ -16,9 +16,8 @@ from symphony.backends import local_files
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
-from symphony_tmux.processes import start
-from symphony_tmux.processes.launch import launch_file, limits
-from symphony_tmux.tmux import capacity, client
+from symphony_tmux.processes import launch_file, start
+from symphony_tmux.tmux import client, server_limits
 
 # Quotes, variables, patterns, assignments and redirections.
 _OF_SHELLS = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
@@ -28,9 +27,9 @@ def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return the secret and config files and start folders that cannot be used, and why."""
     _, result = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
-    for message in {owner.start_dir for owner in owners if owner.start_dir}:
-        if why := _not_a_folder(resolved(message, folder)):
-            result[message] = why
+    for start_dir in {owner.start_dir for owner in owners if owner.start_dir}:
+        if why := _not_a_folder(resolved(start_dir, folder)):
+            result[start_dir] = why
     return result
 
 
@@ -55,18 +54,14 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
     return result
 
 
-def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> tuple[Problem, ...]:
-    """Return remarks on commands that will not start; a process with a preamble is believed.
+def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
+    """Yield remarks on commands that will not start; a process with a preamble is believed.
 
     Args:
         spec: The experiment.
         folder: Where relative paths begin.
         path: The PATH of its processes.
     """
-    return tuple(_missing_programs(spec, folder, path))
-
-
-def _missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
     for group, process in spec.members():
         if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds):
             continue
@@ -138,16 +133,16 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
     if session is not None and session.owner != owner:
         what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
         return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
-    lacks = (*capacity.shortages(owner, wanted, listing), *limits.withheld(listing))
+    lacks = (*server_limits.shortages(owner, wanted, listing), *server_limits.withheld(listing))
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
 
 
-def resolved(given: str, folder: Path) -> Path:
+def resolved(text: str, folder: Path) -> Path:
     """Return a folder of the user: ~ is the home folder, relative ones begin at the program's."""
     try:
-        return folder / Path(given).expanduser()
+        return folder / Path(text).expanduser()
     except RuntimeError:
-        return folder / given
+        return folder / text
 
 
 def _declared_path(*owners: Any) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from symphony.backends.access import Streams
-from symphony.backends.tmux import exec
+from symphony.backends.tmux import access
 
 
 @pytest.fixture
@@ -35,6 +35,6 @@ def test_a_signal_before_the_child_is_known_reaches_it(
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
     began = time.monotonic()
-    code = exec._run(["sleep", "20"], tmp_path, os.environ, Streams(stdin=stdin))
+    code = access._run(["sleep", "20"], tmp_path, os.environ, Streams(stdin=stdin))
     assert code == 128 + number
     assert time.monotonic() - began < 10

@@ -119,7 +119,7 @@ def test_shell_lines_are_the_shells(experiment, tmp_path):
 
 
 def remarked(experiment, tmp_path):
-    return validation.missing_programs(experiment.spec, tmp_path, os.environ["PATH"])
+    return tuple(validation.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
 
 
 def test_a_python_file_that_is_missing_is_a_remark(tmp_path):

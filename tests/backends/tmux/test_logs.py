@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from symphony.backends.observe import LogLine, ProcessStatus
-from symphony.backends.tmux.status import endings, logs
-from symphony_tmux.logs import reader as files
-from symphony_tmux.logs.reader import Part
+from symphony.backends.tmux import diagnosis, logs
+from symphony_tmux import logs as files
+from symphony_tmux.logs import Part
 from symphony_tmux.tmux.client import Pane
 
 OLD = 350_000
@@ -110,16 +110,16 @@ def test_the_end_is_told_after_two_rotations(log: Path) -> None:
 def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
     index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
-    assert endings.starting_again(status, str(log)).since == 7.0
+    assert diagnosis.starting_again(status, str(log)).since == 7.0
     index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
-    result = endings.starting_again(status, str(log))
+    result = diagnosis.starting_again(status, str(log))
     assert (result.state, result.why, result.restarts) == ("waiting", "starts again after exit 3: two", 2)
 
 
 def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
     size = old.with_name("index").stat().st_size
     before = bytes_read()
-    result = endings.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    result = diagnosis.starting_again(ProcessStatus("a", "running", ready=True), str(old))
     assert (result.state, result.since, result.restarts) == ("running", 1e9, 0)
     assert len(made) < 10
     assert bytes_read() - before < size * 1.1
@@ -252,7 +252,7 @@ def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
     index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
-    result = endings.ended(status, pane, {"log": str(log), "attempt": 1})
+    result = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1})
     assert (result.state, result.why) == expected
 
 
@@ -261,7 +261,7 @@ def test_a_program_of_a_script_that_was_killed_is_named(log: Path) -> None:
     index(log, None, "1.000 0 start 1 0\n2.000 8 exit 137\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=137, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False)
-    result = endings.ended(status, pane, {"log": str(log), "attempt": 1})
+    result = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1})
     assert result.why == "killed by SIGKILL: sleep 5000"
 
 
@@ -272,7 +272,7 @@ def test_a_preamble_that_failed_is_named_once(log: Path) -> None:
     index(log, None, "1.000 0 start 1 0\n2.000 8 exit 4\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=4, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False)
-    why = endings.ended(status, pane, {"log": str(log), "attempt": 1}).why
+    why = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1}).why
     assert why == "preamble_cmds line 1 failed with exit 4: activate x"
 
 

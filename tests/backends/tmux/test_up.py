@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.processes.launch.environment import SHELLS_OWN
+from symphony_tmux.processes.environment import SHELLS_OWN
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 

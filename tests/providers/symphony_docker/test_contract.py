@@ -6,13 +6,13 @@ import base64
 import pickle
 
 from symphony.operations.plan import IMAGE
-from symphony_docker import provider, resource
+from symphony_docker import provider
 
 
 def test_the_provider_in_the_state_never_changes() -> None:
     """This text lies in the state of every user: code that cannot read it cannot delete."""
     golden = "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu"
-    assert golden == resource.PROVIDER
-    assert type(pickle.loads(base64.b64decode(resource.PROVIDER))) is provider.ImageProvider
+    assert golden == provider.PROVIDER
+    assert type(pickle.loads(base64.b64decode(provider.PROVIDER))) is provider.ImageProvider
     assert provider.ImageProvider.serialize_as_secret_always is False
-    assert resource.TYPE == IMAGE == "pulumi-python:dynamic/symphony_docker:Image"
+    assert provider.TYPE == IMAGE == "pulumi-python:dynamic/symphony_docker:Image"

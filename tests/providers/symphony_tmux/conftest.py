@@ -13,9 +13,10 @@ from typing import Any
 import libtmux
 import pytest
 
+from symphony_tmux import experiment_folder
 from symphony_tmux.processes import observe, process_table
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import experiment_lock, sessions, windows
+from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client
 from tests.sandbox import tmux_in
 
@@ -52,7 +53,7 @@ class Rig:
     def condition(self, outputs: dict[str, Any]) -> observe.Condition:
         return observe.condition(outputs, Snapshot().listing("default"))
 
-    def ended(self, outputs: dict[str, Any], seconds: float = 10) -> observe.Condition:
+    def ended(self, outputs: dict[str, Any], seconds: float = 30) -> observe.Condition:
         self.until(lambda: self.condition(outputs).state != "running", seconds)
         return self.condition(outputs)
 
@@ -101,8 +102,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = {process.identity for process in process_table.scan()}
     yield folder
     left = _end_servers(folder)
-    for key in list(experiment_lock._held):
-        os.close(experiment_lock._held.pop(key))
+    for key in list(experiment_folder._held):
+        os.close(experiment_folder._held.pop(key))
     # What tmux itself had started, such as the writer of a log, may be in its last moments.
     deadline = time.monotonic() + 5
     while (survivors := _of(folder, before)) and time.monotonic() < deadline:

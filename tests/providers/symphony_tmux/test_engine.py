@@ -21,7 +21,7 @@ from tests.sandbox import tmux_in
 
 PROGRAM = """
 import json, pulumi
-from symphony_tmux.resource.resources import Session, Window
+from symphony_tmux.provider import Session, Window
 declared = json.load(open("declared.json"))
 owner = f"proj/{pulumi.get_stack()}#%(store)s"
 session = Session("session", name="rl", owner=owner, processes=sorted(declared), grace=1)

@@ -16,8 +16,8 @@ import pytest
 
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony_tmux.logs import reader
-from symphony_tmux.ports import leases
+from symphony_tmux import leases
+from symphony_tmux import logs as reader
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 from symphony_tmux.tmux.client import TmuxError

@@ -22,11 +22,10 @@ from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony.components import code_files, secret_env
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import names
-from symphony_tmux.ports import leases
-from symphony_tmux.processes import cgroups, observe, process_table, record
+from symphony_tmux import experiment_folder, leases, names
+from symphony_tmux.processes import observe, process_table, record
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import experiment_files, owners, sessions, windows
+from symphony_tmux.resource import sessions, windows
 
 
 def _closed(place: Path) -> None:
@@ -78,12 +77,12 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
     session = rig.session("a", "b")
     key = rig.home / "key"
     key.write_text("x")
-    experiment_files.copy("default", "rl", "secrets", [str(key)])
+    experiment_folder.copy_files("default", "rl", "secrets", [str(key)])
     a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100", secret_env={"S": "x"})
     rig.until(lambda: {process_table.command_name(observe.program(each)) for each in (a, b)} == {"sleep"})
     folder = rig.home / "experiments" / "rl"
     process = names.process_folder("default", "rl", "a")
-    for name in ("record.json", "launch.sh", "log", "index", "pipe", "secrets.sh", "failed-lines", "child"):
+    for name in ("record.json", "launch.sh", "log", "index", "pipe", "secrets.sh", "failed-lines"):
         _plant(kind, process / name)
     for name in ("owner", "services.sh", "help", "secrets/key", "unknown"):
         _plant(kind, folder / name)
@@ -97,11 +96,11 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
         sessions.repairs(rig.session_inputs("a", "b"), rig.session_inputs("a", "b"), Snapshot())
         windows.repairs(rig.inputs("a", "sleep", "100"), rig.inputs("a", "sleep", "100"), Snapshot())
         sessions.update(session, rig.session_inputs("a", "b"), Snapshot())
-        assert owners.of(folder) == rig.owner
+        assert experiment_folder.owner_of(folder) == rig.owner
         a = windows.update(a, rig.inputs("a", "sleep", "200"), Snapshot())
         assert (record.read("default", "rl", "a") or {})["digest"] == a["digest"]
-        assert not experiment_files.are_copied("default", "rl", "secrets", [str(key)])
-        experiment_files.copy("default", "rl", "secrets", [str(key)])
+        assert not experiment_folder.are_copied("default", "rl", "secrets", [str(key)])
+        experiment_folder.copy_files("default", "rl", "secrets", [str(key)])
         assert (folder / "secrets" / "key").read_text() == "x"
         for name in ("record.json", "log", "owner"):
             _plant(kind, process / name)
@@ -131,10 +130,10 @@ def test_a_process_may_replace_its_folder_and_those_above_it(rig: Any, kind: str
 
 def test_the_supervisor_waits_for_no_pipe(rig: Any) -> None:
     rig.session("a")
-    plant = 'rm -f "$0"/*; mkfifo "$0/log" "$0/index" "$0/child" "$0/../../../../tmux/x.pid"; echo on; exit 1'
+    plant = 'rm -f "$0"/*; mkfifo "$0/log" "$0/index" "$0/../../../../tmux/x.pid"; exit 1'
     folder = names.process_folder("default", "rl", "a")
     outputs = rig.start("a", "sh", "-c", plant, str(folder), restart_policy="Always")
-    rig.until(lambda: (folder / "log").is_file() and b"on" in rig.printed(outputs))
+    rig.until(lambda: (folder / "log").is_file() and b"launch.sh" in rig.printed(outputs))
     windows.delete(outputs, Snapshot())
 
 
@@ -159,34 +158,6 @@ def test_a_record_names_no_process_that_is_ended_and_no_file_that_is_read(rig: A
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({**known, **wrong}))
         assert record.read("default", "rl", "a") is None
-
-
-def test_a_stranger_in_a_control_group_that_a_process_names_lives_on(rig: Any) -> None:
-    """Whatever a process writes down, and also where it is put into the group of a supervisor."""
-    rig.session("a")
-    outputs = rig.start("a", "sleep", "100")
-    server_pid = Snapshot().listing("default").server_pid
-    groups = cgroups.of_supervisors([outputs["pid"]], server_pid)
-    if not groups:
-        pytest.skip("control groups cannot be made here")  # pragma: no cover
-    named = groups[0].with_name("strangers-test")
-    named.mkdir()
-    alone = subprocess.Popen(["sleep", "100"])
-    marked = subprocess.Popen(["sleep", "100"], env={"SYMPHONY_ID": "other/rl#12345678/a/1"})
-    try:
-        (named / "cgroup.procs").write_text(f"{alone.pid}\n")
-        (groups[0] / "cgroup.procs").write_text(f"{marked.pid}\n")
-        child = f"{alone.pid} 1 {outputs['boot_id']} {named}\n"
-        (Path(outputs["log"]).parent / "child").write_text(child)
-        outputs = windows.update(outputs, rig.inputs("a", "sleep", "200"), Snapshot())
-        windows.delete(outputs, Snapshot())
-        assert [alone.poll(), marked.poll()] == [None, None]
-    finally:
-        for process in (alone, marked):
-            process.kill()
-            process.wait()
-        named.rmdir()
-        cgroups.remove_empty(server_pid)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "noise"])

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.tmux.status import logs as followed
+from symphony.backends.tmux import logs as followed
+from symphony_tmux import logs as reader
 from symphony_tmux import names
-from symphony_tmux.logs import reader
 
 
 def _text(parts: Iterable[reader.Part]) -> bytes:

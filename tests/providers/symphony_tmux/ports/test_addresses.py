@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symphony_tmux.ports import addresses
+from symphony_tmux import variables
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 
@@ -20,17 +20,17 @@ VALUE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.from_regex(r"\A[A-Z_]{1,6}\Z"), VALUE | st.text("'\n\\", max_size=6), max_size=4))
-def test_what_is_written_is_read(home: Path, variables: dict[str, str]) -> None:
-    assert not addresses.are("default", "rl", {"NEVER": "written"})
-    addresses.write("default", "rl", variables)
-    assert addresses.read("default", "rl") == variables
-    assert addresses.are("default", "rl", variables)
-    assert stat.S_IMODE(addresses.place("default", "rl").stat().st_mode) == 0o600
+def test_what_is_written_is_read(home: Path, declared: dict[str, str]) -> None:
+    assert not variables.has_services("default", "rl", {"NEVER": "written"})
+    variables.write_services("default", "rl", declared)
+    assert variables.read_services("default", "rl") == declared
+    assert variables.has_services("default", "rl", declared)
+    assert stat.S_IMODE(variables.services_file("default", "rl").stat().st_mode) == 0o600
 
 
 def test_without_its_file_nothing_is_told(home: Path) -> None:
-    assert addresses.read("default", "rl") == {}
-    assert not addresses.are("default", "rl", {})
+    assert variables.read_services("default", "rl") == {}
+    assert not variables.has_services("default", "rl", {})
 
 
 def _seen(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_another_address_changes_the_session_and_who_uses_it(rig: Any) -> None:
     declared = rig.session_inputs("a", "b", services=moved)
     assert sessions.diff(old, declared, Snapshot()).changed == ("services",)
     new = sessions.update(old, declared, Snapshot())
-    assert addresses.read("default", "rl") == new["services"] == moved
+    assert variables.read_services("default", "rl") == new["services"] == moved
     assert sessions.diff(new, declared, Snapshot()).changed == ()
     assert windows.diff(b, rig.inputs("b", "sleep", "100"), Snapshot()).changed == ()
     used = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_ADDR": "127.0.0.1:9"})
@@ -77,8 +77,8 @@ def test_a_lost_file_is_written_again(rig: Any) -> None:
         (),
         "",
     )
-    addresses.place("default", "rl").unlink()
+    variables.services_file("default", "rl").unlink()
     assert sessions.reason(declared, Snapshot()) == "the file of its services is gone or damaged"
     assert sessions.diff(old, declared, Snapshot()).changed == ("services",)
     sessions.update(old, declared, Snapshot())
-    assert addresses.read("default", "rl") == ALL
+    assert variables.read_services("default", "rl") == ALL

@@ -15,7 +15,7 @@ import pytest
 
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import access
-from symphony_tmux.ports import leases, listeners
+from symphony_tmux import leases, listeners
 
 A, B = "proj/a#11111111", "proj/b.gke#11111111"
 
@@ -140,7 +140,7 @@ def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> N
 
 def test_races_never_share(home: Path) -> None:
     code = (
-        "import sys,json; from symphony_tmux.ports import leases\n"
+        "import sys,json; from symphony_tmux import leases\n"
         "n=sys.argv[1]\n"
         "print(json.dumps([leases.lease(f'p/{n}#1', {'a': None, 'b': None, 'c': 21500}, record=True).ports,"
         " leases.lease(f'p/{n}#1', {'a': None, 'b': None}, record=True).ports]))"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from symphony_tmux import names
-from symphony_tmux.processes.launch import failed_lines, launch_file
-from symphony_tmux.processes.launch.environment import Caller
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.environment import Caller
 from symphony_tmux.resource.inputs import window_inputs
 
 Runs = Callable[..., tuple[str, list[str]]]
@@ -32,7 +32,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
         caller = Caller({b"PATH": b"/usr/bin:/bin"})
         file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [tmp_path / "services.sh"]))
         done = subprocess.run([launch_file.bash(), str(file)], capture_output=True, text=True, check=False)
-        return done.stdout + done.stderr.replace(f"{file}: ", ""), failed_lines.read(folder)
+        return done.stdout + done.stderr.replace(f"{file}: ", ""), launch_file.failed_lines(folder)
 
     return run
 

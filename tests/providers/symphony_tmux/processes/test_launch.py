@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symphony_tmux.processes.launch import launch_file
-from symphony_tmux.processes.launch.environment import SHELLS_OWN, Caller, environment
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.environment import SHELLS_OWN, Caller, environment
 from symphony_tmux.resource.inputs import WrongInput, window_inputs
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from symphony_tmux.processes import process_table
-from symphony_tmux.processes.launch import limits
+from symphony_tmux.tmux import server_limits
 from symphony_tmux.tmux.client import Listing
 
 CREATE = """
@@ -108,13 +108,13 @@ def test_what_cannot_be_had_back_is_told_before_anything_starts(
         (tmp_path / "self/status").write_text("CapEff:\t0000000000000000\n")
         monkeypatch.setattr(process_table, "PROC", tmp_path)
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + 4
-        told = " ".join(what for what, _ in limits.withheld(listing))
+        told = " ".join(what for what, _ in server_limits.withheld(listing))
         letters = [letter for letter in "cdflmnstuv" if f"ulimit -{letter}" in told]
         assert letters == ["f", *(["l"] if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] else []), "n", "s"]
         assert f"niceness of {niceness}" in told
         (tmp_path / "self/status").write_text("CapEff:\t000001ffffffffff\n")
-        assert list(limits.withheld(listing)) == []
-        assert list(limits.withheld(Listing())) == []
+        assert list(server_limits.withheld(listing)) == []
+        assert list(server_limits.withheld(Listing())) == []
     finally:
         other.kill()
         other.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from symphony import files
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony_tmux.logs import reader
+from symphony_tmux import logs as reader
 from symphony_tmux.processes import process_table, start
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -171,36 +171,18 @@ def test_recorder_ends_with_the_process(rig: Any) -> None:
     rig.until(lambda: not _recorders(rig.home))
 
 
-def test_removed_log_is_made_again_and_says_so(rig: Any) -> None:
-    rig.session("a")
-    outputs = rig.start(
-        "a", "sh", "-c", 'echo one; until [ -e "$0" ]; do sleep 0.05; done; echo two', str(rig.home / "go")
-    )
-    log = Path(outputs["log"])
-    rig.until(lambda: b"one" in log.read_bytes())
-    log.unlink()
-    rig.until(lambda: log.exists() and log.stat().st_size)
-    [[status]] = tmux_observe.statuses([_recorded(rig, outputs)])
-    assert "its log was removed" in status.why
-    (rig.home / "go").touch()
-    rig.ended(outputs)
-    assert log.read_bytes() == b"[symphony: the log was removed here, with what it held]\ntwo\r\n"
-    assert [mark and mark.event for _, _, mark in reader.attempts(log)] == ["exit"]
-
-
-def test_removed_folder_is_told_in_the_window(rig: Any) -> None:
+@pytest.mark.parametrize("what", ["log", "folder"])
+def test_a_process_whose_log_was_removed_runs_on(rig: Any, what: str) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "while :; do echo one; sleep 0.2; done")
-    folder = Path(outputs["log"]).parent
+    log = Path(outputs["log"])
     rig.until(lambda: b"one" in rig.printed(outputs))
-    shutil.rmtree(folder)
-    rig.until(lambda: "is gone: no log is kept" in rig.screen(outputs))
-    assert not folder.exists()
-    assert rig.condition(outputs).state == "running"
+    removed = log if what == "log" else log.parent
+    files.remove(removed)
     recorded = _recorded(rig, outputs)
     [[status]] = tmux_observe.statuses([recorded])
     assert status.state == "running"
-    assert status.why == f"{folder} was removed: no log is kept"
+    assert "was removed" in status.why
     assert [line.text for line in tmux_observe.logs(recorded, ["a"])] == [f"[symphony: {status.why}]"]
 
 

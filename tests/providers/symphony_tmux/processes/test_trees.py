@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.processes import cgroups, observe, process_table, stop, trees
+from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity, Process
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
@@ -182,28 +182,22 @@ time.sleep(1000)
 
 @pytest.mark.parametrize("again", ["up", "delete"])
 def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str) -> None:
-    """Neither the process, which ignores hang-ups and has no marker, nor what it has started."""
+    """Neither the process, which ignores hang-ups, nor what it has started."""
     rig.session("a")
     file = rig.home / "pid"
-    command = ["sh", "-c", 'exec env -i "$0" -c "$1" "$2"', sys.executable, HIDDEN, str(file)]
+    command = [sys.executable, "-c", HIDDEN, str(file)]
     outputs = rig.start("a", *command, grace=0.2)
     left = _written(rig, file)
     started = process_table.process(observe.program(outputs))
     assert started is not None
-    assert started.marker == ""
-    groups = cgroups.of_supervisors([outputs["pid"]], Snapshot().listing("default").server_pid)
-    assert groups or os.geteuid(), "root may divide its cgroup"
     os.kill(outputs["pid"], signal.SIGKILL)
     rig.until(lambda: not process_table.alive([started.identity]))
-    if not groups:
-        os.kill(left, signal.SIGKILL)
     if again == "up":
         file.unlink()
         windows.update(outputs, rig.inputs("a", *command, grace=0.2), Snapshot())
         rig.until(file.exists)
     else:
         windows.delete(outputs, Snapshot())
-        assert not any(group.exists() for group in groups)
     assert process_table.start_of(left) == 0
 
 
@@ -229,7 +223,7 @@ def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
 def _below(pid: int) -> list[Identity]:
     scan = process_table.scan()
     root = next(process.identity for process in scan if process.pid == pid)
-    return [process for process in trees.members(scan, [root], lambda marker: False) if process != root]
+    return [process for process in stop.members(scan, [root], lambda marker: False) if process != root]
 
 
 def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
@@ -280,7 +274,7 @@ def test_reused_pid_is_not_signalled() -> None:
         assert result is not None
         before = Process(result.pid, result.start - 1, 1, result.pid, False, "o/s#1/a/1")
         stop._send([before], signal.SIGKILL)
-        stop.take_down([before.identity], trees.marked("o/s#1"), 0.1)
+        stop.take_down([before.identity], stop.marked("o/s#1"), 0.1)
         time.sleep(0.05)
         assert stranger.poll() is None
     finally:
@@ -301,18 +295,18 @@ def test_zombie_is_dead() -> None:
 def test_members_is_by_session_only_while_the_leader_is_ours() -> None:
     leader = Process(10, 5, 1, 10, False, "")
     mate, stranger = Process(11, 6, 1, 10, False, ""), Process(12, 7, 1, 1, False, "")
-    none = trees.marked("o/s#1")
-    assert set(trees.members([leader, mate, stranger], [leader.identity], none)) == {
+    none = stop.marked("o/s#1")
+    assert set(stop.members([leader, mate, stranger], [leader.identity], none)) == {
         leader.identity,
         mate.identity,
     }
-    assert trees.members([leader, mate, stranger], [Identity(10, 4)], none) == {}
+    assert stop.members([leader, mate, stranger], [Identity(10, 4)], none) == {}
 
 
 def test_deleting_from_inside_does_not_kill_the_deleter() -> None:
     me = process_table.process(os.getpid())
     assert me is not None
-    stop.take_down([me.identity], trees.marked("o/s#1"), 0.0)
+    stop.take_down([me.identity], stop.marked("o/s#1"), 0.0)
 
 
 def test_fork_storm_ends(rig: Any) -> None:

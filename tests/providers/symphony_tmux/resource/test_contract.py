@@ -22,15 +22,14 @@ from pulumi.runtime import proto
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from symphony_tmux import provider
-from symphony_tmux.resource import resources
 from tests.providers.symphony_tmux.conftest import OWNER
 
 
 def test_providers_in_the_state_never_change() -> None:
     """These texts lie in the state of every user: code that cannot read them cannot delete."""
     golden = {
-        resources.SESSION_PROVIDER: provider.SessionProvider,
-        resources.WINDOW_PROVIDER: provider.WindowProvider,
+        provider.SESSION_PROVIDER: provider.SessionProvider,
+        provider.WINDOW_PROVIDER: provider.WindowProvider,
     }
     assert list(golden) == [
         "gASVMQAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA9TZXNzaW9uUHJvdmlkZXKUk5QpgZQu",
@@ -39,8 +38,8 @@ def test_providers_in_the_state_never_change() -> None:
     for text, kind in golden.items():
         assert type(pickle.loads(base64.b64decode(text))) is kind
         assert kind.serialize_as_secret_always is False
-    assert resources.SESSION_TYPE == "pulumi-python:dynamic/symphony_tmux:Session"
-    assert resources.WINDOW_TYPE == "pulumi-python:dynamic/symphony_tmux:Window"
+    assert provider.SESSION_TYPE == "pulumi-python:dynamic/symphony_tmux:Session"
+    assert provider.WINDOW_TYPE == "pulumi-python:dynamic/symphony_tmux:Window"
 
 
 @pytest.mark.thorough
@@ -54,7 +53,7 @@ def test_two_thousand_resources_in_one_program() -> None:
 
     pulumi.runtime.set_mocks(Monitor())
     for number in range(2000):
-        resources.Window(f"p{number}", session="rl", owner=OWNER, path=f"p{number}", argv=["true"])
+        provider.Window(f"p{number}", session="rl", owner=OWNER, path=f"p{number}", argv=["true"])
 
 
 class Servicer:
@@ -112,7 +111,7 @@ def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
 @pytest.fixture
 def servicers(served: tuple[subprocess.Popen[bytes], Any]) -> tuple[Servicer, Servicer]:
     _, stub = served
-    return Servicer(stub, resources.SESSION_PROVIDER), Servicer(stub, resources.WINDOW_PROVIDER)
+    return Servicer(stub, provider.SESSION_PROVIDER), Servicer(stub, provider.WINDOW_PROVIDER)
 
 
 SESSION = {"name": "rl", "owner": OWNER, "server": "default", "processes": ["a", "b"], "grace": 1}
@@ -218,7 +217,7 @@ def test_an_interrupt_that_another_thread_was_given_ends_it_too(
 ) -> None:
     """The engine interrupts it and waits for 5 s; which thread is given the signal is the system's choice."""
     run, stub = served
-    Servicer(stub, resources.WINDOW_PROVIDER).check({}, WINDOW)
+    Servicer(stub, provider.WINDOW_PROVIDER).check({}, WINDOW)
     threads = sorted(int(each.name) for each in Path(f"/proc/{run.pid}/task").iterdir())
     tgkill = {"x86_64": 234, "aarch64": 131}[platform.machine()]
     assert ctypes.CDLL(None).syscall(tgkill, run.pid, threads[-1], signal.SIGINT) == 0

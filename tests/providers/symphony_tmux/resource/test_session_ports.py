@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from symphony.errors import UserError
-from symphony_tmux.ports import leases
+from symphony_tmux import leases
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 

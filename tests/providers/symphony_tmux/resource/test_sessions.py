@@ -15,10 +15,10 @@ import pytest
 
 from symphony.backends.tmux import observe as tmux_observe
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux.ports import leases
+from symphony_tmux import experiment_folder, leases
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import owners, sessions, windows
+from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client, server
 from tests.sandbox import tmux_in
 
@@ -212,7 +212,7 @@ def test_delete_leaves_a_folder_of_another_owner(rig: Any) -> None:
     sessions.delete(outputs, Snapshot())
     assert folder.exists()
     rig.session("a")
-    assert owners.of(folder) == rig.owner
+    assert experiment_folder.owner_of(folder) == rig.owner
 
 
 def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
@@ -292,12 +292,8 @@ def test_folder_of_somebody_else_is_refused(rig: Any, monkeypatch: pytest.Monkey
 
 
 def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from symphony_tmux.resource import experiment_lock
-
-    monkeypatch.setattr(experiment_lock, "SECONDS", 0.3)
-    code = (
-        "import time; from symphony_tmux.resource import experiment_lock as turn; turn.take('default', 'rl')"
-    )
+    monkeypatch.setattr(experiment_folder, "LOCK_SECONDS", 0.3)
+    code = "import time; from symphony_tmux import experiment_folder; experiment_folder.lock('default', 'rl')"
     code += "; print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

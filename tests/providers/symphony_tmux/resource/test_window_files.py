@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from symphony.errors import UserError
-from symphony_tmux import names
+from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import experiment_files, sessions, windows
+from symphony_tmux.resource import sessions, windows
 
 
 def test_files_are_private_whatever_the_umask(rig: Any) -> None:
@@ -36,9 +36,9 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     assert {rig.ended(output).state for output in outputs} == {"completed"}
     key = rig.home / "key"
     key.write_text("x")
-    for kind in experiment_files.KINDS:
-        experiment_files.copy("default", "rl", kind, [str(key)])
-        copied = experiment_files.folder("default", "rl", kind) / "key"
+    for kind in experiment_folder.KINDS:
+        experiment_folder.copy_files("default", "rl", kind, [str(key)])
+        copied = experiment_folder.files_folder("default", "rl", kind) / "key"
         assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
     assert [rig.printed(output).decode().strip() for output in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from symphony.errors import SymphonyError, UserError
-from symphony_tmux.logs import reader
-from symphony_tmux.processes.launch import launch_file
-from symphony_tmux.processes.launch.environment import RESERVED
+from symphony_tmux import logs as reader
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.environment import RESERVED
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 from symphony_tmux.tmux import client

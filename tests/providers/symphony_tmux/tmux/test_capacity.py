@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.tmux import capacity, client
+from symphony_tmux.tmux import client, server_limits
 
 
 def _problems_of(owner: str, wanted: int) -> list[tuple[str, str]]:
-    return list(capacity.shortages(owner, wanted, client.list_panes("default")))
+    return list(server_limits.shortages(owner, wanted, client.list_panes("default")))
 
 
 def test_descriptors_of_the_running_server(rig: Any) -> None:
@@ -20,7 +20,7 @@ def test_descriptors_of_the_running_server(rig: Any) -> None:
     for name in ("a", "b"):
         rig.start(name, "sleep", "100")
     _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
-    limit = capacity.SPARE + 20
+    limit = server_limits.SPARE + 20
     resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (limit, hard))
     try:
         assert _problems_of(rig.owner, 10) == []
@@ -38,11 +38,11 @@ def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
     for name in names:
         rig.start(name, "sleep", "100")
     used = len(list(Path(f"/proc/{outputs['server_pid']}/fd").iterdir()))
-    assert used <= capacity.SPARE + capacity.DESCRIPTORS * 10
+    assert used <= server_limits.SPARE + server_limits.DESCRIPTORS * 10
 
 
 def test_terminals_of_the_machine(rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "TERMINALS", tmp_path)
+    monkeypatch.setattr(server_limits, "TERMINALS", tmp_path)
     assert _problems_of(rig.owner, 3) == []
     (tmp_path / "max").write_text("16\n")
     (tmp_path / "nr").write_text("13\n")

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from symphony import paths
+from symphony import files, paths
 from symphony_tmux import names
-from symphony_tmux.processes.launch import failed_lines, limits
-from symphony_tmux.processes.launch.environment import Caller, own_variables, passed_on
+from symphony_tmux.processes.environment import Caller, own_variables, passed_on
 from symphony_tmux.resource.inputs import WindowInputs
 
 # What the tmux server and tmux itself put into a pane.
@@ -23,6 +22,23 @@ PANE_VARIABLES = (
     b" LOGNAME LANG OLDPWD"
 )
 
+# In the folder of a process: the lines of cmds and preamble_cmds that failed, for `why`.
+FAILED_LINES = "failed-lines"
+NOTE = b"[symphony: line "
+# A line of preamble_cmds that fails ends the process, which would else run in the wrong environment. After a
+# line of cmds that fails the next ones run, as in any shell. A line is told once a start.
+_TELLER = r"""
+_symphony_told= _symphony_file=FILE; { : >"$_symphony_file"; } 2>/dev/null
+_symphony_tell() { [[ $3 != 1 || $_symphony_told == *" $2 "* ]] || {
+_symphony_told+=" $2 "
+printf -v _symphony_line 'line %d failed with exit %d: %s' $(($2 - _symphony_before)) "$1" "${4%%$'\n'*}"
+[[ $_symphony_after != exit ]] || _symphony_line="preamble_cmds $_symphony_line (|| true behind it goes on)"
+printf '[symphony: %s]\n' "$_symphony_line" >&2
+{ printf '%s\n' "$_symphony_line" >>"$_symphony_file"; } 2>/dev/null
+[[ $_symphony_after != exit ]] || exit "$1"; }; }
+trap '_symphony_tell "$?" "$LINENO" "${#BASH_SOURCE[@]}" "$BASH_COMMAND"' ERR
+""".strip()
+
 
 def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence[Path]) -> bytes:
     """Return a shell file that sets the exact environment, enters the folder and becomes the process.
@@ -30,7 +46,7 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
     sourced: files with more variables, which win over what is inherited only.
     """
     lines = [b"# Written by symphony for every start of this process. The supervisor sets first:"]
-    lines += [*limits.lines(), *_limits()]
+    lines += [*_limits_for_the_supervisor(), *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(passed_on(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
@@ -40,9 +56,9 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
         # Else COLUMNS and LINES are those of the window after the first command.
         lines += [b"shopt -u checkwinsize"]
         folder = names.process_folder(inputs.server, inputs.session, inputs.path)
-        lines += failed_lines.teller(quote(os.fsencode(folder / failed_lines.NAME)))
-        lines += [failed_lines.section(_count(lines), ends=True), *map(_bytes, inputs.preamble)]
-        lines += [failed_lines.section(_count(lines), ends=False), *map(_bytes, inputs.script)]
+        lines += _TELLER.encode().replace(b"FILE", quote(os.fsencode(folder / FAILED_LINES))).splitlines()
+        lines += [_section(_count(lines), ends=True), *map(_bytes, inputs.preamble)]
+        lines += [_section(_count(lines), ends=False), *map(_bytes, inputs.script)]
     else:
         lines += map(_bytes, (*inputs.preamble, *inputs.script))
     if inputs.argv:
@@ -50,8 +66,21 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
     return b"\n".join(lines) + b"\n"
 
 
+def _section(before: int, *, ends: bool) -> bytes:
+    """Return the line in front of lines of the user; before: the number of lines above it in the file."""
+    return b"_symphony_before=%d _symphony_after=%s" % (before + 1, b"exit" if ends else b"continue")
+
+
 def _count(lines: Sequence[bytes]) -> int:
     return b"\n".join(lines).count(b"\n") + 1
+
+
+def failed_lines(folder: Path) -> list[str]:
+    """Return the failed lines of the last start of the process with this folder."""
+    try:
+        return files.read(folder / FAILED_LINES).decode(errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def export(name: bytes, value: bytes) -> bytes:
@@ -83,6 +112,22 @@ def bash() -> str:
 
 def _exports(variables: Mapping[bytes, bytes]) -> list[bytes]:
     return [export(name, value) for name, value in sorted(variables.items())]
+
+
+def _limits_for_the_supervisor() -> list[bytes]:
+    """Return the limits of this process as lines of the launch file, which the supervisor reads."""
+    result = [f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"]
+    if hasattr(os, "sched_getaffinity"):
+        result += [" ".join(["cpus", *map(str, sorted(os.sched_getaffinity(0)))])]
+    for number in sorted({*limit_numbers().values()}):
+        soft, hard = (value % (1 << 64) for value in resource.getrlimit(number))
+        result += [f"limit {number} {soft} {hard}"]
+    return [f"# {line}".encode() for line in result]
+
+
+def limit_numbers() -> dict[str, int]:
+    heads = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {name.removeprefix("RLIMIT_"): getattr(resource, name) for name in heads}
 
 
 def _limits() -> list[bytes]:

@@ -1,25 +1,29 @@
-"""The way of one process in tmux: planned, started, how it runs or ended."""
+"""The steps of one process in tmux up to its state, and how it ended."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.observe import Link
-from symphony.backends.tmux.status import logs
+from symphony.backends.observe import Link, ProcessStatus
+from symphony.backends.tmux import logs
 from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
-from symphony_tmux.logs import reader as files
-from symphony_tmux.ports import addresses
-from symphony_tmux.processes import hold, observe
-from symphony_tmux.processes.launch import failed_lines
+from symphony_tmux import logs as files
+from symphony_tmux import variables
+from symphony_tmux.processes import hold, launch_file, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Listing, Pane
 
 _LONGEST = 100
+_WIDEST = 120
+# The note in the log on a line of preamble_cmds that ended the process.
+_PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
 _LINES = 5
 # What the shell and the kernel mean by these.
 _CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
@@ -41,7 +45,7 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
         yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
     condition = observe.condition(facts, listing)
-    if failed := failed_lines.read(Path(str(facts["log"])).parent):
+    if failed := launch_file.failed_lines(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     if condition.state == "running" and (held := hold.of(facts)) is not None:
@@ -107,11 +111,11 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
 
 def _taken(facts: Mapping[str, Any]) -> str:
     """Return which program uses a port of the process; it was free when the plan was made."""
-    wanted = addresses.bound(facts.get("services") or {})
+    wanted = variables.bound_ports(facts.get("services") or {})
     if not wanted:
         return ""
     # Few processes that ended were to listen.
-    from symphony_tmux.ports.listeners import Listeners
+    from symphony_tmux.listeners import Listeners
 
     listeners = Listeners(str(facts["owner"]))
     taken = ((port, listeners.stranger(port)) for port in sorted(wanted))
@@ -120,3 +124,61 @@ def _taken(facts: Mapping[str, Any]) -> str:
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
     return logs.last_lines(str(facts["log"]), _LINES)
+
+
+def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
+    """Return the status with how the process ended, and its last lines if it failed."""
+    if pane is None:
+        # It completed before its window went.
+        attempts = files.attempts(str(facts["log"]))
+        end = attempts[-1][2] if attempts else None
+        return replace(status, why="", since=end.time if end is not None else None)
+    pane = _known(pane, str(facts["log"]))
+    if pane.exit_code == 0:
+        status = replace(status, state="completed")
+    words = logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
+    return replace(status, why=_short(pane, words, facts), words=words[-3:])
+
+
+def _known(pane: Pane, log: str) -> Pane:
+    """Return the pane with how it ended, from its log where tmux 3.3a does not know."""
+    if pane.exit_code is not None or pane.signal:
+        return pane
+    for _, _, end in files.attempts(log)[-1:]:
+        if end is not None:
+            return replace(pane, **{"signal" if end.event == "signal" else "exit_code": end.number})
+    return pane
+
+
+def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
+    """Return the status of a process that its supervisor restarts: between two starts it is waiting."""
+    status = replace(status, restarts=files.restarts(log))
+    attempts = files.attempts(log)
+    if status.state != "running" or not attempts:
+        return status
+    _, began, end = attempts[-1]
+    if end is None:
+        before = attempts[-2][2] if len(attempts) > 1 else None
+        # Of a begin that went with a rotation only the launch is known.
+        return replace(status, since=began or status.since, last=logs.how(before) if before else "")
+    words = logs.last_lines(log, 5)
+    why = ": ".join([f"starts again after {logs.how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
+    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
+
+
+def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
+    """Return how a process ended and its last line, for a column; nothing for exit 0."""
+    if pane.exit_code == 0:
+        return ""
+    code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"
+    how = f"killed by {observe.signal_name(pane.signal)}" if pane.signal else code
+    if observe.supervisor_was_killed(pane, facts):
+        return f"{how}: its supervisor was killed"
+    again = logs.after_restarts(facts)
+    if killed := logs.killed_program(pane.exit_code, words):
+        return f"{killed[:_WIDEST]}{again}"
+    how += again
+    line = words[-1].strip() if words else ""
+    if failed := _PREAMBLE.match(line):
+        return f"{failed[1][:_WIDEST]}{again}"
+    return f"{how}: {line[:_WIDEST]}" if line else how

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from symphony import files, paths
-from symphony_tmux.ports import addresses, listeners
-from symphony_tmux.processes.launch import exports
-from symphony_tmux.resource import owners
+from symphony_tmux import experiment_folder, listeners, variables
 
 # Chosen among these unless the experiment names its own.
 RANGE = (20000, 29999)
@@ -150,7 +148,7 @@ def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
 
 
 def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
-    return time.time() - table[owner]["time"] > ABANDONED and owner not in owners.known()
+    return time.time() - table[owner]["time"] > ABANDONED and owner not in experiment_folder.owners()
 
 
 def _folder() -> Path:
@@ -175,12 +173,12 @@ def _read() -> dict[str, Held]:
 def _rebuilt() -> dict[str, Held]:
     """Return the leases by the variables of each experiment, whose names stand for those of the services."""
     table: dict[str, Held] = {}
-    for folder in owners.all_folders():
-        if owner := owners.of(folder):
-            variables = exports.read(folder / addresses.NAME)
+    for folder in experiment_folder.folders():
+        if owner := experiment_folder.owner_of(folder):
+            known = variables.read(folder / variables.SERVICES)
             ports = {
                 name.removeprefix("SYMPH_").removesuffix("_PORT"): int(port)
-                for name, port in variables.items()
+                for name, port in known.items()
                 if name.startswith("SYMPH_") and name.endswith("_PORT") and port.isdecimal()
             }
             table[owner] = {"ports": ports, "time": time.time()}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import psutil
 
-from symphony_tmux.processes import process_table, trees
+from symphony_tmux import names
+from symphony_tmux.processes import process_table
 
 RANGE_OF_THE_KERNEL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -17,7 +18,7 @@ class Listeners:
     """The listening sockets of this machine, read once; the owner's are told from those of strangers."""
 
     def __init__(self, owner: str) -> None:
-        self._ours = trees.OwnedProcesses(owner)
+        self._owner = owner
         self._pids: dict[int, set[int]] | None = {}
         try:
             sockets = psutil.net_connections("tcp")
@@ -25,9 +26,10 @@ class Listeners:
             # macOS shows them to root only.
             self._pids = None
             return
-        for each in sockets:
-            if each.status == psutil.CONN_LISTEN and each.laddr:
-                self._pids.setdefault(each.laddr.port, set()).update([each.pid] if each.pid else [])
+        for connection in sockets:
+            if connection.status == psutil.CONN_LISTEN and connection.laddr:
+                pids = self._pids.setdefault(connection.laddr.port, set())
+                pids.update([connection.pid] if connection.pid else [])
 
     def is_heard(self, port: int) -> bool:
         """Return whether any process listens on a port."""
@@ -38,11 +40,21 @@ class Listeners:
         if not self.is_heard(port):
             return ""
         pids = (self._pids or {}).get(port, set())
-        strangers = {pid for pid in pids if not self._ours.includes(pid)}
+        strangers = {pid for pid in pids if not self._is_ours(pid)}
         if pids and not strangers:
             return ""
         pid = min(strangers, default=0)
         return f"{process_table.command_name(pid)}, pid {pid}" if pid else "a process of another user"
+
+    def _is_ours(self, pid: int) -> bool:
+        """Return whether a process, or one above it, has the marker of the owner."""
+        seen: set[int] = set()
+        while pid > 1 and pid not in seen and (process := process_table.process(pid)) is not None:
+            if names.marked_path(self._owner, process.marker) is not None:
+                return True
+            seen.add(pid)
+            pid = process.parent
+        return False
 
 
 def ephemeral() -> range:

@@ -14,12 +14,11 @@ from typing import Any
 
 from symphony.backends.observe import LogLine
 from symphony.plan.problems import count
-from symphony_tmux.logs import reader as files
-from symphony_tmux.logs.reader import Mark, Part
-from symphony_tmux.logs.removed import log_trouble
+from symphony_tmux import logs as files
+from symphony_tmux.logs import Mark, Part
 from symphony_tmux.names import LAUNCH_FILE
-from symphony_tmux.processes.launch import failed_lines
-from symphony_tmux.processes.observe import signal_name
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.observe import log_trouble, signal_name
 
 # Colours, cursor moves and titles: a terminal's business, not a log's.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
@@ -58,7 +57,7 @@ def merged(
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """Return the last lines of the last attempt that are not empty, without symphony's own."""
-    lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(failed_lines.NOTE)]
+    lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
     return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
 

@@ -1,0 +1,118 @@
+"""The folder of an experiment: its owner, its lock, and the secret and config files copied into it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from symphony import files, paths
+from symphony_tmux import names
+
+OWNER = "owner"
+KINDS = ("secrets", "configs")
+LOCK_SECONDS = 20.0
+_held: dict[Path, int] = {}
+_guard = threading.Lock()
+
+
+def owner_of(folder: Path) -> str:
+    """Return the owner of this folder; empty where the file that says so is missing or damaged."""
+    try:
+        owner = files.read(folder / OWNER, limit=1 << 12).decode()
+    except (OSError, ValueError):
+        return ""
+    return owner if names.is_owner(owner) else ""
+
+
+def write_owner(folder: Path, owner: str) -> None:
+    files.replace(folder / OWNER, owner.encode())
+
+
+def repair_owner(folder: Path, owner: str) -> None:
+    """Write the owner of a folder again where the file that says so is missing or damaged."""
+    if folder.is_dir() and not folder.is_symlink() and not owner_of(folder):
+        write_owner(files.own_folder(folder), owner)
+
+
+def owners() -> set[str]:
+    """Return every owner that has a folder."""
+    return {owner_of(folder) for folder in folders()} - {""}
+
+
+def servers(owner: str) -> set[str]:
+    """Return the tmux servers in which this owner has a session."""
+    return {paths.server_of(folder) for folder in folders(owner)}
+
+
+def folders(owner: str = "") -> list[Path]:
+    """Return the folders of this owner's experiments; without an owner those of all."""
+    every = [file.parent for file in files.matching(paths.experiments(), f"*/{OWNER}")]
+    return [folder for folder in every if owner_of(folder) == owner] if owner else every
+
+
+def lock(server: str, session: str) -> None:
+    """Wait until this process alone may change the experiment; it may until it ends.
+
+    The engine's stack lock ends with the engine; its provider may live a little longer and must not meet
+    the next one.
+    """
+    file = _lock_file(server, session)
+    with _guard:
+        if file not in _held:
+            _held[file] = files.acquire(file, seconds=LOCK_SECONDS, what=f"experiment {session}")
+
+
+def remove_lock(server: str, session: str) -> None:
+    """Remove the lock of a deleted experiment."""
+    file = _lock_file(server, session)
+    with _guard:
+        descriptor = _held.pop(file, None)
+        if descriptor is not None:
+            file.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _lock_file(server: str, session: str) -> Path:
+    return paths.home() / "tmux" / f"{server}.{session}.turn"
+
+
+def files_folder(server: str, session: str, kind: str) -> Path:
+    """Return where the secret or config files lie; deleting the experiment removes it."""
+    return paths.experiment_folder(server, session) / kind
+
+
+def copy_files(server: str, session: str, kind: str, sources: Iterable[str]) -> None:
+    """Copy the files, readable by the owner only; remove those no longer named."""
+    home, wanted = files_folder(server, session, kind), _by_name(sources)
+    if not wanted and not home.is_dir():
+        return
+    files.fresh_folder(home)
+    for stale in home.iterdir():
+        if stale.name not in wanted:
+            files.remove(stale)
+    for name, source in wanted.items():
+        files.replace(home / name, files.read_source(source), mode=0o400)
+
+
+def are_copied(server: str, session: str, kind: str, sources: Iterable[str]) -> bool:
+    """Return whether the folder has just these files, with their present content."""
+    home, wanted = files_folder(server, session, kind), _by_name(sources)
+    try:
+        copies = {copy.name: content(copy) for copy in home.iterdir()} if home.is_dir() else {}
+        return copies == {name: files.read_source(source) for name, source in wanted.items()}
+    except OSError:
+        return False
+
+
+def content(copy: Path) -> bytes:
+    """Return the content of a copied file; nothing where a process has put something else in its place."""
+    try:
+        return files.read(copy, limit=1 << 30)
+    except OSError:
+        return b""
+
+
+def _by_name(sources: Iterable[str]) -> dict[str, Path]:
+    return {Path(file).name: Path(file) for file in sources}

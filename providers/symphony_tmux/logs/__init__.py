@@ -1,1 +1,0 @@
-"""The output of processes, as it lies on disk."""

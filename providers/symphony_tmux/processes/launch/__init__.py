@@ -1,1 +1,0 @@
-"""The launch file, environment and limits of a process."""

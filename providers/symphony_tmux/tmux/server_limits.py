@@ -1,0 +1,109 @@
+"""Limits of a tmux server: what it, and the processes in it, cannot have.
+
+A server that runs out of descriptors takes minutes over every further window instead of refusing it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+from symphony_tmux.processes import launch_file, process_table
+from symphony_tmux.tmux.client import Listing
+
+# The terminal of a window, and the pipe to its log.
+DESCRIPTORS = 2
+# The server's own, and those of who attaches to it.
+SPARE = 32
+TERMINALS = Path("/proc/sys/kernel/pty")
+CAP_SYS_RESOURCE, CAP_SYS_NICE = 24, 23
+# How a person calls what `ulimit` sets, and its letter there.
+CALLED = {
+    "CPU": ("seconds of processor time", "t"),
+    "FSIZE": ("bytes a file", "f"),
+    "DATA": ("bytes of data", "d"),
+    "NPROC": ("processes", "u"),
+    "AS": ("bytes of memory", "v"),
+    "NOFILE": ("open files", "n"),
+    "STACK": ("bytes of stack", "s"),
+    "MEMLOCK": ("bytes of locked memory", "l"),
+}
+
+
+def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, str]]:
+    """Yield the resources (files, terminals) that this tmux server would run out of, and the remedy."""
+    live = [pane.owner for pane in listing.panes if not pane.dead]
+    ours = live.count(owner)
+    limit = _limit(listing.server_pid)
+    fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(live) - ours))
+    if limit != resource.RLIM_INFINITY and wanted > fit:
+        yield (
+            f"the tmux server can open {limit} files, enough for {fit} of {wanted} processes",
+            "raise that limit (ulimit -H -n) before its first experiment, or start fewer",
+        )
+    if (known := _terminals()) is not None and wanted - ours > max(0, known[0] - known[1]):
+        most, used = known
+        yield (
+            f"{wanted - ours} processes need a terminal each, and {used} of this machine's {most} are in use",
+            f"raise that limit (sysctl -w kernel.pty.max={most + wanted}), or start fewer",
+        )
+
+
+def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Yield what processes in this tmux server cannot have although this process has it, and the remedy.
+
+    Who started it had less, and only a privileged process gets back what was once given up.
+    """
+    pid = listing.server_pid
+    if not pid or not hasattr(resource, "prlimit"):
+        return
+    remedy = "set symphony:server to a new name for this experiment, or start all of that server again"
+    try:
+        for name, (called, letter) in CALLED.items():
+            most, wanted = (
+                resource.prlimit(pid, launch_file.limit_numbers()[name])[1],
+                resource.getrlimit(launch_file.limit_numbers()[name])[0],
+            )
+            if _is_less(most, wanted) and not _may(CAP_SYS_RESOURCE):
+                yield (
+                    f"the tmux server was started under a limit of {most} {called} (ulimit -{letter})",
+                    remedy,
+                )
+        niceness = os.getpriority(os.PRIO_PROCESS, pid)
+    except (OSError, ValueError):
+        return
+    if niceness > os.getpriority(os.PRIO_PROCESS, 0) and not _may(CAP_SYS_NICE):
+        yield f"the tmux server was started with a niceness of {niceness}", remedy
+
+
+def _is_less(most: int, wanted: int) -> bool:
+    return most != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or most < wanted)
+
+
+def _terminals() -> tuple[int, int] | None:
+    """Return how many terminals this machine may have and has."""
+    try:
+        return int((TERMINALS / "max").read_text()), int((TERMINALS / "nr").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _limit(server_pid: int) -> int:
+    """Return the open files that a running server, else a new one, may have."""
+    if server_pid and hasattr(resource, "prlimit"):
+        try:
+            return resource.prlimit(server_pid, resource.RLIMIT_NOFILE)[0]
+        except (OSError, ValueError):
+            pass
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def _may(capability: int) -> bool:
+    try:
+        status = (process_table.PROC / "self/status").read_text()
+    except OSError:
+        return os.geteuid() == 0
+    effective = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
+    return bool(int(effective, 16) >> capability & 1)

@@ -1,1 +1,0 @@
-"""The states, ends and logs of the processes of an experiment in tmux."""
