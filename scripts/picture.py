@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +45,19 @@ def surreal(planned: dict[str, Any]) -> str:
     return drawing.svg(graph.build("surreal", plan["backend"], plan["processes"], plan["services"]))
 
 
+async def top() -> str:
+    """Return the picture of `symphony top` with the experiment of tests/cli/top_views.py."""
+    from symphony.cli.live import Live
+    from tests.cli.top_views import Scripted, view
+
+    app = Live(Scripted(view()))
+    async with app.run_test(size=(100, 14)) as pilot:
+        await pilot.pause()
+        while not app.query_one("#services").display:
+            await pilot.pause(0.05)
+        return re.sub(r"terminal-\d+", "top", app.export_screenshot(title="symphony top rl"))
+
+
 if __name__ == "__main__":
     for file in SCREENS.glob("*.txt"):
         file.with_suffix(".svg").write_text(svg(file.stem), encoding="utf-8")
@@ -52,3 +67,4 @@ if __name__ == "__main__":
         check=True,
     )
     (SCREENS / "surreal.svg").write_text(surreal(json.loads(made.stdout)), encoding="utf-8")
+    (SCREENS / "top.svg").write_text(asyncio.run(top()), encoding="utf-8")

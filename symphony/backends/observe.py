@@ -118,6 +118,19 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Port:
+    """A port of this machine.
+
+    Attributes:
+        listener: The process that listens; empty where that is another program, None where nothing listens.
+        users: The processes that have a connection to it.
+    """
+
+    listener: str | None
+    users: frozenset[str]
+
+
+@dataclass(frozen=True)
 class LogLine:
     """One line of a process's output; `ended` lines are symphony's own, that the process ended."""
 
@@ -154,7 +167,7 @@ class Owned:
 class Observer(Protocol):
     """The module `observe` of a backend; it never loads Pulumi.
 
-    It may offer MeasuringObserver, LocalObserver or RemoteObserver as well.
+    It may offer MeasuringObserver, PortObserver, LocalObserver or RemoteObserver as well.
     """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
@@ -229,6 +242,15 @@ class MeasuringObserver(Protocol):
 
     def usage(self, recorded: Recorded) -> Mapping[str, Usage]:
         """Return path -> what the process uses now; what is not measured is left out."""
+        ...
+
+
+@runtime_checkable
+class PortObserver(Protocol):
+    """The further function of a backend whose services are ports of this machine."""
+
+    def ports(self, recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
+        """Return port -> who listens there and who is connected, without connecting to it."""
         ...
 
 

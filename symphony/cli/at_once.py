@@ -17,7 +17,7 @@ from symphony.plan.problems import count
 
 # An engine mostly waits, and takes 100 MB.
 _AT_ONCE = 4
-_SYMPHONY = (sys.executable, "-P", "-c", "import sys; from symphony.cli.main import main; sys.exit(main())")
+SYMPHONY = (sys.executable, "-P", "-c", "import sys; from symphony.cli.main import main; sys.exit(main())")
 
 
 def run_all(verb: str, names: Sequence[str], arguments: Sequence[str], *, as_json: bool = False) -> int:
@@ -86,7 +86,7 @@ class _Commands:
                 return None
             # A group of its own: interrupt() passes Ctrl-C on once; twice would mean "at once".
             process = subprocess.Popen(
-                [*_SYMPHONY, *arguments],
+                [*SYMPHONY, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

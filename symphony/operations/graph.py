@@ -6,13 +6,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from symphony.backends.observe import ProcessStatus
 from symphony.operations import stacks
-from symphony.operations.plan import Planned
-from symphony.operations.process import in_order, is_well, processes
+from symphony.operations.process import in_order, is_well
+from symphony.operations.process import processes as statuses_of
 from symphony.plan.names import DECLARED
+
+if TYPE_CHECKING:
+    from symphony.operations.plan import Planned
 
 _PROCESS = "symphony:index:Process"
 _NUMBERED = re.compile(r"(.*?)(\d*)")
@@ -89,14 +92,20 @@ class Graph:
         return members
 
 
+NOTHING = Graph("", "", (), (), ())
+
+
 def of_stack(stack: stacks.Stack) -> Graph:
     """Return the graph of an experiment that is up, with the states of its processes."""
+    statuses = {status.path: status for status in statuses_of(stack)}
+    return build(stack.shown, stack.backend or "", declared(stack), stacks.services(stack), statuses)
+
+
+def declared(stack: stacks.Stack) -> list[Mapping[str, Any]]:
+    """Return the declarations of the processes, as the state records them."""
     resources = stack.state.resources if stack.state else ()
-    declared: list[Mapping[str, Any]] = [
-        resource.inputs[DECLARED] for resource in resources if resource.type == _PROCESS
-    ]
-    statuses = {status.path: status for status in processes(stack)}
-    return build(stack.shown, stack.backend or "", declared, stacks.services(stack), statuses)
+    every = [resource.inputs[DECLARED] for resource in resources if resource.type == _PROCESS]
+    return sorted(every, key=lambda process: in_order(process["path"]))
 
 
 def of_plan(planned: Planned) -> Graph:
@@ -107,13 +116,13 @@ def of_plan(planned: Planned) -> Graph:
 def build(
     name: str,
     backend: str,
-    declared: Iterable[Mapping[str, Any]],
+    processes: Iterable[Mapping[str, Any]],
     services: Iterable[Mapping[str, Any]],
     statuses: Mapping[str, ProcessStatus] | None = None,
 ) -> Graph:
     """Return the graph of processes and services as the plan has them."""
     folded: defaultdict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for process in sorted(declared, key=lambda process: in_order(process["path"])):
+    for process in sorted(processes, key=lambda process: in_order(process["path"])):
         folded[_alike(process)].append(process)
     nodes = tuple(_node(members, statuses) for members in folded.values())
     number = {path: index for index, node in enumerate(nodes) for path in node.paths}

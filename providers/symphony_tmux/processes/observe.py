@@ -44,7 +44,7 @@ def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
         return _without_window("the host was rebooted", outputs)
     if not listing.server_pid:
         return _without_window("the tmux server is gone", outputs)
-    pane = next((each for each in listing.panes if each.pane_id == outputs["pane_id"]), None)
+    pane = listing.by_pane.get(outputs["pane_id"])
     if pane is None or (pane.owner, pane.path) != (outputs["owner"], outputs["path"]):
         return _without_window("its window is gone", outputs)
     if pane.pid != int(outputs["pid"]) or not _same_start(pane, int(outputs["start_time"])):

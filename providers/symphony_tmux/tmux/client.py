@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from symphony import paths
@@ -99,13 +100,18 @@ class Session:
     created: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """All that runs in one server; server_pid is 0 when there is none."""
 
     server_pid: int = 0
     panes: tuple[Pane, ...] = ()
     sessions: tuple[Session, ...] = ()
+
+    @cached_property
+    def by_pane(self) -> dict[str, Pane]:
+        """The panes by their ids."""
+        return {pane.pane_id: pane for pane in self.panes}
 
     def session(self, name: str) -> Session | None:
         return next((session for session in self.sessions if session.name == name), None)

@@ -14,6 +14,7 @@ from symphony.backends.observe import (
     Link,
     LogLine,
     Owned,
+    Port,
     ProcessStatus,
     Recorded,
     Resource,
@@ -143,7 +144,19 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
     # Few commands measure.
     from symphony.backends.tmux import usage as trees
 
-    return trees.usage({path: int(facts["pid"]) for path, facts in recorded.processes.items()})
+    return trees.usage(_roots(recorded))
+
+
+def ports(recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
+    """Return port -> who listens there and who is connected."""
+    # Only one command looks.
+    from symphony.backends.tmux.status import usage as trees
+
+    return trees.ports(_roots(recorded), wanted)
+
+
+def _roots(recorded: Recorded) -> dict[str, int]:
+    return {path: int(facts["pid"]) for path, facts in recorded.processes.items()}
 
 
 def ensure_same_location(

@@ -1,0 +1,285 @@
+"""The screen of `symphony top`, drawn by Textual."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
+from typing import ClassVar, Protocol, cast
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Input, Static
+
+from symphony.cli import screen
+from symphony.cli.at_once import SYMPHONY
+from symphony.cli.progress import names_of
+from symphony.cli.top import HEAD, SERVICES, cells, edge_cells, headline
+from symphony.operations.process import is_well
+from symphony.operations.top import Row, View
+
+# Seconds between two looks, and the share of a processor that they may take.
+_PERIOD, _SHARE = 1.0, 0.2
+_RIGHT = ("cpu", "mem", "restarts", "age")
+# Shown where the terminal is wide enough, the last ones first left out.
+_LESS = ("node", "age", "restarts", "gpu", "group")
+# Columns of these widths need not be drawn anew when a figure grows.
+_LEAST, _WIDEST = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40
+_MARKED = ("ready", "state", "answers")
+_CLEAR = "\x1b[2J\x1b[H"
+_ENTER = "\n[Enter returns to symphony top] "
+
+
+class Source(Protocol):
+    """A Looker."""
+
+    def look(self, lines: Sequence[str]) -> View: ...
+    def check(self) -> None: ...
+
+
+class Live(App[None]):
+    """Shows an experiment and runs the commands of its keys in the same terminal."""
+
+    CSS = """
+    Screen, #head, DataTable, #filter, Footer { background: ansi_default; color: ansi_default; }
+    #head { height: 1; text-style: bold; }
+    DataTable { height: auto; scrollbar-size-horizontal: 0; }
+    DataTable > .datatable--header { background: ansi_default; color: ansi_default; text-style: none; }
+    DataTable > .datatable--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
+    #processes { height: 1fr; }
+    #services { max-height: 35%; margin-top: 1; }
+    #filter { display: none; height: 1; border: none; }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", "logs", "logs"),
+        Binding("w", "why", "why"),
+        Binding("r", "restart", "restart"),
+        Binding("s", "shell", "shell"),
+        Binding("p", "stack", "stack"),
+        Binding("d", "check", "connect"),
+        Binding("f", "fold", "fold"),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("escape", "unfilter", show=False),
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, source: Source, *, period: float = _PERIOD) -> None:
+        super().__init__()
+        # The colours are those of the terminal.
+        self.theme = "ansi-dark"
+        self._source, self._period = source, period
+        self._view = View("", "", (), ())
+        self._folds, self._word = True, ""
+        # The processes of each row that is shown, and its cells.
+        self._paths: dict[str, tuple[str, ...]] = {}
+        self._shown: dict[str, tuple[dict[int, int], dict[str, dict[str, str]]]] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="head", markup=False)
+        yield DataTable[Text](id="processes", cursor_type="row", cell_padding=1)
+        yield DataTable[Text](id="services", cursor_type="none", show_cursor=False, cell_padding=1)
+        yield Input(placeholder="part of a name; Enter keeps it, Esc ends it", id="filter", compact=True)
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#processes").focus()
+        self.run_worker(self._watch, thread=True, name="watch")
+
+    def _watch(self) -> None:
+        """Look again and again, in a thread of its own."""
+        while self.is_running:
+            began = time.process_time()
+            asked = self._in_sight()
+            view = self._source.look(asked)
+            if not self.is_running:
+                return
+            self.call_from_thread(self.show, view)
+            took = time.process_time() - began
+            # The second look brings the last lines of what the first one showed.
+            self._pause(max(self._period, took / _SHARE) if asked else 0)
+
+    def _pause(self, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        while self.is_running and time.monotonic() < ends:
+            time.sleep(0.05)
+
+    def _table(self, name: str) -> DataTable[Text]:
+        return cast("DataTable[Text]", self.query_one(f"#{name}", DataTable))
+
+    def _in_sight(self) -> list[str]:
+        """Return the first process of each row that is on the screen."""
+        table = self._table("processes")
+        first = int(table.scroll_offset.y)
+        rows = list(self._paths.values())[first : first + self.size.height]
+        return [paths[0] for paths in rows]
+
+    def show(self, view: View) -> None:
+        """Show a view; only cells that differ are drawn again."""
+        self._view = view
+        self.query_one("#head", Static).update(screen.clean(headline(view)))
+        rows = self._rows()
+        self._paths = {key: tuple(row.status.path for row in members) for key, members in rows.items()}
+        lines = {key: cells(members, key.rpartition("/")[2]) for key, members in rows.items()}
+        self._fill("processes", HEAD, lines, {key: _colour(members) for key, members in rows.items()})
+        edges = {edge.service: edge_cells(edge) for edge in view.edges}
+        broken = {edge.service: "bold red" if edge.trouble else "" for edge in view.edges}
+        self._fill("services", SERVICES, edges, broken)
+        self.query_one("#services").display = bool(edges)
+
+    def _rows(self) -> dict[str, list[Row]]:
+        """Return the rows by their names: processes, folded or not, that match the filter."""
+        by_path = {row.status.path: row for row in self._view.rows}
+        if self._folds:
+            folded = {node.path: [by_path[path] for path in node.paths] for node in self._view.graph.nodes}
+        else:
+            folded = {path: [row] for path, row in by_path.items()}
+        word = self._word.lower()
+        return {key: rows for key, rows in folded.items() if word in f"{key} {rows[0].status.state}".lower()}
+
+    def _fill(
+        self,
+        name: str,
+        head: Sequence[str],
+        rows: dict[str, tuple[str, ...]],
+        marks: dict[str, str],
+    ) -> None:
+        table = self._table(name)
+        widths = self._widths(head, rows)
+        drawn = {key: {head[i]: screen.clean(row[i]) for i in widths} for key, row in rows.items()}
+        before = self._shown.get(name)
+        if before is None or before[0] != widths or list(before[1]) != list(drawn):
+            place, offset = table.cursor_row, table.scroll_offset
+            table.clear(columns=True)
+            for i, width in widths.items():
+                table.add_column(Text(head[i], style="dim"), key=head[i], width=width)
+            for key, row in drawn.items():
+                table.add_row(*(_cell(column, text, marks[key]) for column, text in row.items()), key=key)
+            table.move_cursor(row=min(place, max(0, len(drawn) - 1)), scroll=False)
+            table.scroll_to(y=offset.y, animate=False)
+        else:
+            for key, row in drawn.items():
+                for column, text in row.items():
+                    if before[1][key][column] != text:
+                        table.update_cell(key, column, _cell(column, text, marks[key]))
+        self._shown[name] = widths, drawn
+
+    def _widths(self, head: Sequence[str], rows: dict[str, tuple[str, ...]]) -> dict[int, int]:
+        """Return the columns that say something and fit -> their widths; the last one takes the rest."""
+        used = [
+            i for i in range(len(head)) if any(row[i] not in ("", "-") for row in rows.values()) or i == 1
+        ]
+        widths = {
+            i: min(
+                _WIDEST, max([len(head[i]), _LEAST.get(head[i], 0), *(len(row[i]) for row in rows.values())])
+            )
+            for i in used
+        }
+        for less in _LESS:
+            if sum(widths.values()) + 2 * len(widths) > self.size.width and less in head:
+                widths.pop(head.index(less), None)
+        last = max(widths)
+        rest = self.size.width - sum(widths.values()) - 2 * len(widths) + widths[last]
+        return {**widths, last: max(len(head[last]), rest)}
+
+    def action_logs(self) -> None:
+        """Follow the output of the processes at the cursor."""
+        self._symphony("logs", self._chosen(), "-f")
+
+    def action_why(self) -> None:
+        self._symphony("why", self._chosen()[:1])
+
+    def action_restart(self) -> None:
+        """Restart the processes at the cursor, once the user says yes."""
+        self._symphony("restart", self._chosen(), question=f"Restart {names_of(self._chosen())}?")
+
+    def action_shell(self) -> None:
+        self._symphony("ssh", self._chosen()[:1], wait=False)
+
+    def _symphony(
+        self, verb: str, paths: Sequence[str], *options: str, question: str = "", wait: bool = True
+    ) -> None:
+        if paths:
+            self._run([*SYMPHONY, verb, self._view.name, *paths, *options], question, wait=wait)
+
+    def action_stack(self) -> None:
+        """Print the stack of the program at the cursor, by py-spy."""
+        chosen = self._chosen()[:1]
+        pid = next((row.status.pid for row in self._view.rows if row.status.path in chosen), None)
+        beside = Path(sys.executable).with_name("py-spy")
+        program = str(beside) if beside.exists() else which("py-spy")
+        if pid is None:
+            self.notify("It runs no program on this machine.", severity="warning", markup=False)
+        elif program is None:
+            self.notify("py-spy is not installed: pip install py-spy", severity="warning", markup=False)
+        else:
+            self._run([program, "dump", "--pid", str(pid)])
+
+    def _chosen(self) -> tuple[str, ...]:
+        table = self._table("processes")
+        keys = list(self._paths)
+        return self._paths[keys[table.cursor_row]] if 0 <= table.cursor_row < len(keys) else ()
+
+    def _run(self, command: Sequence[str], question: str = "", *, wait: bool = True) -> None:
+        """Run a command in this terminal, after a question that is answered with yes."""
+        with self.suspend():
+            print(_CLEAR, end="", flush=True)
+            # Ctrl-C ends the command alone.
+            interrupts = list[int]()
+            before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+            try:
+                if question and input(f"{screen.clean(question)} [y/N] ").strip().lower() not in ("y", "yes"):
+                    return
+                subprocess.run(command)
+                if wait and not interrupts:
+                    input(_ENTER)
+            except EOFError:
+                pass
+            finally:
+                signal.signal(signal.SIGINT, before)
+
+    def action_check(self) -> None:
+        self.run_worker(self._source.check, thread=True, name="check", exclusive=True)
+
+    def action_fold(self) -> None:
+        self._folds = not self._folds
+        self.show(self._view)
+
+    def action_filter(self) -> None:
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.focus()
+
+    def action_unfilter(self) -> None:
+        self.query_one("#filter", Input).value = ""
+        self._end_filter()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._word = event.value
+        self.show(self._view)
+
+    def on_input_submitted(self) -> None:
+        self._end_filter()
+
+    def _end_filter(self) -> None:
+        box = self.query_one("#filter", Input)
+        box.display = bool(box.value)
+        self.query_one("#processes").focus()
+
+
+def _cell(column: str, text: str, mark: str) -> Text:
+    style = mark if column in _MARKED else "bold" if column in ("process", "service") else ""
+    return Text(text, style, justify="right" if column in _RIGHT else "left", no_wrap=True)
+
+
+def _colour(rows: Sequence[Row]) -> str:
+    """Return the colour of the state of a row."""
+    if all(is_well(row.status) for row in rows):
+        return "green"
+    return "bold red" if any(row.status.state in ("failed", "lost") for row in rows) else "yellow"

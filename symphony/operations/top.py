@@ -1,0 +1,206 @@
+"""The live view of an experiment: its processes with what they use, its services with who is connected."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from symphony.backends.observe import Port, PortObserver, ProcessStatus, Usage
+from symphony.errors import SymphonyError
+from symphony.operations import graph, stacks, usage
+from symphony.operations.graph import Graph
+from symphony.operations.process import is_well, processes
+
+# Seconds between two looks at the sockets of the machine, and the share of a processor that they may take.
+_SOCKETS_EVERY, _SHARE = 3.0, 0.03
+# Seconds for a connection.
+_DEADLINE = 2.0
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Row:
+    """One process: its status, what it uses, and its last line of output."""
+
+    status: ProcessStatus
+    used: Usage
+    line: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        own = {"group": self.status.group, "name": self.status.name, "line": self.line}
+        return {**asdict(self.status), **own, **usage.columns(self.used)}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One service and those who use it.
+
+    Attributes:
+        binds: The process that binds it.
+        connects: The processes that declare to connect to it.
+        listens: Whether the process that binds it listens; None where that is not known.
+        connected: Those that have a connection to it now.
+        seconds: How long the last check took to connect; None where there was none.
+        trouble: The reason why the processes that connect get no answer.
+        since: When the trouble began, in seconds since the epoch.
+    """
+
+    service: str
+    address: str
+    binds: str
+    connects: tuple[str, ...]
+    listens: bool | None = None
+    connected: frozenset[str] = frozenset()
+    seconds: float | None = None
+    trouble: str = ""
+    since: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "connected": sorted(self.connected)}
+
+
+@dataclass(frozen=True)
+class View:
+    """An experiment at one moment; trouble: the reason why its backend does not answer."""
+
+    name: str
+    backend: str
+    rows: tuple[Row, ...]
+    edges: tuple[Edge, ...]
+    trouble: str = ""
+    graph: Graph = field(default=graph.NOTHING, repr=False)
+
+    @property
+    def ready(self) -> int:
+        return sum(1 for row in self.rows if is_well(row.status))
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether every process is ready or has completed, and every service that is used answers."""
+        return not self.trouble and self.ready == len(self.rows) and not any(e.trouble for e in self.edges)
+
+    @property
+    def since(self) -> float | None:
+        """When the process that runs longest was started."""
+        return min(
+            (row.status.since for row in self.rows if row.status.ready and row.status.since), default=None
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "backend": self.backend,
+            "ready": self.is_ready,
+            "trouble": self.trouble,
+            "processes": [row.to_json() for row in self.rows],
+            "services": [edge.to_json() for edge in self.edges],
+        }
+
+
+class Looker:
+    """Looks at one experiment again and again."""
+
+    def __init__(self, stack: stacks.Stack) -> None:
+        self._stack = stacks.ensure_same_location(stack)
+        if self._stack.recorded is None:
+            raise stack.not_up()
+        self._used: Mapping[str, Usage] | None = None
+        self._declared = graph.declared(self._stack)
+        self._edges = _edges(self._stack, self._declared)
+        self._next_sockets = 0.0
+
+    def look(self, lines: Collection[str] | None = ()) -> View:
+        """Return the experiment as it is now.
+
+        Args:
+            lines: The processes whose last line is wanted; None for all.
+        """
+        stack = self._stack
+        try:
+            statuses = processes(stack)
+        except SymphonyError as error:
+            return View(stack.shown, stack.backend or "", (), (), error.line)
+        self._used = used = usage.usage(stack, self._used)
+        host = stack.recorded.host if stack.recorded else ""
+        last = self._last_lines([s.path for s in statuses] if lines is None else lines)
+        rows = tuple(
+            Row(each, replace(used.get(each.path, Usage()), node=each.node or host), last.get(each.path, ""))
+            for each in statuses
+        )
+        self._look_at_sockets({each.path for each in statuses if each.state == "running"})
+        by_path = {each.path: each for each in statuses}
+        drawn = graph.build(stack.shown, stack.backend or "", self._declared, stacks.services(stack), by_path)
+        return View(stack.shown, stack.backend or "", rows, tuple(self._edges), "", drawn)
+
+    def check(self) -> None:
+        """Connect to every service of this machine once; the next look tells how long that took."""
+        if isinstance(self._stack.observer(), PortObserver):
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                self._edges = list(pool.map(_connected, self._edges))
+
+    def _last_lines(self, wanted: Collection[str]) -> dict[str, str]:
+        recorded = self._stack.recorded
+        known = [path for path in wanted if recorded is not None and path in recorded.processes]
+        if recorded is None or not known:
+            return {}
+        try:
+            lines = self._stack.observer().logs(recorded, known, tail=1)
+            return {line.path: line.text for line in lines if not line.ended and line.text.strip()}
+        except SymphonyError:
+            return {}
+
+    def _look_at_sockets(self, running: Collection[str]) -> None:
+        """Find who listens and who is connected without connecting: a server may take just one connection."""
+        observer, recorded = self._stack.observer(), self._stack.recorded
+        if recorded is None or not isinstance(observer, PortObserver) or not self._edges:
+            return
+        if time.monotonic() < self._next_sockets:
+            return
+        began = time.process_time()
+        ports = observer.ports(recorded, {_port(edge) for edge in self._edges})
+        self._edges = [_seen(edge, ports[_port(edge)], edge.binds in running) for edge in self._edges]
+        took = time.process_time() - began
+        self._next_sockets = time.monotonic() + max(_SOCKETS_EVERY, took / _SHARE)
+
+
+def _seen(edge: Edge, port: Port, runs: bool) -> Edge:
+    """Return an edge after a look at its port; runs: whether the process that binds it runs."""
+    trouble = ""
+    if port.listener is None:
+        trouble = "not listening" if edge.connects and runs else ""
+    elif port.listener != edge.binds:
+        trouble = f"{port.listener or 'another program'} listens there"
+    since = (edge.since or time.time()) if trouble else None
+    listens = port.listener == edge.binds
+    seconds = edge.seconds if listens else None
+    return replace(edge, listens=listens, connected=port.users, trouble=trouble, since=since, seconds=seconds)
+
+
+def _connected(edge: Edge) -> Edge:
+    host, _, port = edge.address.rpartition(":")
+    began = time.perf_counter()
+    try:
+        socket.create_connection((host, int(port)), _DEADLINE).close()
+    except OSError:
+        return replace(edge, seconds=None)
+    return replace(edge, seconds=time.perf_counter() - began)
+
+
+def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[Edge]:
+    users: dict[str, list[str]] = {}
+    for process in declared:
+        for service in process.get("connects") or ():
+            users.setdefault(service, []).append(process["path"])
+    addresses = stacks.addresses(stack)
+    return [
+        Edge(each["name"], addresses[each["name"]], each["path"], tuple(users.get(each["name"], ())))
+        for each in stacks.services(stack)
+    ]
+
+
+def _port(edge: Edge) -> int:
+    return int(edge.address.rpartition(":")[2])

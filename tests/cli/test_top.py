@@ -1,0 +1,183 @@
+"""`symphony top`: the facts once, and the screen with its keys in a real terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from scripts import picture
+from symphony.cli.live import Live
+from symphony.cli.top import SERVICES, edge_cells
+from tests.cli.top_views import Scripted, view
+from tests.documents import text
+from tests.sandbox import Sandbox, wait_for
+from tests.terminal import terminal
+
+SERVER = (
+    "import os,socket; s=socket.socket(); s.bind(('127.0.0.1', int(os.environ['SYMPH_S_PORT']))); s.listen();"
+    "c=[]; print('serving', flush=True)\nwhile True: c.append(s.accept())"
+)
+CLIENT = (
+    "import os,socket,time\n"
+    "while True:\n"
+    " try: s=socket.create_connection((os.environ['SYMPH_S_HOST'], int(os.environ['SYMPH_S_PORT']))); break\n"
+    " except OSError: time.sleep(0.1)\n"
+    "print('connected', flush=True); time.sleep(600)"
+)
+PROGRAM = f"""
+with Experiment() as e:
+    e.new_process("server", command=["python", "-c", {SERVER!r}], binds=["s"])
+    for i in range(3):
+        e.new_process(f"client-{{i}}", command=["python", "-c", {CLIENT!r}], connects=["s"])
+"""
+
+
+def test_once(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    look = lambda: sandbox.symphony("top", "rl", "--once", "--json", code=None)  # noqa: E731
+    wait_for(lambda: len(look().json["services"][0]["connected"]) == 3, 30, "all are connected")
+    ran = look()
+    assert (ran.code, ran.json["ready"]) == (0, True)
+    (service,) = ran.json["services"]
+    assert (service["binds"], service["listens"], service["trouble"]) == ("server", True, "")
+    by_path = {process["path"]: process for process in ran.json["processes"]}
+    assert by_path["client-1"]["line"] == "connected"
+    assert by_path["server"]["memory"] > 1 << 20
+    assert by_path["server"]["cpu"] is not None
+    shown = sandbox.symphony("top", "--once").out
+    assert "4 of 4 ready" in shown
+    assert re.search(r"^s +server +client-0..2 +3/3 +yes", shown, re.MULTILINE)
+    sandbox.symphony("delete", "rl", "-y")
+
+
+def test_what_is_not_ready_is_exit_code_1(sandbox: Sandbox) -> None:
+    """A process that failed, and a service on whose port nothing listens."""
+    sandbox.write(
+        "with Experiment() as e:\n"
+        ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
+        ' e.new_process("client", command=["sleep", "99"], connects=["s"])'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    ran = sandbox.symphony("top", "rl", "--once", "--json", code=1)
+    assert [process["ready"] for process in ran.json["processes"]] == [True, True]
+    assert ran.json["services"][0]["trouble"] == "not listening"
+    assert "terminal" in sandbox.symphony("top", "rl", code=2).err
+    sandbox.write('with Experiment() as e: e.new_process("bad", command=["false"])')
+    sandbox.symphony("up", "rl", "-y", code=1)
+    assert "failed" in sandbox.symphony("top", "rl", "--once", code=1).out
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.symphony("top", "rl", "--once", code=2).err.count("\n") == 1
+
+
+def test_the_screen_and_its_keys(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    with terminal(sandbox, [str(sandbox.program), "top", "rl"], columns=80, rows=24) as shown:
+        screen = shown.shows("3/3", 60)
+        assert "4 of 4 ready" in screen
+        assert all(len(line) <= 80 for line in screen.splitlines())
+        shown.type("d")
+        shown.shows(" ms")
+        shown.type("f")
+        shown.shows("client-2")
+        shown.type("Down", "w")
+        assert "declared" in shown.shows("Enter returns", 60)
+        shown.type("Enter")
+        shown.shows("filter")
+        shown.type("l")
+        shown.shows("connected\n")
+        time.sleep(1)
+        shown.type("C-c")
+        shown.shows("filter")
+        shown.type("/")
+        shown.shows("part of a name")
+        shown.type("serv")
+        wait_for(lambda: "client-1 " not in shown.screen(), 20, "the filter holds")
+        shown.type("Escape")
+        shown.shows("client-1 ")
+        shown.type("p")
+        assert "Thread" in shown.shows("Enter returns", 60)
+        shown.type("Enter")
+        shown.shows("filter")
+        shown.type("r")
+        shown.shows("[y/N]")
+        shown.type("n", "Enter")
+        shown.shows("filter")
+        shown.type("q")
+        assert shown.ends() == 0
+    sandbox.symphony("delete", "rl", "-y")
+
+
+def test_no_colour(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "99"])')
+    sandbox.symphony("up", "rl", "-y")
+    with terminal(sandbox, [str(sandbox.program), "top", "rl"], env={"NO_COLOR": "1"}) as shown:
+        shown.shows("running", 60)
+        coloured = re.findall(r"\x1b\[(?:\d+;)*(3[1-6]|9[1-6])m", shown.colours())
+        assert not coloured
+        shown.type("q")
+        assert shown.ends() == 0
+    sandbox.symphony("delete", "rl", "-y")
+
+
+def test_the_picture_of_the_documents() -> None:
+    """It is what the screen shows; that of another minute may differ in the last digit of a duration."""
+    drawn = asyncio.run(picture.top())
+    ElementTree.fromstring(drawn)
+    words = lambda svg: re.sub(r"\d", "0", svg)  # noqa: E731
+    assert words(drawn) == words(text("docs/screens/top.svg")), "run `python -m scripts.picture`"
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_a_thousand_processes_take_a_small_part_of_a_processor(folds: bool) -> None:
+    """A refresh in which every figure changed; the look at the processes is measured by hand."""
+
+    async def took() -> float:
+        app = Live(Scripted(view(1000)), period=60)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause(0.5)
+            if not folds:
+                await pilot.press("f")
+            await pilot.pause(0.5)
+            changed = view(1000)
+            changed = replace(
+                changed, rows=tuple(replace(row, used=replace(row.used, cpu=0.5)) for row in changed.rows)
+            )
+            began = time.process_time()
+            app.show(changed)
+            await pilot.pause()
+            return time.process_time() - began
+
+    assert asyncio.run(took()) < 0.5
+
+
+def test_only_what_is_in_sight_is_asked_for_its_last_line() -> None:
+    source = Scripted(view(1000))
+
+    async def run() -> None:
+        app = Live(source, period=0.05)
+        async with app.run_test(size=(100, 20)) as pilot:
+            await pilot.press("f")
+            await pilot.pause(0.5)
+
+    asyncio.run(run())
+    assert 0 < len(source.asked[-1]) <= 20
+
+
+def test_the_cells_of_services() -> None:
+    fast, broken = view().edges
+    assert dict(zip(SERVICES, edge_cells(fast), strict=True)) == {
+        "service": "replay",
+        "from": "learner",
+        "to": "agents/0..3",
+        "connected": "4/4",
+        "answers": "in 0.2 ms",
+    }
+    assert edge_cells(broken)[3:] == ("0/4", "not listening, 14s")
+    assert edge_cells(replace(fast, listens=None, seconds=None))[3:] == ("", "-")
