@@ -19,7 +19,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 from symphony.cli import screen
 from symphony.cli.at_once import SYMPHONY
 from symphony.cli.progress import names_of
-from symphony.cli.top import HEAD, SERVICES, cells, edge_cells, headline
+from symphony.cli.top_table import HEAD, SERVICES, cells, edge_cells, headline
 from symphony.operations.process import is_well
 from symphony.operations.top import Row, View
 

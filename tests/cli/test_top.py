@@ -12,7 +12,7 @@ import pytest
 
 from scripts import picture
 from symphony.cli.live import Live
-from symphony.cli.top import SERVICES, edge_cells
+from symphony.cli.top_table import SERVICES, edge_cells
 from tests.cli.top_views import Scripted, view
 from tests.documents import text
 from tests.sandbox import Sandbox, wait_for

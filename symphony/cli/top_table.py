@@ -1,0 +1,78 @@
+"""The lines of `symphony top`, live and once: the cells of processes and of services."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from symphony.operations.graph import folded_name
+from symphony.operations.process import ago, is_well
+from symphony.operations.top import Edge, Row, View
+from symphony.operations.usage import cores, size
+
+HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")
+SERVICES = ("service", "from", "to", "connected", "answers")
+
+
+def headline(view: View) -> str:
+    """Return `rl   tmux   12 of 12 ready   up 3h 12m`."""
+    if view.trouble:
+        return f"{view.name}   {view.trouble}"
+    up = f"up {ago(view.since)}" if view.since else ""
+    return "   ".join(filter(None, (view.name, view.backend, f"{view.ready} of {len(view.rows)} ready", up)))
+
+
+def cells(rows: Sequence[Row], name: str) -> tuple[str, ...]:
+    """Return the cells of one process, or of several as one."""
+    statuses = [row.status for row in rows]
+    well = sum(map(is_well, statuses))
+    worst = min(statuses, key=is_well)
+    many = len(rows) > 1
+    return (
+        folded_name([status.group for status in statuses]),
+        name,
+        f"{well}/{len(rows)}" if many else ("yes" if well else "no"),
+        worst.state if worst.state == "running" or not worst.why else f"{worst.state}: {worst.why}",
+        cores(_sum([row.used.cpu for row in rows])),
+        size(_sum([row.used.memory for row in rows])),
+        ", ".join(dict.fromkeys(row.used.gpu for row in rows if row.used.gpu)) or "-",
+        str(sum(status.restarts for status in statuses)),
+        ago(min((status.since for status in statuses if status.since), default=None)) or "-",
+        ", ".join(dict.fromkeys(row.used.node for row in rows)),
+        next((row.line for row in rows if row.line), ""),
+    )
+
+
+def _sum(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known else None
+
+
+def edge_cells(edge: Edge) -> tuple[str, ...]:
+    """Return the cells of one service."""
+    users = edge.connects
+    known = edge.listens is not None
+    answers = "yes" if edge.listens else "no" if known else "-"
+    if edge.seconds is not None:
+        answers = f"in {edge.seconds * 1000:.1f} ms"
+    if edge.trouble:
+        answers = f"{edge.trouble}, {ago(edge.since)}"
+    return (
+        edge.service,
+        edge.binds,
+        _folded(users),
+        f"{len(edge.connected & set(users))}/{len(users)}" if known and users else "",
+        answers,
+    )
+
+
+def _folded(paths: Sequence[str]) -> str:
+    """Return `agents/0..3, judge` for the processes that connect to a service."""
+    groups: dict[Any, list[str]] = {}
+    for path in paths:
+        group, _, name = path.rpartition("/")
+        groups.setdefault((group, name.rstrip("0123456789")), []).append(path)
+    return ", ".join(
+        "/".join(filter(None, (group, folded_name([path.rpartition("/")[2] for path in members]))))
+        for (group, _), members in groups.items()
+    )
