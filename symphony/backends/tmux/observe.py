@@ -150,7 +150,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
 def ports(recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
     """Return port -> who listens there and who is connected."""
     # Only one command looks.
-    from symphony.backends.tmux.status import usage as trees
+    from symphony.backends.tmux import usage as trees
 
     return trees.ports(_roots(recorded), wanted)
 
