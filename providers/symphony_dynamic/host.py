@@ -58,6 +58,14 @@ OWN_PROVIDERS = {
         "symphony_docker.provider",
         "ImageProvider",
     ),
+    "gASVNQAAAAAAAACMF3N5bXBob255X3NsdXJtLnByb3ZpZGVylIwSQWxsb2NhdGlvblByb3ZpZGVylJOUKYGULg==": (
+        "symphony_slurm.provider",
+        "AllocationProvider",
+    ),
+    "gASVLwAAAAAAAACMF3N5bXBob255X3NsdXJtLnByb3ZpZGVylIwMU3RlcFByb3ZpZGVylJOUKYGULg==": (
+        "symphony_slurm.provider",
+        "StepProvider",
+    ),
 }
 
 

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 from symphony import files, paths
-from symphony_tmux import names
 from symphony_tmux.processes.environment import Caller, own_variables, passed_on
-from symphony_tmux.resource.inputs import WindowInputs
 
 # What the tmux server and tmux itself put into a pane.
 PANE_VARIABLES = (
@@ -40,10 +39,32 @@ trap '_symphony_tell "$?" "$LINENO" "${#BASH_SOURCE[@]}" "$BASH_COMMAND"' ERR
 """.strip()
 
 
-def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence[Path]) -> bytes:
+class Inputs(Protocol):
+    """The inputs of a process, whatever starts it: argv, or script and preamble for a shell."""
+
+    @property
+    def argv(self) -> Sequence[str]: ...
+    @property
+    def script(self) -> Sequence[str]: ...
+    @property
+    def preamble(self) -> Sequence[str]: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def services(self) -> Mapping[str, str]: ...
+    @property
+    def inherit(self) -> Sequence[str]: ...
+
+
+def content(
+    inputs: Inputs, marker: str, caller: Caller, sourced: Sequence[Path], process_folder: Path
+) -> bytes:
     """Return a shell file that sets the exact environment, enters the folder and becomes the process.
 
     sourced: files with more variables, which win over what is inherited only.
+    process_folder: where it tells which lines of the user failed.
     """
     lines = [b"# Written by symphony for every start of this process. The supervisor sets first:"]
     lines += [*_limits_for_the_supervisor(), *_limits()]
@@ -55,8 +76,8 @@ def content(inputs: WindowInputs, marker: str, caller: Caller, sourced: Sequence
     if shell(inputs) == bash() != "/bin/sh":
         # Else COLUMNS and LINES are those of the window after the first command.
         lines += [b"shopt -u checkwinsize"]
-        folder = names.process_folder(inputs.server, inputs.session, inputs.path)
-        lines += _TELLER.encode().replace(b"FILE", quote(os.fsencode(folder / FAILED_LINES))).splitlines()
+        told = quote(os.fsencode(process_folder / FAILED_LINES))
+        lines += _TELLER.encode().replace(b"FILE", told).splitlines()
         lines += [_section(_count(lines), ends=True), *map(_bytes, inputs.preamble)]
         lines += [_section(_count(lines), ends=False), *map(_bytes, inputs.script)]
     else:
@@ -93,7 +114,7 @@ def quote(text: bytes) -> bytes:
     return b"'" + text.replace(b"'", b"'\\''") + b"'"
 
 
-def shell(inputs: WindowInputs) -> str:
+def shell(inputs: Inputs) -> str:
     """Return bash, where it exists, for lines of the user (`source` needs it), else /bin/sh."""
     return bash() if inputs.preamble or inputs.script else "/bin/sh"
 

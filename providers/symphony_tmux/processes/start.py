@@ -87,7 +87,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         variables.services_file(inputs.server, inputs.session),
         *([secrets] if inputs.secret_env else []),
     ]
-    content = launch_file.content(inputs, marker, launch_file.caller(), sourced)
+    content = launch_file.content(inputs, marker, launch_file.caller(), sourced, folder)
     files.create(folder / names.LAUNCH_FILE, content)
     if inputs.secret_env:
         variables.write(secrets, inputs.secret_env)

@@ -4,6 +4,8 @@
 # the process leaves running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux
 # starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
 # Perl because one runs beside every process: a Python takes longer to start and more memory.
+# With SYMPHONY_STEP=1 it runs as a step of Slurm, without a terminal: the process writes to a pipe of ours, its begins
+# and ends go to our standard output, and the end of our standard input asks us to end the process.
 # Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace,
 # machine as `uname -m` names it, and the ports on which the process is to listen.
 # With the policy OnFailure or Always it starts the process again after 1, 2, 4 and at most 60 seconds, after five
@@ -25,16 +27,27 @@ my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::
 my ($log, $index, $size, $in_line, $lost, $why, $noted) = (undef, undef, 0, 0, 0, '', 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
 my $in_use = 0;
+my $is_step = $ENV{SYMPHONY_STEP};
+delete $ENV{SYMPHONY_STEP};
+my ($launch, $output, $stopped) = ($is_step ? "$folder/launch\@$attempt.sh" : "$folder/launch.sh", undef, 0);
 
 # What stops the process must not stop its supervisor: it ends when the process has.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
 umask 077;
-sysopen(my $pipe, "$folder/pipe", O_RDWR | O_NONBLOCK) or die "$folder/pipe: $!\n";
+my $pipe;
+if ($is_step) {
+    pipe($pipe, $output) or die "pipe: $!\n";
+    fcntl($pipe, F_SETFL, O_NONBLOCK);
+    open(STDERR, '>&', $output) or die "pipe: $!\n";
+}
+else { sysopen($pipe, "$folder/pipe", O_RDWR | O_NONBLOCK) or die "$folder/pipe: $!\n" }
 open_log();
 pipe(my $wake, my $bell) or die "pipe: $!\n";
 fcntl($_, F_SETFL, O_NONBLOCK) for $wake, $bell;
 $SIG{CHLD} = sub { syswrite $bell, 'x' };
 $SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
+# Slurm sends its signals to the process as well.
+$SIG{TERM} = sub { stop_after_grace() } if $is_step;
 # A closed window hangs up on us only: the process and its group are told, as they would be without us.
 $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', -$child if $child };
 
@@ -42,7 +55,7 @@ $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill
 syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
-my ($cat, $held, $status) = (undef, '', 0);
+my ($cat, $held, $status) = ($is_step ? -1 : undef, '', 0);
 hold_back();
 while (1) {
     my $began = now();
@@ -72,6 +85,21 @@ if (my $signal = $status & 127) {
     exit 128 + $signal;
 }
 exit($status >> 8);
+
+# Ends the process as no other does in a step: its terminal and its window are not there to be closed.
+sub stop_process {
+    return if $stopped;
+    stop_after_grace();
+    kill 'TERM', -$child if $child;
+    kill 'CONT', -$child if $child;
+}
+
+sub stop_after_grace {
+    $stopping = 1;
+    $stopped ||= now();
+    $longest_wait = 0.2;
+    syswrite $bell, 'x';
+}
 
 # Waits while the file `hold` is there: the supervisor of the experiment removes it, and sends SIGCHLD.
 sub hold_back {
@@ -146,10 +174,14 @@ sub run_once {
         default_signals();
         # Ctrl-Z in the window: no shell could continue the process.
         $SIG{TSTP} = 'IGNORE';
+        if ($is_step) {
+            open(STDIN, '<', '/dev/null');
+            open(STDOUT, '>&', $output);
+        }
         kill 'TERM', $$ if $stopping;
         end_with($supervisor);
         limit_as_the_caller();
-        exec {$shell} $shell, "$folder/launch.sh" or die "$shell: $!\n";
+        exec {$shell} $shell, $launch or die "$shell: $!\n";
     }
     setpgrp($child, $child);
     # Whoever stops the tree while the child was made did not see it.
@@ -168,6 +200,7 @@ sub run_once {
             put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
         }
         reap();
+        kill 'KILL', -$child if $child && $stopped && now() - $stopped > $grace;
         $over ||= now() unless $child;
         if ($over && !$end && end_the_rest($over)) {
             $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
@@ -190,7 +223,7 @@ sub end_with {
 
 # The limits, niceness and processors of who ran `up` (see launch_file.py), or what of them may still be had.
 sub limit_as_the_caller {
-    sysopen(my $file, "$folder/launch.sh", O_RDONLY | O_NONBLOCK) or return;
+    sysopen(my $file, $launch, O_RDONLY | O_NONBLOCK) or return;
     # Its heading.
     <$file>;
     while (<$file> =~ /^# (nice|cpus|limit) ([-\d ]+)$/) {
@@ -279,8 +312,11 @@ sub wait_for_news {
     my $ready = '';
     vec($ready, fileno($pipe), 1) = 1;
     vec($ready, fileno($wake), 1) = 1 if $heeds_bell;
-    select($ready, undef, undef, $seconds);
+    vec($ready, fileno(STDIN), 1) = 1 if $is_step && !$stopped;
+    my $heard = select($ready, undef, undef, $seconds);
     sysread($wake, my $rung, 16);
+    my $is_told = $is_step && !$stopped && $heard > 0 && vec($ready, fileno(STDIN), 1);
+    stop_process() if $is_told && !sysread(STDIN, my $said, 64);
 }
 
 sub take_news {
@@ -305,6 +341,7 @@ sub now {
 }
 
 sub say_end {
+    return syswrite($output, $_[0]) if $is_step;
     sysopen(my $terminal, '/dev/tty', O_WRONLY | O_NONBLOCK | O_NOCTTY) or return 0;
     return syswrite($terminal, $_[0]);
 }
@@ -334,6 +371,7 @@ sub mark {
     my ($what) = @_;
     my $clock = $hires ? Time::HiRes::time() : time();
     syswrite($index, sprintf("%.3f %d%s\n", $clock, $size, $what ? " $what" : '')) if $index;
+    syswrite(STDOUT, sprintf("%.3f %s\n", $clock, $what)) if $is_step && $what;
     $noted = now();
 }
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from symphony.backends import process_logs as logs
 from symphony.backends.observe import Link, ProcessStatus
-from symphony.backends.tmux import logs
 from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable

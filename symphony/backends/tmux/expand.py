@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -10,9 +9,9 @@ from typing import Any
 
 import pulumi
 
-from symphony import files, paths
+from symphony.backends import local_commands
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.tmux import render, validation
+from symphony.backends.tmux import render
 from symphony.backends.tmux.settings import server_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
@@ -44,14 +43,14 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     grace = context.settings.grace
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range)
     for kind in experiment_folder.KINDS:
-        session[kind] = [str(validation.resolved(file, context.folder)) for file in session[kind]]
+        session[kind] = [str(local_commands.resolved(file, context.folder)) for file in session[kind]]
     folders = [
         experiment_folder.files_folder(server, plan.launched_as, kind) for kind in experiment_folder.KINDS
     ]
-    key = _digest_key() if any(each.secret_env for each in plan.processes) else b""
+    key = local_commands.digest_key() if any(each.secret_env for each in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
-        start = validation.resolved(process.start_dir or "", context.folder)
+        start = local_commands.resolved(process.start_dir or "", context.folder)
         places = map(str, (start, context.folder, *folders))
         windows[process.path] = render.window(plan, process, session, *places, key=key)
     return Prepared(plan, session, windows)
@@ -103,14 +102,3 @@ def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
 def manifests(prepared: Prepared) -> tuple[()]:
     """tmux has no manifests."""
     return ()
-
-
-def _digest_key() -> bytes:
-    """Return this user's key for digests of secrets, made where it is missing or damaged."""
-    file = paths.home() / "digest-key"
-    paths.new_file(file, secrets.token_hex(32))
-    try:
-        return files.read(file)
-    except OSError:
-        files.replace(file, secrets.token_hex(32).encode())
-        return files.read(file)

@@ -112,7 +112,7 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
-    from symphony.backends.tmux import logs as log_lines
+    from symphony.backends import process_logs as log_lines
 
     return log_lines.merged(
         recorded.processes,

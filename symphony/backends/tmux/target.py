@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symphony.backends import local_files
+from symphony.backends import local_commands, local_files
 from symphony.backends.expand import Context
 from symphony.backends.tmux import validation
 from symphony.backends.tmux.backend import BACKEND
@@ -32,12 +32,12 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         bind_host=HOST,
         ports=leased.ports,
         taken=leased.taken,
-        unreadable=validation.unusable(spec, context.folder),
-        unstartable=validation.unstartable(spec, context.folder, path),
+        unreadable=local_commands.unusable(spec, context.folder),
+        unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
         problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
-        remarks=tuple(validation.missing_programs(spec, context.folder, path)),
+        remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
         changed_files=_changed_files(spec, server_of(context), context.launched_as),
     )
 

@@ -1,105 +1,15 @@
-"""Checks a declaration against this machine before anything starts: files, folders, commands."""
+"""Checks a declaration against this machine's tmux before anything starts."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 from symphony import paths
-from symphony.backends import local_files
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
-from symphony_tmux.processes import launch_file, start
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
+from symphony_tmux.processes import start
 from symphony_tmux.tmux import client, server_limits
-
-# Quotes, variables, patterns, assignments and redirections.
-_OF_SHELLS = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
-
-
-def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
-    """Return the secret and config files and start folders that cannot be used, and why."""
-    _, result = local_files.sizes(spec)
-    owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
-    for start_dir in {owner.start_dir for owner in owners if owner.start_dir}:
-        if why := _not_a_folder(resolved(start_dir, folder)):
-            result[start_dir] = why
-    return result
-
-
-def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
-    """Return the processes whose command is missing or not executable; path is their PATH.
-
-    A preamble may change what is found, so a process that has one is believed.
-    """
-    result: dict[str, str] = {}
-    look = lru_cache(maxsize=None)(_missing)
-    for group, process in spec.members():
-        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
-            continue
-        command = process.command
-        if not command or not command[0]:
-            continue
-        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(start_dir, folder)
-        own_path = _declared_path(spec, group, process) or path
-        if why := look(command[0], home, own_path):
-            result[path_of(group, process)] = why
-    return result
-
-
-def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
-    """Yield remarks on commands that will not start; a process with a preamble is believed.
-
-    Args:
-        spec: The experiment.
-        folder: Where relative paths begin.
-        path: The PATH of its processes.
-    """
-    for group, process in spec.members():
-        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds):
-            continue
-        who, setting = path_of(group, process), "cmds" if process.cmds else "args"
-        words = _plain_words(process.cmds[0]) if process.cmds else [*(process.command or ()), *process.args]
-        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(start_dir, folder)
-        if not words:
-            continue
-        own_path = _declared_path(spec, group, process) or path
-        # A missing `command` is a problem, and no remark.
-        if process.cmds and (why := _missing(words[0], home, own_path)) and not _is_of_shell(words[0]):
-            what = f"{who} runs {words[0]}: {why}"
-            yield Problem(what, "check its spelling and PATH", (process.at(setting),))
-        elif (file := _python_file(words)) and not os.path.lexists(home / file):
-            what = f"{who} runs {file}, which is not in its start folder"
-            yield Problem(what, "check its name, or set start_dir", (process.at(setting),))
-
-
-def _plain_words(line: str) -> list[str]:
-    """Return the words of a line without `exec`, none where a shell does more than split it."""
-    words = [] if _OF_SHELLS.search(line) else line.split()
-    return words[1:] if words[:1] == ["exec"] else words
-
-
-def _python_file(words: Sequence[str]) -> str:
-    """Return the file of `python -u FILE.py ARG`, or nothing."""
-    if not Path(words[0]).name.startswith("python") or {"-m", "-c"} & set(words):
-        return ""
-    file = next((word for word in words[1:] if not word.startswith("-")), "")
-    return file if file.endswith(".py") else ""
-
-
-@cache
-def _is_of_shell(word: str) -> bool:
-    """Return whether a shell has a command or keyword of its own with this name."""
-    asked = [launch_file.bash(), "-c", 'command -v -- "$1"', "sh", word]
-    return subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).returncode == 0
 
 
 def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[Problem, ...]:
@@ -135,39 +45,3 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
         return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
     lacks = (*server_limits.shortages(owner, wanted, listing), *server_limits.withheld(listing))
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
-
-
-def resolved(text: str, folder: Path) -> Path:
-    """Return a folder of the user: ~ is the home folder, relative ones begin at the program's."""
-    try:
-        return folder / Path(text).expanduser()
-    except RuntimeError:
-        return folder / text
-
-
-def _declared_path(*owners: Any) -> str | None:
-    """Return the PATH that the declaration sets, the nearest owner's first."""
-    for owner in reversed(owners):
-        if owner is not None and (path := owner.env.get("PATH")) is not None:
-            return path
-    return None
-
-
-def _missing(command: str, folder: Path, path: str) -> str:
-    if "\0" in command:
-        return ""
-    if "/" not in command:
-        return "" if shutil.which(command, path=path) else "no such command on PATH"
-    file = folder / command
-    if not file.exists():
-        return "there is no such file"
-    return "" if os.access(file, os.X_OK) and file.is_file() else "it is not an executable file"
-
-
-def _not_a_folder(path: Path) -> str:
-    try:
-        if not path.is_dir():
-            return "it is a file" if path.exists() else "there is no such folder"
-    except (OSError, ValueError) as error:
-        return str(error)
-    return "" if os.access(path, os.X_OK) else "it cannot be entered"

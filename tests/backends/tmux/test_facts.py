@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symphony import Experiment
-from symphony.backends.tmux import validation
+from symphony.backends import local_commands
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_secrets_that_cannot_be_read(tmp_path):
     (tmp_path / "key").write_text("x")
     experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
-    assert validation.unusable(experiment.spec, tmp_path) == {
+    assert local_commands.unusable(experiment.spec, tmp_path) == {
         str(tmp_path / "gone"): "no such file or directory",
         str(tmp_path): "it is not a regular file",
         "a\0b": "embedded null byte",
@@ -37,8 +37,8 @@ def test_secrets_that_cannot_be_read(tmp_path):
 def test_secrets_of_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".key").write_text("x")
-    assert validation.unusable(Experiment("rl", secrets="~/.key").spec, tmp_path) == {}
-    assert list(validation.unusable(Experiment("rl", secrets="~nobody-here/.key").spec, tmp_path)) == [
+    assert local_commands.unusable(Experiment("rl", secrets="~/.key").spec, tmp_path) == {}
+    assert list(local_commands.unusable(Experiment("rl", secrets="~nobody-here/.key").spec, tmp_path)) == [
         "~nobody-here/.key"
     ]
 
@@ -50,7 +50,7 @@ def test_start_folders(tmp_path):
     experiment.new_process_group("g", start_dir="gone").new_process("a", start_dir=str(tmp_path / "file"))
     experiment.new_process("c", start_dir="")
     why = "there is no such folder"
-    assert validation.unusable(experiment.spec, tmp_path) == {
+    assert local_commands.unusable(experiment.spec, tmp_path) == {
         "gone": why,
         str(tmp_path / "file"): "it is a file",
     }
@@ -62,7 +62,7 @@ def test_commands_on_path(experiment, tmp_path):
     for name, command in {"a": "mine", "b": "data", "c": "pyhton", "d": ["mine", "x"]}.items():
         experiment.new_process(name, command=command)
     why = "no such command on PATH"
-    assert validation.unstartable(experiment.spec, tmp_path, str(tmp_path / "bin")) == {
+    assert local_commands.unstartable(experiment.spec, tmp_path, str(tmp_path / "bin")) == {
         "b": why,
         "c": why,
     }
@@ -73,7 +73,7 @@ def test_commands_by_file(experiment, tmp_path):
     executable(tmp_path / "data.sh", 0o644)
     for name, command in {"a": "./run.sh", "b": "./data.sh", "c": "./gone.sh", "d": "/"}.items():
         experiment.new_process(name, command=command)
-    assert validation.unstartable(experiment.spec, tmp_path, "") == {
+    assert local_commands.unstartable(experiment.spec, tmp_path, "") == {
         "b": "it is not an executable file",
         "c": "there is no such file",
         "d": "it is not an executable file",
@@ -85,7 +85,7 @@ def test_a_relative_command_begins_at_the_folder_of_the_process(experiment, tmp_
     group = experiment.new_process_group("g", start_dir="sub")
     group.new_process("a", command="./run.sh")
     group.new_process("b", command="./run.sh", start_dir=".")
-    assert list(validation.unstartable(experiment.spec, tmp_path, "")) == ["g/b"]
+    assert list(local_commands.unstartable(experiment.spec, tmp_path, "")) == ["g/b"]
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
@@ -95,7 +95,7 @@ def test_a_path_that_the_declaration_sets_is_the_one_that_counts(tmp_path, owner
     experiment = Experiment("rl", env=env if owner == "experiment" else {})
     group = experiment.new_process_group("g", env=env if owner == "group" else {})
     group.new_process("a", command="mine", env=env if owner == "process" else {})
-    assert validation.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
+    assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
@@ -104,22 +104,22 @@ def test_a_preamble_may_change_what_is_found(tmp_path, owner):
     experiment = Experiment("rl", preamble_cmds=values.get("experiment"))
     group = experiment.new_process_group("g", preamble_cmds=values.get("group"))
     group.new_process("a", command="mine", preamble_cmds=values.get("process"))
-    assert validation.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
+    assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
 @pytest.mark.parametrize("command", [None, "", [], ["a\0b"]])
 def test_what_other_rules_report_is_left_to_them(experiment, tmp_path, command):
     experiment.new_process("a", command=command)
-    assert validation.unstartable(experiment.spec, tmp_path, os.defpath) == {}
+    assert local_commands.unstartable(experiment.spec, tmp_path, os.defpath) == {}
 
 
 def test_shell_lines_are_the_shells(experiment, tmp_path):
     experiment.new_process("a", ["pyhton a.py"], command="pyhton")
-    assert validation.unstartable(experiment.spec, tmp_path, "") == {}
+    assert local_commands.unstartable(experiment.spec, tmp_path, "") == {}
 
 
 def remarked(experiment, tmp_path):
-    return tuple(validation.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
+    return tuple(local_commands.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
 
 
 def test_a_python_file_that_is_missing_is_a_remark(tmp_path):

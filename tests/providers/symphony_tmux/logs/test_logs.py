@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.tmux import logs as followed
+from symphony.backends import process_logs as followed
 from symphony_tmux import logs as reader
 from symphony_tmux import names
 

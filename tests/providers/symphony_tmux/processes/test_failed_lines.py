@@ -30,7 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
         inputs = window_inputs({**props, "script": [*lines], **more})
         file = folder / "launch.sh"
         caller = Caller({b"PATH": b"/usr/bin:/bin"})
-        file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [tmp_path / "services.sh"]))
+        file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [tmp_path / "services.sh"], folder))
         done = subprocess.run([launch_file.bash(), str(file)], capture_output=True, text=True, check=False)
         return done.stdout + done.stderr.replace(f"{file}: ", ""), launch_file.failed_lines(folder)
 

@@ -44,7 +44,7 @@ def _run(props: dict[str, Any], folder: Path, shell: str) -> tuple[list[str], di
     services.touch()
     caller = Caller({b"PATH": b"/usr/bin:/bin", b"PYTHONUTF8": b"1", b"PYTHONCOERCECLOCALE": b"0"})
     inputs = window_inputs({**props, "inherit": ["PYTHONUTF8", "PYTHONCOERCECLOCALE"]})
-    file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [services]))
+    file.write_bytes(launch_file.content(inputs, "p/s#1/a/1", caller, [services], folder))
     done = subprocess.run([shell, str(file)], capture_output=True, check=True, env={"TMUX": "x", "TERM": "y"})
     argv, variables = eval(done.stdout.decode(), {}, {})
     return argv, {

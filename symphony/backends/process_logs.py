@@ -16,7 +16,6 @@ from symphony.backends.observe import LogLine
 from symphony.plan.problems import count
 from symphony_tmux import logs as files
 from symphony_tmux.logs import Mark, Part
-from symphony_tmux.names import LAUNCH_FILE
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.observe import log_trouble, signal_name
 
@@ -25,7 +24,7 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -
 # All of these but colours, which a terminal shows.
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
 # How a shell says which line of its file went wrong; that file is ours.
-_OF_SHELL = re.compile(rf"^(\S*/)?experiments/\S+/{re.escape(LAUNCH_FILE)}: (line )?\d+: ")
+_OF_SHELL = re.compile(r"^\S*/processes/\S+/launch(@\d+)?\.sh: (line )?\d+: ")
 # How bash tells that a signal ended a program of a script: `21331 Killed    sleep 5000`.
 _KILLED_PROGRAM = re.compile(r"\d+ [A-Z][a-z ]+(\(core dumped\))?\s{2,}(?P<program>\S.*)")
 _ROUND = 0.1
@@ -176,7 +175,7 @@ def _time(line: LogLine) -> float:
 def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """Return a line as a terminal shows it, without what a progress bar overwrote."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
-    return _OF_SHELL.sub("", text) if LAUNCH_FILE in text else text
+    return _OF_SHELL.sub("", text) if "/launch" in text else text
 
 
 def killed_program(exit_code: int | None, words: Sequence[str]) -> str:

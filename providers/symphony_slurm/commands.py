@@ -1,0 +1,168 @@
+"""Calls of Slurm's programs, with an environment of ours and a deadline; columns and options of Slurm 20.11."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from symphony.errors import SymphonyError, UserError
+
+_DEADLINE = 15.0
+# What squeue tells of a job, in this order; the comment may have any character, so it is the last.
+_COLUMNS = "%i|%T|%S|%L|%r|%k"
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH", "SYMPHONY_HOME", "XDG_STATE_HOME")
+_ENDED = frozenset(
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT REVOKED".split()
+)
+_UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable to process configuration")
+
+
+class NoAnswer(SymphonyError):
+    """The controller of Slurm, or its configuration, cannot be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as squeue tells it.
+
+    start: when it began or is expected to, `left`: how long it may still run; both in the words of Slurm.
+    """
+
+    number: int
+    state: str
+    start: str = ""
+    left: str = ""
+    reason: str = ""
+    comment: str = ""
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "CONFIGURING", "SPECIAL_EXIT")
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in _ENDED or self.state == "COMPLETING"
+
+
+def environment(configuration: str) -> dict[str, str]:
+    """Return the environment of every call: nothing of an outer job, and no defaults of the user's shell."""
+    result = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    if file := configuration or os.environ.get("SLURM_CONF", ""):
+        result["SLURM_CONF"] = file
+    return result
+
+
+def call(configuration: str, words: Sequence[str]) -> str:
+    """Return what a program of Slurm prints.
+
+    Raises:
+        NoAnswer: Slurm does not answer.
+        SymphonyError: The program fails, or is missing.
+    """
+    try:
+        done = subprocess.run(
+            words,
+            env=environment(configuration),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_DEADLINE,
+            check=False,
+        )
+    except FileNotFoundError:
+        remedy = "Run symphony on a login node of the cluster, or install Slurm's client programs"
+        raise SymphonyError(f"there is no {words[0]} on PATH", remedy=remedy) from None
+    except subprocess.TimeoutExpired:
+        raise _no_answer(f"{words[0]} did not answer in {_DEADLINE:.0f} s") from None
+    if done.returncode:
+        lines = [line.partition("error: ")[2] or line for line in done.stderr.strip().splitlines()]
+        text = lines[0] if lines else f"exit {done.returncode}"
+        if _UNANSWERED.search(done.stderr):
+            raise _no_answer(text)
+        raise SymphonyError(f"{words[0]}: {text}")
+    return done.stdout
+
+
+def jobs(configuration: str) -> dict[int, Job]:
+    """Return the jobs of this user, those that ended a moment ago too, by their number."""
+    user = str(os.getuid())
+    out = call(configuration, ["squeue", "-h", "-u", user, "-t", "all", "-o", _COLUMNS])
+    found: dict[int, Job] = {}
+    for line in out.splitlines():
+        number, *fields = line.split("|", 5)
+        if number.isdecimal() and len(fields) == 5:
+            found[int(number)] = Job(int(number), *fields)
+    return found
+
+
+def submit(configuration: str, options: Sequence[str], script: str) -> int:
+    """Submit a batch script and return the number of its job.
+
+    Raises:
+        UserError: Slurm refuses the options.
+    """
+    try:
+        out = call(configuration, ["sbatch", "--parsable", *options, script])
+    except NoAnswer:
+        raise
+    except SymphonyError as error:
+        remedy = "Change the settings of the stack: `symphony config` lists them"
+        raise UserError(f"Slurm refuses the allocation: {error.what}", remedy=remedy) from error
+    return int(out.strip().partition(";")[0])
+
+
+def expected_start(configuration: str, options: Sequence[str], script: str) -> str:
+    """Return when Slurm would start such a job, as `2026-11-25T14:20:00`.
+
+    Raises:
+        SymphonyError: It never would, or does not say.
+    """
+    words = ["sbatch", "--test-only", *options, script]
+    done = subprocess.run(
+        words,
+        env=environment(configuration),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_DEADLINE,
+        check=False,
+    )
+    if start := re.search(r"to start at (\S+)", done.stderr):
+        return start[1]
+    text = (done.stderr.strip().splitlines() or ["sbatch --test-only says nothing"])[-1]
+    raise SymphonyError(text.removeprefix("sbatch: ").removeprefix("error: "))
+
+
+def cancel(configuration: str, numbers: Iterable[int]) -> None:
+    """End jobs; those that have ended already are no error."""
+    words = [str(number) for number in numbers]
+    if words:
+        call(configuration, ["scancel", *words])
+
+
+def addresses(configuration: str, nodes: Iterable[str]) -> dict[str, str]:
+    """Return the address of each node, by which the others reach it."""
+    result: dict[str, str] = {}
+    for line in call(configuration, ["scontrol", "show", "node", "-o", ",".join(nodes)]).splitlines():
+        fields = dict(part.partition("=")[::2] for part in line.split())
+        if name := fields.get("NodeName"):
+            result[name] = fields.get("NodeAddr") or fields.get("NodeHostName") or name
+    return result
+
+
+def node_names(configuration: str, text: str) -> list[str]:
+    """Return the nodes that a list such as `n[1-4]` stands for."""
+    return call(configuration, ["scontrol", "show", "hostnames", text]).split()
+
+
+def submit_options(facts: Mapping[str, object]) -> list[str]:
+    """Return the options of sbatch for settings that are set."""
+    return [f"--{name}={value}" for name, value in facts.items() if value not in (None, "", 0)]
+
+
+def _no_answer(text: str) -> NoAnswer:
+    return NoAnswer(f"Slurm does not answer: {text}", remedy="Try again; `sinfo` shows whether it is up")

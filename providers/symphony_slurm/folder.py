@@ -1,0 +1,263 @@
+"""The files of one experiment on the shared disk, by which `up` and the supervisor in the job speak.
+
+    experiment@N.json         the processes and services as last declared; a higher N goes before
+    wanted/PROCESS@N.json     the start of a process that `up` wants; a higher N is a later one
+    processes/PROCESS/        its launch files, its log, and record.json: what became of it
+    services.json             where each service is, and services@N.sh, which launch files read
+    job.json, ended.json      the job that runs it, and why it ended
+
+A file is written once, under a name of its own, wherever another machine may read it: the caches of a shared
+disk know nothing of a new name. The others are replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from symphony import files
+from symphony_tmux import names
+
+_LIMIT = 1 << 26
+SECRETS, CONFIGS = "secrets", "configs"
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared process: its share of the allocation; processes of one group are on one node."""
+
+    cpus: float = 0
+    memory: int = 0
+    gpus: int = 0
+    group: str = ""
+
+
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """A declared service: the process that serves it; port: 0 where any will do."""
+
+    path: str
+    port: int = 0
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """The experiment as last declared."""
+
+    owner: str
+    name: str
+    configuration: str = ""
+    grace: float = 5.0
+    members: dict[str, Member] = {}
+    services: dict[str, Service] = {}
+    port_range: tuple[int, int] | None = None
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that another waits for before it starts; services: those that it serves."""
+
+    path: str
+    condition: Literal["started", "ready", "completed", "ended"]
+    timeout: float | None = None
+    services: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.condition})"
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A start of a process, beside its launch file."""
+
+    path: str
+    attempt: int
+    digest: str
+    shell: str
+    policy: str = "Never"
+    waits_for: tuple[Wait, ...] = ()
+    cwd: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a start; the supervisor alone writes it.
+
+    state: `waiting` has not been started yet, and why says what for.
+    """
+
+    path: str
+    attempt: int
+    job: int
+    state: Literal["waiting", "blocked", "starting", "running", "ended"]
+    why: str = ""
+    node: str = ""
+    pid: int = 0
+    began: float = 0
+    ended: float = 0
+    exit: int = 0
+    signal: int = 0
+    waits_for: tuple[str, ...] = ()
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a service is: the address and the name of the node, and the port."""
+
+    host: str
+    port: int
+    node: str
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The job of an experiment."""
+
+    number: int
+    submitted: float
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options with which the job was submitted."""
+
+    options: tuple[str, ...]
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the supervisor of a job ended."""
+
+    job: int
+    why: str
+    at: float
+
+
+class Folder:
+    """The folder of one experiment."""
+
+    def __init__(self, place: Path | str) -> None:
+        self.place = Path(place)
+
+    def process(self, path: str) -> Path:
+        return self.place / names.PROCESSES / names.folder_name(path)
+
+    def log(self, path: str) -> Path:
+        return self.process(path) / "log"
+
+    def launch_file(self, path: str, attempt: int) -> Path:
+        return self.process(path) / f"launch@{attempt}.sh"
+
+    def make(self) -> None:
+        """Create the folder for this user alone."""
+        for place in (self.place, self.place / "wanted", self.place / names.PROCESSES):
+            files.own_folder(place)
+
+    def remove(self) -> None:
+        files.remove(self.place)
+
+    # what `up` writes
+
+    def experiment(self) -> Experiment | None:
+        """Return the declaration; None where there is none."""
+        if (file := self._latest(self.place, "experiment")) is None:
+            return None
+        return _read(file, Experiment)
+
+    def declare(self, experiment: Experiment) -> None:
+        """Write the declaration, unless it is the same already."""
+        if self.experiment() != experiment:
+            self._write_next("experiment", experiment)
+
+    def wanted(self) -> dict[str, int]:
+        """Return the attempt that is wanted of each process."""
+        result: dict[str, int] = {}
+        for file in files.matching(self.place / "wanted", "*@*.json"):
+            name, _, number = file.stem.rpartition("@")
+            path = name.replace(".", "/")
+            result[path] = max(int(number), result.get(path, 0))
+        return result
+
+    def wish(self, path: str, attempt: int) -> Wanted | None:
+        return _read(self._wish(path, attempt), Wanted)
+
+    def want(self, wanted: Wanted) -> None:
+        """Ask for a start; earlier ones of the process are no longer wanted."""
+        files.replace(self._wish(wanted.path, wanted.attempt), msgspec.json.encode(wanted))
+        self._forget(wanted.path, below=wanted.attempt)
+
+    def unwant(self, path: str) -> None:
+        """Ask for the end of a process."""
+        self._forget(path)
+
+    def _forget(self, path: str, below: int | None = None) -> None:
+        for file in files.matching(self.place / "wanted", f"{names.folder_name(path)}@*.json"):
+            if below is None or int(file.stem.rpartition("@")[2]) < below:
+                file.unlink(missing_ok=True)
+
+    def _wish(self, path: str, attempt: int) -> Path:
+        return self.place / "wanted" / f"{names.folder_name(path)}@{attempt}.json"
+
+    # what the supervisor writes
+
+    def record(self, path: str) -> Record | None:
+        return _read(self.process(path) / "record.json", Record)
+
+    def note(self, record: Record) -> None:
+        """Write what became of a start."""
+        files.replace(self.process(record.path) / "record.json", msgspec.json.encode(record))
+
+    def addresses(self) -> dict[str, Address]:
+        """Return where each service is."""
+        try:
+            raw = files.read(self.place / "services.json", limit=_LIMIT)
+            return msgspec.json.decode(raw, type=dict[str, Address])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+    def publish(self, addresses: dict[str, Address], variables: bytes, version: int) -> Path:
+        """Write where each service is; return the file that launch files read."""
+        file = self.place / f"services@{version}.sh"
+        files.replace(file, variables)
+        files.replace(self.place / "services.json", msgspec.json.encode(addresses))
+        return file
+
+    # the job
+
+    def job(self) -> Submitted | None:
+        return _read(self.place / "job.json", Submitted)
+
+    def options(self) -> tuple[str, ...] | None:
+        """Return the options of the job; None where there is none."""
+        noted = _read(self.place / "options.json", Options)
+        return noted.options if noted else None
+
+    def note_options(self, options: tuple[str, ...]) -> None:
+        files.replace(self.place / "options.json", msgspec.json.encode(Options(options=options)))
+
+    def note_job(self, job: Submitted) -> None:
+        files.replace(self.place / "job.json", msgspec.json.encode(job), durable=True)
+
+    def ended(self) -> Ended | None:
+        return _read(self.place / "ended.json", Ended)
+
+    def note_end(self, ended: Ended) -> None:
+        files.replace(self.place / "ended.json", msgspec.json.encode(ended))
+
+    def _latest(self, place: Path, name: str) -> Path | None:
+        found = files.matching(place, f"{name}@*.json")
+        return max(found, key=lambda file: int(file.stem.rpartition("@")[2]), default=None)
+
+    def _write_next(self, name: str, content: Any) -> None:
+        before = self._latest(self.place, name)
+        number = int(before.stem.rpartition("@")[2]) + 1 if before else 1
+        files.replace(self.place / f"{name}@{number}.json", msgspec.json.encode(content))
+        if before is not None:
+            before.unlink(missing_ok=True)
+
+
+def folder_of(shared: Path | str, name: str, owner: str) -> Folder:
+    """Return the folder of an experiment; another stack that calls one so has another."""
+    return Folder(Path(shared) / f"{name}-{hashlib.sha256(owner.encode()).hexdigest()[:8]}")
+
+
+def _read(file: Path, kind: type[Kind]) -> Kind | None:
+    """Return the content of a file; None where it is missing or a process has put something else there."""
+    try:
+        return msgspec.json.decode(files.read(file, limit=_LIMIT), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None

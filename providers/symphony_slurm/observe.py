@@ -1,0 +1,95 @@
+"""The condition of a process, from its record and from its job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from symphony_slurm.commands import Job
+from symphony_slurm.folder import Folder, Record
+from symphony_tmux.processes.observe import signal_name
+
+State = Literal["running", "completed", "failed", "lost", "waiting", "blocked"]
+# Reasons of squeue that are no sentence, in words.
+_REASONS = {
+    "Priority": "other jobs have a higher priority",
+    "Resources": "its nodes are in use",
+    "PartitionTimeLimit": "symphony:time is longer than the partition allows",
+    "PartitionNodeLimit": "it asks for more nodes than the partition has",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition is inactive",
+    "ReqNodeNotAvail": "a node that it needs is not available",
+    "AssocGrpCpuLimit": "the account has used its share of processors",
+    "QOSMaxJobsPerUserLimit": "the QOS allows no more jobs of this user",
+    "QOSMaxCpuPerUserLimit": "the QOS allows no more processors of this user",
+    "BeginTime": "its begin is in the future",
+    "JobHeldUser": "it is held: `scontrol release` lets it go",
+    "JobHeldAdmin": "an administrator holds it",
+    "Dependency": "it waits for another job",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """state; reason in words, empty while running; the record, where the supervisor has written one."""
+
+    state: State
+    reason: str = ""
+    record: Record | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether it runs or will, or has ended as it should."""
+        return self.state in ("running", "completed", "waiting", "blocked")
+
+
+def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condition:
+    """Return the condition of this attempt of a process; job: that of the experiment, None where it is gone."""
+    record = folder.record(path)
+    if record is not None and record.attempt >= attempt and record.state == "ended":
+        return _ended(record)
+    if job is None or job.has_ended:
+        return Condition("lost", why_ended(folder, job), record)
+    if job.is_waiting:
+        return Condition("waiting", in_queue(job), record)
+    if record is None or record.attempt < attempt or record.job != job.number:
+        return Condition("waiting", "its allocation has begun", None)
+    if record.state in ("waiting", "blocked"):
+        return Condition(record.state, record.why, record)
+    if record.state == "starting":
+        return Condition("waiting", record.why or "its step starts", record)
+    return Condition("running", record.why, record)
+
+
+def in_queue(job: Job) -> str:
+    """Return why a job has not begun, in words: `in the queue: Priority, starts about 14:20`."""
+    reason = job.reason.strip("()")
+    words = _REASONS.get(reason)
+    why = f"{reason} ({words})" if words else reason
+    # Slurm writes 2026-11-25T14:20:00, or N/A.
+    day, _, clock = job.start.partition("T")
+    start = f", starts about {clock[:5]}" if clock else ""
+    del day
+    return f"in the queue: {why}{start}" if reason and reason != "None" else f"in the queue{start}"
+
+
+def why_ended(folder: Folder, job: Job | None) -> str:
+    """Return why an experiment has no job, by its supervisor where that could say, else by Slurm."""
+    submitted, ended = folder.job(), folder.ended()
+    if submitted is None:
+        return "it was never submitted"
+    if ended is not None and ended.job == submitted.number:
+        return f"job {submitted.number} has ended: {ended.why}"
+    state = f": {job.state}" if job is not None else ""
+    return f"job {submitted.number} has ended{state}"
+
+
+def how(record: Record) -> str:
+    """Return the end of a process as `exit 1` or `SIGKILL`."""
+    return signal_name(record.signal) if record.signal else f"exit {record.exit}"
+
+
+def _ended(record: Record) -> Condition:
+    if record.signal or record.exit:
+        return Condition("failed", record.why or how(record), record)
+    return Condition("completed", "it exited with code 0", record)

@@ -1,0 +1,69 @@
+"""The node of each process: a group is on one, and what runs stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symphony_slurm.folder import Member
+
+
+class Nodes:
+    """The nodes of an allocation, each with the same share of it, and who is where."""
+
+    def __init__(self, names: Sequence[str], hosts: Mapping[str, str]) -> None:
+        self.names, self.hosts = list(names), dict(hosts)
+        self._units: dict[str, str] = {}
+        self._members: Mapping[str, Member] = {}
+
+    def of(self, path: str) -> str:
+        """Return the node of a process; empty for one that has none yet."""
+        member = self._members.get(path)
+        return self._units.get((member and member.group) or path, "") if member else ""
+
+    def place(self, members: Mapping[str, Member]) -> None:
+        """Place what has no node yet, the largest first, where it leaves the loads even."""
+        self._members = members
+        units = units_of(members)
+        self._units = {unit: node for unit, node in self._units.items() if unit in units}
+        loads = {name: (0, 0.0, 0, 0) for name in self.names}
+        for unit, node in self._units.items():
+            loads[node] = _sum(loads[node], units[unit])
+        for unit in sorted(
+            units.keys() - self._units.keys(), key=lambda unit: (*_negative(units[unit]), unit)
+        ):
+            node = min(self.names, key=lambda name: (loads[name], self.names.index(name)))
+            loads[node] = _sum(loads[node], units[unit])
+            self._units[unit] = node
+
+
+Load = tuple[int, float, int, int]
+
+
+def units_of(members: Mapping[str, Member]) -> dict[str, Load]:
+    """Return the GPUs, cpus, memory and number of the processes of each group, and of each process in none."""
+    result: dict[str, Load] = {}
+    for path, member in members.items():
+        unit = member.group or path
+        result[unit] = _sum(result.get(unit, (0, 0.0, 0, 0)), (member.gpus, member.cpus, member.memory, 1))
+    return result
+
+
+def _sum(one: Load, other: Load) -> Load:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
+
+
+def _negative(load: Load) -> Load:
+    return -load[0], -load[1], -load[2], -load[3]
+
+
+def needed(members: Mapping[str, Member], nodes: int) -> Load:
+    """Return what each of so many nodes must have: the largest loads that this placement makes."""
+    names = [str(number) for number in range(nodes)]
+    placed = Nodes(names, {})
+    placed.place(members)
+    loads = dict.fromkeys(names, (0, 0.0, 0, 0))
+    for path, member in members.items():
+        node = placed.of(path)
+        loads[node] = _sum(loads[node], (member.gpus, member.cpus, member.memory, 1))
+    gpus, cpus, memory, many = (max(load[index] for load in loads.values()) for index in range(4))
+    return int(gpus), float(cpus), int(memory), int(many)

@@ -1,0 +1,36 @@
+"""The Pulumi resources Allocation and Step; the Slurm backend declares them, the provider makes them real."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from symphony_slurm.provider import AllocationProvider, StepProvider
+
+ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
+STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
+# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+ALLOCATION_PROVIDER = base64.b64encode(pickle.dumps(AllocationProvider(), protocol=4)).decode()
+STEP_PROVIDER = base64.b64encode(pickle.dumps(StepProvider(), protocol=4)).decode()
+
+
+class Allocation(pulumi.CustomResource):
+    """One experiment: a job of Slurm and a folder on the shared disk; see AllocationInputs."""
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(ALLOCATION_TYPE, resource_name, {**inputs, "__provider": ALLOCATION_PROVIDER}, opts)
+
+
+class Step(pulumi.CustomResource):
+    """One process: a step of the job; see StepInputs."""
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(STEP_TYPE, resource_name, {**inputs, "__provider": STEP_PROVIDER}, opts)

@@ -1,0 +1,59 @@
+"""The settings of a stack on Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+from msgspec import Meta
+
+from symphony import paths
+from symphony.backends.expand import Context
+from symphony.backends.stack_settings import StackSettings, setting
+
+_Nodes = Annotated[int, Meta(ge=1, le=10000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StackSettings):
+    """The settings of a stack that this backend uses."""
+
+    partition: str | None = setting(str, None, "The partition of the job.", otherwise="that of the cluster")
+    account: str | None = setting(str, None, "The account that the job is charged to.", otherwise="your own")
+    qos: str | None = setting(
+        str, None, "The quality of service of the job.", otherwise="that of the account"
+    )
+    time: str | None = setting(
+        str, None, "How long the job may run, as Slurm writes it: 30, 12:00:00, 2-00:00:00."
+    )
+    constraint: str | None = setting(str, None, "Features that the nodes must have.")
+    nodes: int = setting(_Nodes, 1, "The number of nodes of the job.", takes="1 or more")
+    sbatch_options: tuple[str, ...] = setting(
+        tuple[str, ...], (), "Further options of sbatch, such as --exclusive."
+    )
+    shared_folder: str | None = setting(
+        str,
+        None,
+        "A folder that every node sees, for the files of experiments.",
+        otherwise="slurm in symphony's own folder, below your home",
+    )
+    slurm_conf: str | None = setting(str, None, "The slurm.conf of the cluster.", otherwise="$SLURM_CONF")
+
+    def clashes(self) -> Iterator[tuple[str, str, str]]:
+        for option in self.sbatch_options:
+            if not option.startswith("--"):
+                yield "sbatch_options", f"has {option}, which is no option", "write --NAME or --NAME=VALUE"
+
+
+def settings_of(context: Context) -> Settings:
+    """Return the settings of the stack that runs."""
+    return cast("Settings", context.settings)
+
+
+def shared_folder(settings: Settings) -> Path:
+    """Return the folder that every node sees."""
+    if settings.shared_folder:
+        return Path(settings.shared_folder).expanduser().absolute()
+    return paths.home() / "slurm"
