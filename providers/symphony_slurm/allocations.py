@@ -59,7 +59,7 @@ def read(props: Props) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props) -> dict[str, Any]:
-    """Tell the supervisor what is declared now, or submit another job where this one does not fit or is gone."""
+    """Tell the supervisor what is declared, or submit another job where this one does not fit or is gone."""
     wanted = inputs_of(news)
     if [*(olds.get("options") or ())] != [*wanted.options]:
         end(Folder(wanted.folder), wanted.experiment)

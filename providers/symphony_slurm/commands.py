@@ -1,11 +1,11 @@
-"""Calls of Slurm's programs, with an environment of ours and a deadline; columns and options of Slurm 20.11."""
+"""Calls Slurm's programs, in an environment of its own and with a deadline; Slurm 20.11 knows all options."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from symphony.errors import SymphonyError, UserError
@@ -15,7 +15,10 @@ _DEADLINE = 15.0
 _COLUMNS = "%i|%T|%S|%L|%r|%k"
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH", "SYMPHONY_HOME", "XDG_STATE_HOME")
 _ENDED = frozenset(
-    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT REVOKED".split()
+    {
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),
+        *("PREEMPTED", "TIMEOUT", "REVOKED"),
+    }
 )
 _UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable to process configuration")
 
@@ -62,8 +65,19 @@ def call(configuration: str, words: Sequence[str]) -> str:
         NoAnswer: Slurm does not answer.
         SymphonyError: The program fails, or is missing.
     """
+    done = _run(configuration, words)
+    if done.returncode:
+        lines = [_plain(line) for line in done.stderr.strip().splitlines()]
+        text = lines[0] if lines else f"exit {done.returncode}"
+        if _UNANSWERED.search(done.stderr):
+            raise _no_answer(text)
+        raise SymphonyError(f"{words[0]}: {text}")
+    return done.stdout
+
+
+def _run(configuration: str, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
+        return subprocess.run(
             words,
             env=environment(configuration),
             stdin=subprocess.DEVNULL,
@@ -75,16 +89,14 @@ def call(configuration: str, words: Sequence[str]) -> str:
         )
     except FileNotFoundError:
         remedy = "Run symphony on a login node of the cluster, or install Slurm's client programs"
-        raise SymphonyError(f"there is no {words[0]} on PATH", remedy=remedy) from None
+        raise NoAnswer(f"there is no {words[0]} on PATH", remedy=remedy) from None
     except subprocess.TimeoutExpired:
         raise _no_answer(f"{words[0]} did not answer in {_DEADLINE:.0f} s") from None
-    if done.returncode:
-        lines = [line.partition("error: ")[2] or line for line in done.stderr.strip().splitlines()]
-        text = lines[0] if lines else f"exit {done.returncode}"
-        if _UNANSWERED.search(done.stderr):
-            raise _no_answer(text)
-        raise SymphonyError(f"{words[0]}: {text}")
-    return done.stdout
+
+
+def _plain(line: str) -> str:
+    """Return a line of a program without the name of the program."""
+    return re.sub(r"^\w+: (error: |fatal: )?", "", line)
 
 
 def jobs(configuration: str) -> dict[int, Job]:
@@ -115,26 +127,17 @@ def submit(configuration: str, options: Sequence[str], script: str) -> int:
     return int(out.strip().partition(";")[0])
 
 
-def expected_start(configuration: str, options: Sequence[str], script: str) -> str:
+def expected_start(configuration: str, options: Sequence[str]) -> str:
     """Return when Slurm would start such a job, as `2026-11-25T14:20:00`.
 
     Raises:
         SymphonyError: It never would, or does not say.
     """
-    words = ["sbatch", "--test-only", *options, script]
-    done = subprocess.run(
-        words,
-        env=environment(configuration),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_DEADLINE,
-        check=False,
-    )
-    if start := re.search(r"to start at (\S+)", done.stderr):
+    said = _run(configuration, ["sbatch", "--test-only", *options, "--wrap=true"]).stderr
+    if start := re.search(r"to start at (\S+)", said):
         return start[1]
-    text = (done.stderr.strip().splitlines() or ["sbatch --test-only says nothing"])[-1]
-    raise SymphonyError(text.removeprefix("sbatch: ").removeprefix("error: "))
+    text = (said.strip().splitlines() or ["sbatch --test-only says nothing"])[-1]
+    raise (_no_answer(text) if _UNANSWERED.search(said) else SymphonyError(_plain(text)))
 
 
 def cancel(configuration: str, numbers: Iterable[int]) -> None:
@@ -148,20 +151,18 @@ def addresses(configuration: str, nodes: Iterable[str]) -> dict[str, str]:
     """Return the address of each node, by which the others reach it."""
     result: dict[str, str] = {}
     for line in call(configuration, ["scontrol", "show", "node", "-o", ",".join(nodes)]).splitlines():
-        fields = dict(part.partition("=")[::2] for part in line.split())
-        if name := fields.get("NodeName"):
-            result[name] = fields.get("NodeAddr") or fields.get("NodeHostName") or name
+        fields: dict[str, str] = {}
+        for part in line.split():
+            name, _, value = part.partition("=")
+            fields[name] = value
+        if "NodeName" in fields:
+            result[fields["NodeName"]] = fields.get("NodeAddr") or fields["NodeName"]
     return result
 
 
 def node_names(configuration: str, text: str) -> list[str]:
     """Return the nodes that a list such as `n[1-4]` stands for."""
     return call(configuration, ["scontrol", "show", "hostnames", text]).split()
-
-
-def submit_options(facts: Mapping[str, object]) -> list[str]:
-    """Return the options of sbatch for settings that are set."""
-    return [f"--{name}={value}" for name, value in facts.items() if value not in (None, "", 0)]
 
 
 def _no_answer(text: str) -> NoAnswer:

@@ -1,7 +1,8 @@
 """Finds free ports on the node where it runs: `python -I -S free_ports.py FIRST LAST START STEP PORT...`
 
-It runs as a step of its own and imports nothing of symphony. PORT is one to keep if it is free, or 0. The ports
-it prints are in that order; it looks at those from FIRST to LAST, beginning at START, STEP apart.
+It runs as a step of its own and imports nothing of symphony. PORT is one to keep if it is free, or 0;
+it prints a port for each, in their order. It looks at those from FIRST to LAST, beginning at START and
+STEP apart.
 """
 
 import socket

@@ -44,7 +44,7 @@ class Condition:
 
 
 def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condition:
-    """Return the condition of this attempt of a process; job: that of the experiment, None where it is gone."""
+    """Return the condition of this attempt of a process; job: None where Slurm has forgotten it."""
     record = folder.record(path)
     if record is not None and record.attempt >= attempt and record.state == "ended":
         return _ended(record)
@@ -67,9 +67,8 @@ def in_queue(job: Job) -> str:
     words = _REASONS.get(reason)
     why = f"{reason} ({words})" if words else reason
     # Slurm writes 2026-11-25T14:20:00, or N/A.
-    day, _, clock = job.start.partition("T")
+    clock = job.start.partition("T")[2]
     start = f", starts about {clock[:5]}" if clock else ""
-    del day
     return f"in the queue: {why}{start}" if reason and reason != "None" else f"in the queue{start}"
 
 

@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from symphony_slurm.folder import Member
 
+# GPUs, cpus, memory, processes.
+Load = tuple[int, float, int, int]
+_NOTHING: Load = (0, 0.0, 0, 0)
+
 
 class Nodes:
     """The nodes of an allocation, each with the same share of it, and who is where."""
@@ -25,7 +29,7 @@ class Nodes:
         self._members = members
         units = units_of(members)
         self._units = {unit: node for unit, node in self._units.items() if unit in units}
-        loads = {name: (0, 0.0, 0, 0) for name in self.names}
+        loads = dict.fromkeys(self.names, _NOTHING)
         for unit, node in self._units.items():
             loads[node] = _sum(loads[node], units[unit])
         for unit in sorted(
@@ -36,15 +40,12 @@ class Nodes:
             self._units[unit] = node
 
 
-Load = tuple[int, float, int, int]
-
-
 def units_of(members: Mapping[str, Member]) -> dict[str, Load]:
-    """Return the GPUs, cpus, memory and number of the processes of each group, and of each process in none."""
+    """Return the GPUs, cpus, memory and processes of each group, and of each process in none."""
     result: dict[str, Load] = {}
     for path, member in members.items():
         unit = member.group or path
-        result[unit] = _sum(result.get(unit, (0, 0.0, 0, 0)), (member.gpus, member.cpus, member.memory, 1))
+        result[unit] = _sum(result.get(unit, _NOTHING), (member.gpus, member.cpus, member.memory, 1))
     return result
 
 
@@ -61,7 +62,7 @@ def needed(members: Mapping[str, Member], nodes: int) -> Load:
     names = [str(number) for number in range(nodes)]
     placed = Nodes(names, {})
     placed.place(members)
-    loads = dict.fromkeys(names, (0, 0.0, 0, 0))
+    loads = dict.fromkeys(names, _NOTHING)
     for path, member in members.items():
         node = placed.of(path)
         loads[node] = _sum(loads[node], (member.gpus, member.cpus, member.memory, 1))

@@ -1,6 +1,4 @@
-"""Create, diff, read, update, delete of one process, over plain dicts: what is wanted is written down, and the
-supervisor in the job does it.
-"""
+"""Create, diff, read, update, delete of one process, over plain dicts; the supervisor does the work."""
 
 from __future__ import annotations
 

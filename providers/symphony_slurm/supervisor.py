@@ -1,7 +1,8 @@
 """Runs the processes of one experiment as steps of its job: `python -m symphony_slurm.supervisor FOLDER`.
 
-It is the batch script of the job. What is to run lies in the folder on the shared disk, and what became of it is
-written there: whoever ran `up` may be gone. The job ends with it, and Slurm then ends every step.
+It is the batch script of the job. What is to run lies in the folder on the shared disk, and what became of it
+is written there: the command that asked for it has ended. The job ends with the supervisor, and Slurm then
+ends every step.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 
@@ -35,6 +37,10 @@ LINGER = 600.0
 # Where ports are chosen: below those that systems give to connections.
 RANGE = (20000, 29999)
 _DEADLINE = 60.0
+_WHY = {
+    signal.SIGTERM: "it was cancelled, preempted, or came to its time limit",
+    signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
+}
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
 
 
@@ -66,11 +72,8 @@ class Supervisor:
 
     def run(self) -> None:
         """Start what is wanted and end what is not, until all has completed or the job is to end."""
-        for number, why in {
-            signal.SIGTERM: "it was cancelled, preempted, or came to its time limit",
-            signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
-        }.items():
-            signal.signal(number, lambda *_, why=why: self._stop(why))
+        for number in _WHY:
+            signal.signal(number, self._stop)
         while not self._why:
             if self.step():
                 self._idle = time.monotonic()
@@ -215,7 +218,7 @@ class Supervisor:
             f"--nodelist={node}",
             f"--gres={gpus}",
             "--export=ALL",
-                "--kill-on-bad-exit=0",
+            "--kill-on-bad-exit=0",
         ]
 
     # services
@@ -281,8 +284,8 @@ class Supervisor:
                 self._end(running, grace)
             self._hear(PERIOD)
 
-    def _stop(self, why: str) -> None:
-        self._why = self._why or why
+    def _stop(self, number: int, _: FrameType | None) -> None:
+        self._why = self._why or _WHY[signal.Signals(number)]
 
     def _has_completed(self) -> bool:
         """Return whether every declared process has completed; one that failed may be started again."""
@@ -315,12 +318,10 @@ class Supervisor:
             running.troubles.append(line)
             return
         at, number = float(moment), int(numbers[0]) if numbers else 0
-        before = running.record
         if kind in ("start", "again", "more"):
             self._change(running, state="running", began=at, exit=0, signal=0)
         elif kind in ("exit", "signal"):
             self._change(running, **{kind: number}, ended=at)
-        del before
 
     def _change(self, running: Running, **changes: object) -> None:
         running.record = msgspec.structs.replace(running.record, **changes)

@@ -1,4 +1,4 @@
-"""Checks the files, folders and commands of a declaration where they are on this machine, or on a shared disk."""
+"""Checks the files, folders and commands of a declaration that are on this machine or on a shared disk."""
 
 from __future__ import annotations
 

@@ -9,12 +9,14 @@ import pytest
 
 from tests.conformance.backend import Backend
 from tests.conformance.kubernetes_backend import KubernetesBackend, RoleBackend
+from tests.conformance.slurm_backend import SlurmBackend
 from tests.conformance.tmux_backend import TmuxBackend
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import cluster
 from toolchain.plugins import install
+from toolchain.slurm.fixtures import slurm
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "slurm"]
 
 
 def _tmux(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
@@ -34,10 +36,15 @@ def _role(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
     return _kubernetes(sandbox, request, RoleBackend)
 
 
+def _slurm(sandbox: Sandbox, request: pytest.FixtureRequest) -> Backend:
+    return SlurmBackend(sandbox, request.getfixturevalue("slurm"))
+
+
 ON_A_CLUSTER = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 BACKENDS = [
     pytest.param(_tmux, id="tmux"),
     pytest.param(_kubernetes, id="kubernetes", marks=ON_A_CLUSTER),
+    pytest.param(_slurm, id="slurm", marks=[pytest.mark.slurm, pytest.mark.timeout(400)]),
     pytest.param(_role, id="role", marks=[*ON_A_CLUSTER, pytest.mark.slow]),
 ]
 

@@ -1,4 +1,4 @@
-"""The Slurm backend: an experiment is one job, a process is a step, a service is a port of the step's node."""
+"""The Slurm backend: an experiment is a job, a process is a step, a service is a port of its node."""
 
 from typing import TYPE_CHECKING
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import ceil
 from typing import Any
 
 import msgspec
@@ -13,17 +11,15 @@ import pulumi
 
 from symphony.backends import local_commands
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.slurm.settings import Settings, settings_of, shared_folder
+from symphony.backends.slurm import job_size
+from symphony.backends.slurm.settings import settings_of, shared_folder
 from symphony.backends.slurm.target import target as target
-from symphony.placement.quantities import amount
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import file_variables, wanted_ports
 from symphony.spec.experiment import ExperimentSpec
-from symphony_slurm import inputs, placement
+from symphony_slurm import inputs
 from symphony_slurm.folder import CONFIGS, SECRETS, Experiment, Folder, Member, Service, folder_of
 from symphony_slurm.resources import Allocation, Step
-
-_MIB = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     settings = settings_of(context)
     folder = folder_of(shared_folder(settings), plan.launched_as, context.owner)
-    members = {process.path: _member(process) for process in plan.processes}
+    members = {process.path: job_size.member(process, process.group or "") for process in plan.processes}
     fixed = wanted_ports(spec)
     services = {
         each.name: Service(path=each.path, port=fixed.get(each.declared or each.name) or 0)
@@ -59,7 +55,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         services=services,
         port_range=spec.port_range,
     )
-    options = options_of(settings, members, folder)
+    options = job_size.options_of(settings, members, folder)
     allocation: dict[str, Any] = {
         "folder": str(folder.place),
         "declared": msgspec.json.encode(experiment).decode(),
@@ -111,58 +107,6 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
 def manifests(prepared: Prepared) -> tuple[()]:
     """Slurm has no manifests."""
     return ()
-
-
-def options_of(settings: Settings, members: Mapping[str, Member], folder: Folder) -> list[str]:
-    """Return the options of sbatch: those of the job that runs where it holds what is declared now."""
-    named = {
-        "partition": settings.partition,
-        "account": settings.account,
-        "qos": settings.qos,
-        "time": settings.time,
-        "constraint": settings.constraint,
-        "nodes": settings.nodes,
-        "ntasks-per-node": 1,
-    }
-    fixed = [f"--{name}={value}" for name, value in named.items() if value]
-    gpus, cpus, memory, _ = placement.needed(members, settings.nodes)
-    sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, "gpus": gpus}
-    now = folder.options()
-    if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:
-        had = _sizes(now)
-        if all(had[name] >= size for name, size in sizes.items()):
-            return list(now)
-    return [*fixed, *_written(sizes), *settings.sbatch_options]
-
-
-def _written(sizes: Mapping[str, int]) -> list[str]:
-    gpus = [f"--gres=gpu:{sizes['gpus']}"] if sizes["gpus"] else []
-    memory = [f"--mem={sizes['mem']}M"] if sizes["mem"] else []
-    return [f"--cpus-per-task={sizes['cpus-per-task']}", *memory, *gpus]
-
-
-def _sizes(options: Sequence[str]) -> dict[str, int]:
-    found = dict.fromkeys(("cpus-per-task", "mem", "gpus"), 0)
-    for option in options:
-        name, _, value = option.removeprefix("--").partition("=")
-        if option.startswith("--gres=gpu:"):
-            found["gpus"] = int(value.rpartition(":")[2])
-        elif name in found:
-            found[name] = int(value.removesuffix("M"))
-    return found
-
-
-def _rest(options: Sequence[str]) -> list[str]:
-    sizes = set(_written(_sizes(options)))
-    return [option for option in options if option not in sizes]
-
-
-def _member(process: PlannedProcess) -> Member:
-    request, limit = process.resource_request, process.resource_limit
-    cpus, memory = amount(request.cpu or 0) or 0, amount(request.memory or 0) or 0
-    return Member(
-        cpus=float(cpus), memory=ceil(memory / _MIB), gpus=limit.gpu or 0, group=process.group or ""
-    )
 
 
 def _step(

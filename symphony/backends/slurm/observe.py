@@ -148,7 +148,7 @@ def _statuses(recorded: Recorded, known: dict[str, Jobs]) -> Sequence[ProcessSta
     return [_status(recorded, path, job) for path in recorded.processes]
 
 
-def _job(recorded: Recorded, known: dict[str, Jobs]) -> Job | None | SymphonyError:
+def _job(recorded: Recorded, known: dict[str, Jobs]) -> Job | SymphonyError | None:
     """Return the job of an experiment; None where Slurm has forgotten it."""
     folder = Folder(recorded.connection["folder"])
     experiment, submitted = folder.experiment(), folder.job()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from symphony.backends import local_commands, local_files
 from symphony.backends.expand import Context
+from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
-from symphony.backends.slurm.settings import settings_of, shared_folder
+from symphony.backends.slurm.settings import Settings, settings_of, shared_folder
+from symphony.errors import SymphonyError
+from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony_slurm import commands
 from symphony_slurm.folder import Folder, folder_of
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.environment import RESERVED, search_path
@@ -17,7 +21,9 @@ from symphony_tmux.processes.environment import RESERVED, search_path
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what Slurm can do for the experiment; nodes and ports are chosen when the job begins."""
     path = search_path(launch_file.caller())
-    folder = folder_of(shared_folder(settings_of(context)), context.launched_as, context.owner)
+    settings = settings_of(context)
+    folder = folder_of(shared_folder(settings), context.launched_as, context.owner)
+    problems, remarks = _of_the_job(spec, settings, folder)
     return Target(
         backend="slurm",
         launched_as=context.launched_as,
@@ -31,9 +37,36 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
-        remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
+        problems=problems,
+        remarks=(*remarks, *local_commands.missing_programs(spec, context.folder, path)),
         changed_files=_changed_files(spec, folder),
     )
+
+
+def _of_the_job(
+    spec: ExperimentSpec, settings: Settings, folder: Folder
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Return why Slurm would never start the job, and what is to be said of one that is to be submitted."""
+    members = {
+        path_of(group, process): job_size.member(process, group.name if group else "")
+        for group, process in spec.members()
+    }
+    options = job_size.options_of(settings, members, folder)
+    asked = f"The job asks for {job_size.in_words(options)}"
+    now, job = folder.options(), folder.job()
+    if now is not None and [*now] == options:
+        return (), ()
+    again = (
+        f"; it needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
+    )
+    try:
+        start = commands.expected_start(settings.slurm_conf or "", options)
+    except commands.NoAnswer as error:
+        return (Problem(error.what, error.remedy, (spec.where,)),), ()
+    except SymphonyError as error:
+        what = f"{asked}{again}, and Slurm would not start it: {error.what}"
+        return (Problem(what, "ask for less, or change the settings of the stack", (spec.where,)),), ()
+    return (), (Problem(f"{asked}{again}; it starts about {start[11:16]} (sbatch --test-only)", ""),)
 
 
 def _changed_files(spec: ExperimentSpec, folder: Folder) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.backends import process_logs as logs
+from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.backends.tmux import diagnosis
 from symphony_tmux import logs as files
 from symphony_tmux.logs import Part

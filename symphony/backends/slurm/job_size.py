@@ -1,0 +1,80 @@
+"""The size of the job of an experiment: what each of its nodes must have, as options of sbatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+
+from symphony.backends.slurm.settings import Settings
+from symphony.placement.quantities import amount
+from symphony.spec.process import ProcessSettings
+from symphony_slurm import placement
+from symphony_slurm.folder import Folder, Member
+
+_MIB = 1 << 20
+
+
+def member(process: ProcessSettings, group: str) -> Member:
+    """Return the share of a process."""
+    request, limit = process.resource_request, process.resource_limit
+    cpus, memory = amount(request.cpu or 0) or 0, amount(request.memory or 0) or 0
+    return Member(cpus=float(cpus), memory=ceil(memory / _MIB), gpus=limit.gpu or 0, group=group)
+
+
+def options_of(settings: Settings, members: Mapping[str, Member], folder: Folder) -> list[str]:
+    """Return the options of sbatch: those of the job that runs where it holds what is declared now."""
+    named = {
+        "partition": settings.partition,
+        "account": settings.account,
+        "qos": settings.qos,
+        "time": settings.time,
+        "constraint": settings.constraint,
+        "nodes": settings.nodes,
+        "ntasks-per-node": 1,
+    }
+    fixed = [f"--{name}={value}" for name, value in named.items() if value]
+    gpus, cpus, memory, _ = placement.needed(members, settings.nodes)
+    sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, "gpus": gpus}
+    now = folder.options()
+    if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:
+        had = _sizes(now)
+        if all(had[name] >= size for name, size in sizes.items()):
+            return list(now)
+    return [*fixed, *_written(sizes), *settings.sbatch_options]
+
+
+def _written(sizes: Mapping[str, int]) -> list[str]:
+    gpus = [f"--gres=gpu:{sizes['gpus']}"] if sizes["gpus"] else []
+    memory = [f"--mem={sizes['mem']}M"] if sizes["mem"] else []
+    return [f"--cpus-per-task={sizes['cpus-per-task']}", *memory, *gpus]
+
+
+def _sizes(options: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {"cpus-per-task": 0, "mem": 0, "gpus": 0}
+    for option in options:
+        name, _, value = option.removeprefix("--").partition("=")
+        if option.startswith("--gres=gpu:"):
+            found["gpus"] = int(value.rpartition(":")[2])
+        elif name in found:
+            found[name] = int(value.removesuffix("M"))
+    return found
+
+
+def _rest(options: Sequence[str]) -> list[str]:
+    sizes = set(_written(_sizes(options)))
+    return [option for option in options if option not in sizes]
+
+
+def in_words(options: Sequence[str]) -> str:
+    """Return what options ask for: `3 nodes with 8 cpu, 32 GiB, 1 GPU each (partition gpu, account ml)`."""
+    sizes, nodes = _sizes(options), next(o.partition("=")[2] for o in options if o.startswith("--nodes="))
+    parts = [f"{sizes['cpus-per-task']} cpu"]
+    parts += [f"{sizes['mem'] / 1024:.3g} GiB"] * bool(sizes["mem"])
+    parts += [f"{sizes['gpus']} GPU"] * bool(sizes["gpus"])
+    shown = ("partition", "account", "qos", "time", "constraint")
+    named = [option.removeprefix("--").replace("=", " ", 1) for option in options]
+    where = [option for option in named if option.partition(" ")[0] in shown]
+    many = "1 node" if nodes == "1" else f"{nodes} nodes"
+    each = " each" if nodes != "1" else ""
+    placed = f" ({', '.join(where)})" if where else ""
+    return f"{many} with {', '.join(parts)}{each}{placed}"
