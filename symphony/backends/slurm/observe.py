@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from symphony import paths
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -22,7 +23,7 @@ from symphony.errors import SymphonyError
 from symphony.plan.names import printable
 from symphony_slurm import commands, inputs
 from symphony_slurm.commands import Job
-from symphony_slurm.folder import Folder
+from symphony_slurm.folder import Folder, folder_of
 from symphony_slurm.observe import Condition, condition, how, in_queue, why_ended
 from symphony_tmux.processes import launch_file
 
@@ -128,10 +129,11 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     """End the job of an owner that no state knows; how many processes ran in it."""
     from symphony_slurm import allocations
 
-    place = recorded.connection.get("folder") if recorded else None
-    if not place or not Path(place).is_dir():
-        return 0
-    folder = Folder(place)
+    connection = recorded.connection if recorded is not None else {}
+    if place := connection.get("folder"):
+        folder = Folder(place)
+    else:
+        folder = folder_of(connection.get("shared") or paths.home() / "slurm", launched_as, owner)
     experiment = folder.experiment()
     if experiment is None or experiment.owner != owner:
         return 0
@@ -139,6 +141,27 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     allocations.end(folder, experiment)
     folder.remove()
     return sum(1 for record in records if record is not None and record.state == "running")
+
+
+def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return the folder that the nodes see, as the settings of a stack name it."""
+    shared = str(settings.get("symphony:sharedFolder") or "")
+    return {"shared": str(Path(shared).expanduser().absolute())} if shared else {}
+
+
+def terminate_early(recorded: Recorded) -> None:
+    """Do nothing: the deletion of the allocation ends all processes at once."""
+
+
+def ensure_reachable(recorded: Recorded) -> None:
+    """Raise SymphonyError where Slurm does not answer: a deletion could not end the job."""
+    if isinstance(job := _job(recorded, {}), SymphonyError):
+        raise job
+
+
+def deletion_blockers(recorded: Recorded) -> str:
+    """Return nothing: the error of the deletion says what it waits for."""
+    return ""
 
 
 def _statuses(recorded: Recorded, known: dict[str, Jobs]) -> Sequence[ProcessStatus] | SymphonyError:

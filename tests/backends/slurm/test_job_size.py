@@ -1,0 +1,31 @@
+"""What the job of an experiment asks for, and when a change needs another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from symphony.backends.slurm import job_size
+from symphony.backends.slurm.settings import Settings
+from symphony_slurm.folder import Folder, Member
+
+SETTINGS = Settings(partition="gpu", nodes=2, sbatch_options=("--exclusive",))
+
+
+def test_the_options_of_a_job(tmp_path: Path) -> None:
+    members = {"learner": Member(cpus=4.5, memory=2048, gpus=1), "a": Member(cpus=1), "b": Member(cpus=1)}
+    options = job_size.options_of(SETTINGS, members, Folder(tmp_path))
+    assert options == [
+        *("--partition=gpu", "--nodes=2", "--ntasks-per-node=1"),
+        *("--cpus-per-task=5", "--mem=2048M", "--gres=gpu:1", "--exclusive"),
+    ]
+    assert job_size.in_words(options) == "2 nodes with 5 cpu, 2 GiB, 1 GPU each (partition gpu)"
+
+
+def test_what_fits_keeps_the_job_and_what_does_not_needs_another(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    before = job_size.options_of(SETTINGS, {"a": Member(cpus=4, gpus=1)}, folder)
+    folder.note_options(tuple(before))
+    assert job_size.options_of(SETTINGS, {"a": Member(cpus=2)}, folder) == before
+    assert job_size.options_of(SETTINGS, {"a": Member(cpus=5)}, folder) != before
+    other = Settings(partition="gpu", nodes=3, sbatch_options=("--exclusive",))
+    assert job_size.options_of(other, {"a": Member(cpus=2)}, folder) != before

@@ -1,0 +1,74 @@
+"""What Slurm's programs say, in three versions, and what symphony asks them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from symphony_slurm import commands
+from symphony_slurm.commands import Job
+from symphony_slurm.observe import in_queue
+
+# The same two jobs; later versions print a warning, or a heading of the federation, before them.
+LINES = "7|PENDING|2026-11-25T14:20:00|2:00:00|Priority|p/rl#12345678\n9_1|RUNNING|N/A|1:00|None|(null)\n"
+SAID = {
+    "20.11": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
+    "22.05": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
+    "23.11": "CLUSTER: lab\n" + LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
+}
+# What squeue of Slurm 20.11 knows.
+KNOWN = {"-h", "-u", "-t", "-o"}
+
+
+def program(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program of this name first on PATH."""
+    folder.mkdir(exist_ok=True)
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("version", SAID)
+def test_jobs_of_three_versions(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "said").write_text(SAID[version])
+    program(tmp_path, "squeue", f'echo "$@" >{tmp_path}/asked; cat {tmp_path}/said', monkeypatch)
+    jobs = commands.jobs("")
+    assert jobs == {
+        7: Job(7, "PENDING", "2026-11-25T14:20:00", "2:00:00", "Priority", "p/rl#12345678"),
+        8: Job(8, "RUNNING", "2026-11-25T12:00:00", "59:59", "None", "a|b"),
+    }
+    assert {word for word in (tmp_path / "asked").read_text().split() if word.startswith("-")} <= KNOWN
+    assert (
+        in_queue(jobs[7]) == "in the queue: Priority (other jobs have a higher priority), starts about 14:20"
+    )
+
+
+def test_nothing_of_an_outer_job_or_of_the_users_shell_reaches_slurm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, "squeue", f"env >{tmp_path}/env", monkeypatch)
+    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SECRET"):
+        monkeypatch.setenv(name, "outer")
+    commands.jobs("/etc/slurm/ours.conf")
+    assert "SLURM_CONF=/etc/slurm/ours.conf" in (tmp_path / "env").read_text().splitlines()
+    assert "outer" not in (tmp_path / "env").read_text()
+
+
+def test_a_controller_that_is_down_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    program(tmp_path, "squeue", f'echo "{said}" >&2; exit 1', monkeypatch)
+    with pytest.raises(commands.NoAnswer) as raised:
+        commands.jobs("")
+    assert "Unable to contact slurm controller" in raised.value.what
+    assert "sinfo" in raised.value.remedy
+
+
+def test_what_sbatch_refuses_is_told_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "sbatch: error: invalid partition specified: nope"
+    program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
+    with pytest.raises(commands.SymphonyError) as raised:
+        commands.submit("", ["--partition=nope"], "batch.sh")
+    assert "invalid partition specified: nope" in raised.value.what
