@@ -129,7 +129,8 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     """End the job of an owner that no state knows; how many processes ran in it."""
     from symphony_slurm import allocations
 
-    connection = recorded.connection if recorded is not None else {}
+    nowhere: Mapping[str, str] = {}
+    connection = recorded.connection if recorded is not None else nowhere
     if place := connection.get("folder"):
         folder = Folder(place)
     else:
