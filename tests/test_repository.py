@@ -89,6 +89,7 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
         "caraml",
         "symphony_docker",
         "symphony_dynamic",
+        "symphony_slurm",
         "symphony_tmux",
     }
 
@@ -101,7 +102,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert "\nLicense-Expression: MIT\n" in metadata
     assert (info / "licenses" / "LICENSE").is_file()
     packages = [each for each in wheel.iterdir() if (each / "__init__.py").is_file()]
-    assert len(packages) == 5
+    assert len(packages) == 6
     assert [each.name for each in packages if not (each / "py.typed").is_file()] == []
 
 

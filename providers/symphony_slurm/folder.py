@@ -172,6 +172,11 @@ class Folder:
             result[path] = max(int(number), result.get(path, 0))
         return result
 
+    def names(self) -> object:
+        """Return what tells whether anything was declared or wanted since."""
+        wanted = files.matching(self.place / "wanted", "*.json")
+        return sorted(files.matching(self.place, "experiment@*.json")), sorted(wanted)
+
     def wish(self, path: str, attempt: int) -> Wanted | None:
         return _read(self._wish(path, attempt), Wanted)
 

@@ -24,6 +24,7 @@ from types import FrameType
 import msgspec
 
 from symphony import files
+from symphony.errors import SymphonyError
 from symphony_slurm import commands, free_ports
 from symphony_slurm.folder import Address, Ended, Experiment, Folder, Member, Record, Wait, Wanted
 from symphony_slurm.placement import Nodes
@@ -66,6 +67,9 @@ class Supervisor:
         self._version, self._services = 0, Path()
         self._since: dict[str, float] = {}
         self._wanted: dict[str, int] = {}
+        self._seen: object = None
+        self._awaited = 0.0
+        self._changed = True
         self._selector = selectors.DefaultSelector()
         self._why = ""
         self._idle = time.monotonic()
@@ -75,7 +79,15 @@ class Supervisor:
         for number in _WHY:
             signal.signal(number, self._stop)
         while not self._why:
-            if self.step():
+            busy = True
+            try:
+                busy = self.step()
+            except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
+                # A full disk, or a node that does not answer.
+                sys.stderr.write(f"{error}; it tries again\n")
+                self._changed = True
+                time.sleep(1)
+            if busy:
                 self._idle = time.monotonic()
             elif self._has_completed() or time.monotonic() - self._idle > LINGER:
                 self._why = (
@@ -88,10 +100,15 @@ class Supervisor:
 
     def step(self) -> bool:
         """Look once at what is wanted; return whether something runs or is to run."""
+        names = self._folder.names()
+        if names == self._seen and not self._changed:
+            return bool(self._running)
+        self._changed = False
         experiment = self._folder.experiment()
         if experiment is None:
             return True
         wanted = self._wanted = self._folder.wanted()
+        self._seen = names
         for path, running in self._running.items():
             if wanted.get(path) != running.record.attempt:
                 self._end(running, experiment.grace)
@@ -105,6 +122,9 @@ class Supervisor:
             self._find_ports(experiment, {wish.path for wish in now})
         for wish in now:
             self._start(wish, experiment)
+        # What waits, or is to end, is looked at again.
+        ending = any(running.asked_to_end for running in self._running.values())
+        self._changed = self._changed or ending or len(starts) > starts.count(None)
         complete = {*experiment.members} <= {*wanted}
         return bool(self._running or ready or not complete)
 
@@ -113,10 +133,11 @@ class Supervisor:
     def _to_start(self, path: str, attempt: int) -> Wanted | None:
         """Return the start that is wanted, unless it was made already in this job, or has ended in any."""
         record = self._records.get(path) or self._folder.record(path)
-        if record is not None:
-            self._records[path] = record
-            is_this = record.attempt == attempt
-            if is_this and (record.state == "ended" or (record.job == self._job and _is_started(record))):
+        if record is not None and record.attempt == attempt:
+            if record.state == "ended":
+                self._records[path] = record
+            # What runs was started by this supervisor: a job that is requeued begins again.
+            if path in self._records and _is_started(record):
                 return None
         return self._folder.wish(path, attempt)
 
@@ -257,10 +278,16 @@ class Supervisor:
             asked[node] = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=os.environ
             )
-        return {
-            node: [int(port) for port in srun.communicate(timeout=_DEADLINE)[0].split()]
-            for node, srun in asked.items()
-        }
+        deadline = time.monotonic() + _DEADLINE
+        try:
+            said = {
+                node: srun.communicate(timeout=max(1.0, deadline - time.monotonic()))[0]
+                for node, srun in asked.items()
+            }
+        finally:
+            for srun in asked.values():
+                srun.kill()
+        return {node: [int(port) for port in text.split()] for node, text in said.items()}
 
     # ends
 
@@ -331,6 +358,12 @@ class Supervisor:
         code = running.srun.wait()
         record = running.record
         del self._running[record.path]
+        self._changed = True
+        if (record.signal or record.exit > 128) and not running.asked_to_end:
+            self._await_signal()
+        if self._why:
+            # The end of the job ended it: in the next job it starts again.
+            return
         changes: dict[str, object] = {"state": "ended"}
         if not record.ended:
             # The step never began, or ended without a word: its node failed, or was killed.
@@ -340,6 +373,12 @@ class Supervisor:
                 "why": _trouble(running.troubles),
             }
         self._change(running, **changes)
+
+    def _await_signal(self) -> None:
+        """Wait a moment: where Slurm ends the job, processes may end before this supervisor is told."""
+        if time.monotonic() - self._awaited > 1:
+            time.sleep(0.3)
+            self._awaited = time.monotonic()
 
     def _note(self, record: Record) -> None:
         if self._records.get(record.path) != record:

@@ -51,10 +51,10 @@ def test_nothing_of_an_outer_job_or_of_the_users_shell_reaches_slurm(
 ) -> None:
     program(tmp_path, "squeue", f"env >{tmp_path}/env", monkeypatch)
     for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SECRET"):
-        monkeypatch.setenv(name, "outer")
+        monkeypatch.setenv(name, "of-outside")
     commands.jobs("/etc/slurm/ours.conf")
     assert "SLURM_CONF=/etc/slurm/ours.conf" in (tmp_path / "env").read_text().splitlines()
-    assert "outer" not in (tmp_path / "env").read_text()
+    assert "of-outside" not in (tmp_path / "env").read_text()
 
 
 def test_a_controller_that_is_down_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,70 @@
+"""A sandbox whose stack `rl` runs on the Slurm of the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox import Sandbox, sandbox_in, wait_for
+from toolchain.slurm.cluster import Slurm
+from toolchain.slurm.fixtures import slurm
+
+__all__ = ["slurm"]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A project on the cluster, and Slurm's own programs beside it."""
+
+    sandbox: Sandbox
+    slurm: Slurm
+
+    def ask(self, *words: str) -> str:
+        """Return what a program of Slurm prints."""
+        environment = {**os.environ, "SLURM_CONF": str(self.slurm.configuration)}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout
+
+    def jobs(self) -> list[str]:
+        """Return the jobs of this sandbox that run or wait."""
+        lines = [line.split("|") for line in self.ask("squeue", "-h", "-o", "%i|%Z|%T").splitlines()]
+        return [number for number, folder, _ in lines if folder.startswith(f"{self.sandbox.home}/")]
+
+    def why(self, path: str) -> list[dict[str, Any]]:
+        return self.sandbox.symphony("why", "rl", path, "--json").json["links"]
+
+    def becomes(self, path: str, state: str, seconds: float = 40) -> dict[str, Any]:
+        """Wait until a process is in a state; its status then."""
+
+        def there() -> dict[str, Any] | None:
+            status = self.sandbox.processes("rl").get(path)
+            return status if status and status["state"] == state else None
+
+        return wait_for(there, seconds, f"{path} is {state}", pause=0.5)
+
+    def addresses(self) -> dict[str, Any]:
+        """Return where the services are, as the nodes published it."""
+        (file,) = (self.sandbox.home / "slurm").glob("rl-*/services.json")
+        return json.loads(file.read_text())
+
+
+@pytest.fixture
+def lab(tmp_path: Path, slurm: Slurm) -> Iterator[Lab]:
+    with sandbox_in(tmp_path) as sandbox:
+        settings = {"backend": "slurm", "grace": "1", "nodes": "2", "slurmConf": str(slurm.configuration)}
+        sandbox.config("rl", **settings)
+        found = Lab(sandbox, slurm)
+        try:
+            yield found
+        finally:
+            sandbox.symphony("delete", "rl", "-y", code=None)
+            if jobs := found.jobs():
+                found.ask("scancel", *jobs)
+        assert list((sandbox.home / "slurm").glob("*")) == []

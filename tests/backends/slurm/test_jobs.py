@@ -1,0 +1,158 @@
+"""One job an experiment: what an edit does to it, how it ends, and whose it is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.backends.slurm.conftest import Lab
+from toolchain.slurm.cluster import NODES
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+PROGRAM = """
+from symphony import Resources
+with Experiment() as e:
+    e.new_process("server", "exec python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND").binds("web")
+    e.new_process("client", "echo $SYMPH_WEB_ADDR; exec sleep SECONDS", resources=RESOURCES).connects("web")
+"""
+
+
+def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: object) -> str:
+    lab.sandbox.write(PROGRAM.replace("SECONDS", str(seconds)).replace("RESOURCES", resources))
+    return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
+
+
+def test_an_address_is_that_of_the_node_which_serves_it(lab: Lab) -> None:
+    up(lab)
+    node = lab.sandbox.processes("rl")["server"]["node"]
+    web = lab.addresses()["web"]
+    assert (web["node"], web["host"]) == (node, NODES[node])
+    told = lab.sandbox.symphony("logs", "rl", "client").out
+    assert told.strip() == f"{NODES[node]}:{web['port']}"
+    assert (
+        "Directory listing"
+        in lab.sandbox.symphony(
+            "exec", "rl", "client", "--", "curl", "-s", f"{NODES[node]}:{web['port']}"
+        ).out
+    )
+
+
+def test_an_edit_restarts_its_process_in_the_job_that_runs(lab: Lab) -> None:
+    up(lab)
+    job, before = lab.jobs(), lab.sandbox.trees()
+    out = up(lab, seconds=1001)
+    assert "new allocation" not in out
+    assert lab.jobs() == job
+    assert lab.sandbox.trees()["rl/server"] == before["rl/server"]
+    assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
+
+
+def test_what_the_job_does_not_hold_needs_a_new_allocation(lab: Lab) -> None:
+    up(lab)
+    (job,) = lab.jobs()
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources(cpu=3)"))
+    plan = lab.sandbox.symphony("plan", "rl").out
+    assert re.search(rf"needs a new allocation: job {job} has 2 nodes with 1 cpu", plan)
+    assert lab.jobs() == [job]
+    up(lab, resources="Resources(cpu=3)")
+    assert len(lab.jobs()) == 1
+    assert lab.jobs() != [job]
+    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+
+
+def test_what_slurm_would_never_start_is_refused_by_the_plan(lab: Lab) -> None:
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources(cpu=1000)"))
+    ran = lab.sandbox.symphony("up", "rl", "-y", code=1)
+    assert "1000 cpu" in ran.err
+    assert lab.jobs() == []
+
+
+def test_a_job_that_waits_says_why_and_starts_what_is_declared_by_itself(lab: Lab) -> None:
+    words = ["sbatch", "--parsable", "-N4", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
+    blocker = lab.ask(*words).strip()
+    try:
+        lab.sandbox.config("rl", patience="1")
+        up(lab, code=1)
+        status = lab.sandbox.processes("rl")["client"]
+        assert status["state"] == "waiting"
+        assert "in the queue" in status["why"]
+        assert [link["step"] for link in lab.why("client") if link["broken"]] == ["queue"]
+        assert "waiting" in lab.sandbox.symphony("ls").out
+    finally:
+        lab.ask("scancel", blocker)
+    lab.becomes("client", "running", 60)
+
+
+def test_a_job_that_was_cancelled_is_told_after_slurm_forgot_it(lab: Lab) -> None:
+    up(lab)
+    (job,) = lab.jobs()
+    lab.ask("scancel", job)
+    status = lab.becomes("client", "lost")
+    assert f"job {job} has ended" in status["why"]
+    assert "cancelled" in status["why"]
+    assert lab.sandbox.trees() == {}
+    up(lab)
+    assert lab.jobs() != [job]
+
+
+def test_a_job_that_is_requeued_starts_its_processes_again(lab: Lab) -> None:
+    up(lab)
+    (job,) = lab.jobs()
+    before = lab.sandbox.trees()
+    lab.ask("scontrol", "requeue", job)
+    lab.becomes("client", "waiting")
+    lab.ask("scontrol", "update", f"jobid={job}", "starttime=now")
+    lab.becomes("client", "running", 60)
+    lab.becomes("server", "running")
+    assert lab.jobs() == [job]
+    assert not {*before["rl/client"]} & {*lab.sandbox.trees()["rl/client"]}
+
+
+def test_the_time_limit_ends_processes_as_delete_would(lab: Lab) -> None:
+    lab.sandbox.config("rl", time="1")
+    lab.sandbox.write(
+        """
+with Experiment() as e:
+    e.new_process("a", "trap 'echo saved; exit 0' TERM; while :; do sleep 0.2; done")
+"""
+    )
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    status = lab.becomes("a", "lost", 90)
+    assert "time limit" in status["why"]
+    assert "saved" in lab.sandbox.symphony("logs", "rl", "a").out
+
+
+def test_a_job_of_a_stranger_with_the_same_name_is_left_alone(lab: Lab) -> None:
+    words = [
+        "sbatch",
+        "--parsable",
+        "--job-name=rl",
+        "--wrap=sleep 300",
+        "--output=/dev/null",
+        "--chdir=/tmp",
+    ]
+    stranger = lab.ask(*words).strip()
+    try:
+        up(lab)
+        lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+        assert lab.ask("squeue", "-h", "-j", stranger, "-o", "%T").strip() in ("RUNNING", "PENDING")
+    finally:
+        lab.ask("scancel", stranger)
+
+
+def test_a_controller_that_does_not_answer_is_one_line(lab: Lab) -> None:
+    up(lab)
+    text = lab.slurm.configuration.read_text()
+    elsewhere = lab.sandbox.home / "slurm.conf"
+    elsewhere.write_text(text.replace("SlurmctldPort=17000", "SlurmctldPort=17999"))
+    (folder,) = (lab.sandbox.home / "slurm").glob("rl-*")
+    (file,) = folder.glob("experiment@*.json")
+    before = file.read_text()
+    file.write_text(before.replace(str(lab.slurm.configuration), str(elsewhere)))
+    try:
+        for words in (("process", "rl"), ("delete", "rl", "-y")):
+            ran = lab.sandbox.symphony(*words, code=1)
+            assert "Slurm does not answer" in ran.err
+    finally:
+        file.write_text(before)
