@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ with Experiment() as e:
 """
 
 
-def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: object) -> str:
+def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: Any) -> str:
     lab.sandbox.write(PROGRAM.replace("SECONDS", str(seconds)).replace("RESOURCES", resources))
     return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
 
