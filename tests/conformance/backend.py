@@ -85,6 +85,10 @@ class Backend(ABC):
         """Take a whole experiment away behind our back: a server killed, a namespace deleted."""
 
     @abstractmethod
+    def end_supervisor(self, stack: str) -> None:
+        """Kill what keeps the order of the processes; return when it is gone."""
+
+    @abstractmethod
     def leftovers(self, stack: str) -> list[str]:
         """Return all that is left of an experiment in this backend: nothing, after `delete`."""
 

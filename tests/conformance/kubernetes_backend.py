@@ -39,6 +39,7 @@ class KubernetesBackend(Backend):
             "backend": "kubernetes",
             "namespace": self._namespace(stack),
             "image": self.cluster.python_image,
+            "supervisorImage": self.cluster.python_image,
             "grace": "1",
             "patience": "20",
             "kubernetes:kubeconfig": self.cluster.kubeconfig,
@@ -74,6 +75,10 @@ class KubernetesBackend(Backend):
 
     def vanish(self, stack: str) -> None:
         self.kubectl("delete", "namespace", self._namespace(stack), "--timeout=60s")
+
+    def end_supervisor(self, stack: str) -> None:
+        pods = ("pods", "-l", "symphony/supervisor", "-n", self._namespace(stack))
+        self.kubectl("delete", *pods, "--now", "--timeout=30s")
 
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)
@@ -111,7 +116,7 @@ class KubernetesBackend(Backend):
 class RoleBackend(KubernetesBackend):
     """The same as the user of the Role of `symphony rbac`, in namespaces that an administrator made."""
 
-    _EVERY = "pods,services,configmaps,secrets,jobs"
+    _EVERY = "pods,services,configmaps,secrets,jobs,serviceaccounts,roles,rolebindings"
     _OURS = ("-l", "symphony/experiment")
 
     def __init__(self, sandbox: Sandbox, cluster: Access) -> None:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 
-import psutil
 import pytest
 
 from tests.conformance.backend import Backend
-from tests.conformance.conftest import BACKENDS
-from tests.sandbox import wait_for
 
-# The other backends refuse an order in the plan.
-pytestmark = pytest.mark.parametrize("backend", BACKENDS[:1], indirect=True, scope="module")
 STACK = "pipe"
 PROGRAM = """
 with Experiment() as e:
@@ -23,7 +18,7 @@ with Experiment() as e:
     e.new_process("evaluate", "sleep 1000", depends_on={"train": "completed"})
     server = e.new_process("server", "sleep 2; python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND")
     server.binds("web")
-    e.new_process("client", "curl -s $SYMPH_WEB_ADDR && sleep 1000").connects("web", wait=True)
+    e.new_process("client", "CALL; sleep 1000").connects("web", wait=True)
 """
 FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit 3", "true", "sleep 1000"))
 
@@ -61,11 +56,7 @@ def test_what_waits_says_so_and_goes_on_after_its_supervisor_was_killed(backend:
         ["prepare (completed)"],
     )
     assert "prepare" in backend.sandbox.symphony("why", stack, "train").out
-    (supervisor,) = [
-        each for each in psutil.process_iter(["cmdline"]) if _supervises(each.info["cmdline"] or [], stack)
-    ]
-    supervisor.kill()
-    wait_for(lambda: not supervisor.is_running(), 10, "the supervisor is gone")
+    backend.end_supervisor(stack)
     backend.kill(stack, "prepare", signal.SIGKILL)
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
 
@@ -91,7 +82,3 @@ def test_a_restart_waits_for_what_is_there_already_and_restarts_nothing_else(
     backend.becomes(stack, "evaluate", "running")
     backend.becomes(stack, "train", "completed")
     assert backend.snapshot(stack).same(before) >= {"server", "client"}
-
-
-def _supervises(words: list[str], stack: str) -> bool:
-    return "symphony_tmux.supervisor" in words and stack in words

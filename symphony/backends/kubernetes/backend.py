@@ -14,6 +14,7 @@ BACKEND = Backend(
             "command",
             "configs",
             "container_yml",
+            "depends_on",
             "image",
             "image_pull_policy",
             "labels",

@@ -109,7 +109,11 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     provider = _provider(components.experiment, prepared.connection, shared)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
     built = [each.image for each in components.images.values()]
-    pulumi.Output.all(*built).apply(lambda _: _end(prepared))
+    if built:
+        pulumi.Output.all(*built).apply(lambda _: _end(prepared))
+    else:
+        # Before any pod is made: what waits for one that is replaced does not see its last end.
+        _end(prepared)
     _Maker(components, provider, deadline, prepared.replaced).make(manifests)
 
 
@@ -144,6 +148,14 @@ class _Maker:
             before.append(self._object(hidden, experiment, first, namespace))
         if manifests.configs is not None:
             before.append(self._object(manifests.configs, experiment, first, namespace))
+        rights: list[pulumi.Resource] = []
+        for manifest in manifests.supervisor:
+            is_job = manifest["kind"] == controllers.JOB
+            ignored = ["spec"] if is_job and manifest["metadata"]["name"] not in self.replaced else []
+            marks = [replacement.DIGEST] if is_job else []
+            after = [*first, *rights]
+            made = self._object(manifest, experiment, after, namespace, replaced_for=marks, ignored=ignored)
+            rights.append(made)
         for manifest in manifests.services.values():
             self._object(manifest, experiment, first, namespace, replaced_for=["spec.clusterIP"])
         free, groups = self.components.processes, self.components.groups

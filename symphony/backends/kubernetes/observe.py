@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of, short_timeouts
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
@@ -30,6 +31,7 @@ from symphony.backends.observe import (
 )
 from symphony.errors import SymphonyError
 from symphony.placement.quantities import amount
+from symphony.plan.names import DECLARED
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
@@ -51,10 +53,12 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     objects: dict[str, str] = {}
-    namespace, declared = "", list[str]()
+    namespace, declared, supervised = "", list[str](), ""
+    waits: dict[str, list[Mapping[str, Any]]] = {}
     for resource in resources:
         if resource.type == _PROCESS_TYPE:
             declared.append(resource.name)
+            waits[resource.name] = listing(resource.inputs, DECLARED, "waits_for")
         if resource.type in _RECORDED_KINDS and _is_ours(resource):
             objects.update(_recorded_object(resource))
         if resource.urn.endswith(_PROVIDER):
@@ -66,10 +70,13 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
             connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
+        elif text(resource.inputs, "metadata", "labels", supervisor.SUPERVISOR):
+            supervised = text(resource.inputs, "metadata", "name")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             result.update(_processes(resource))
-    for facts in result.values():
+    for path, facts in result.items():
+        facts |= {"waits_for": waits.get(path, []), "supervisor": supervised}
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
     unmade = tuple(path for path in declared if path not in result)
     if not namespace:
@@ -145,8 +152,26 @@ def watch(
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
         return (*_with_balancers(recorded, statuses, reported.pending), *not_made)
 
-    names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
+    every = recorded.processes.values()
+    names = {str(name) for facts in every for name in (facts["pod_name"], facts["supervisor"]) if name}
+    reported.late = _late(recorded)
     return watching.watch(client, recorded.launched_as, names, look, reported, patience, limit)
+
+
+def _late(recorded: Recorded) -> set[str]:
+    """Return the pods that wait for the end of a computation, or for others that do."""
+    late: set[str] = set()
+    while True:
+        more = {
+            str(facts["pod_name"])
+            for facts in recorded.processes.values()
+            for wait in facts["waits_for"]
+            if wait["condition"] in ("completed", "ended")
+            or text(recorded.processes.get(wait["path"]), "pod_name") in late
+        }
+        if more <= late:
+            return late
+        late |= more
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -264,8 +289,27 @@ def _status_of(
             result.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
             pod = pods.get(facts["pod_name"])
-            result.append(pod_status.status(path, facts["container_name"], pod, events))
+            status = pod_status.status(path, facts["container_name"], pod, events)
+            is_held = pod is not None and supervisor.is_gated(pod)
+            result.append(_with_waits(status, facts, pods) if is_held else status)
     return result
+
+
+def _with_waits(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]) -> ProcessStatus:
+    """Tell what a pod that is held back waits for, and where nothing looks after that."""
+    waits = tuple(f"{each['path']} ({each['condition']})" for each in facts["waits_for"])
+    why = status.why or f"for {', '.join(waits) or 'the others of its pod'}"
+    if status.state == "waiting" and (trouble := _supervisor_trouble(facts, pods)):
+        why = f"{why}; the pod {facts['supervisor']}, which starts it, {trouble}"
+    return replace(status, why=why, waits_for=waits or (f"{status.group} as a whole",))
+
+
+def _supervisor_trouble(facts: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
+    """Return why the supervisor does not run, where waiting rarely cures that."""
+    pod = pods.get(facts["supervisor"])
+    if pod is None or not pod_status.is_hopeless(pod):
+        return ""
+    return f"does not run: {pod_status.statuses(pod)[0].why}"
 
 
 def _with_tries(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
@@ -15,6 +16,7 @@ from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
+from symphony.backends.kubernetes.cluster.inventory import Inventory
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import controllers, labels, render
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
@@ -65,11 +67,14 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     connection = connection_of(context)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.launched_as)
+    supervised = chosen.named(labels.SUPERVISOR)
     manifests = render.render(
         plan,
         chosen,
         owner,
-        attempt=lambda name: inventory.attempt(live, owner, name, chosen.controller),
+        attempt=lambda name: inventory.attempt(
+            live, owner, name, controllers.JOB if name == supervised else chosen.controller
+        ),
         files=files,
         key=_digest_key(plan, client, chosen),
     )
@@ -83,14 +88,28 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if (result := inventory.stale(live, owner, manifest))
     }
+    manifests = _supervised(manifests, live, stale)
+    if manifests.supervisor and (result := inventory.stale(live, owner, manifests.supervisor[-1])):
+        stale[labels.SUPERVISOR] = result
     ending: dict[str, str] = {}
     if not context.dry_run and not context.is_partial:
         ending = {path: uid for result in stale.values() for path, uid in result.items()}
         in_the_way = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
     marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
-    replaced = frozenset(_name(manifests.pods[each][1]) for each in stale)
+    replaced = frozenset(chosen.named(each) for each in stale)
     return Prepared(plan, marked, replaced, connection, chosen.grace_seconds, ending)
+
+
+def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:
+    """Return the manifests with another start of the supervisor, where it has ended and pods start."""
+    job = live.jobs.get(_name(manifests.supervisor[-1])) if manifests.supervisor else None
+    names = [_name(manifest) for _, manifest in manifests.pods.values()]
+    starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
+    if job is None or not controllers.completion(job) or not starts:
+        return manifests
+    again = replacement.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
+    return replace(manifests, supervisor=(*manifests.supervisor[:-1], again))
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
@@ -125,6 +144,7 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
         pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))
+    pods["jobs"] += [_name(each) for each in manifests.supervisor if each["kind"] == controllers.JOB]
     return {
         **pods,
         "services": [_name(each) for each in manifests.services.values()],

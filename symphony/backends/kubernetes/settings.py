@@ -66,6 +66,12 @@ class Settings(StackSettings):
     )
     git_image: str = setting(str, "alpine/git", "The image that clones what `mount_git_repo` names.")
 
+    supervisor_image: str = setting(
+        str,
+        "python:3-alpine",
+        "The image, with Python 3, that starts processes in their order and ends experiments.",
+    )
+
     # Not a setting: the prefix of object names where experiments may share the namespace.
     shared_as: str = ""
 

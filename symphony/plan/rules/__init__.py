@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     services.ports_are_declared_once,
     services.ports_are_free,
     order.order_is_supported,
+    order.order_fits_pods,
     order.supervisor_has_its_name,
     order.dependencies_are_known,
     order.order_has_no_cycle,

@@ -40,6 +40,27 @@ def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         yield Problem(what, "take the dependency out, or run it on tmux", (each.where,))
 
 
+def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    """Refuse a wait within a process group that is one pod, and cycles of such groups."""
+    if target.one_host or "depends_on" not in target.supports:
+        return
+    edges: dict[str, dict[str, Dependency]] = {}
+    for path, each, paths in waits(spec):
+        pod = path.partition("/")[0]
+        for on in paths:
+            other = on.partition("/")[0]
+            if other != pod:
+                edges.setdefault(pod, {})[other] = each
+            elif on != path:
+                what = f"{path} waits for {on}, and the processes of a group start together: they are one pod"
+                yield Problem(what, "take one of them out of the group", (each.where,))
+    has_own_cycle = any(order_has_no_cycle(spec, target))
+    if not has_own_cycle and (cycle := _cycle(edges)):
+        what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
+        lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
+        yield Problem(what, "take one of these dependencies out", lines)
+
+
 def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse a process with the name of the window that starts the processes in their order."""
     for process in spec.processes:

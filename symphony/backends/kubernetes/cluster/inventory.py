@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from symphony import paths
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, texts
 from symphony.backends.kubernetes.manifests import controllers, labels
@@ -232,6 +233,11 @@ def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str,
 
 def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
     if (body.get("kind") or controllers.POD) != manifest["kind"]:
+        return False
+    if supervisor.is_gated(controllers.pod_in(body)) and not supervisor.is_gated(
+        controllers.pod_in(manifest)
+    ):
+        # Where nothing waits any more, nothing takes the gate away.
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
     return all(labels.annotation(body, note) == labels.annotation(manifest, note) for note in notes)

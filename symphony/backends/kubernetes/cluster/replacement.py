@@ -10,7 +10,7 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.backends.kubernetes.api.client import Body, Client, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
-from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
 # A change of this replaces the object; of a pod also one of what it is made of.
@@ -24,7 +24,8 @@ def marked_all(
 ) -> Manifests:
     """The manifests, each with the mark of the object that lives, or a new one when none does.
 
-    services: those that live, by name. unknown: the pods of which only the run says which start they will be.
+    services: those that live, by name. unknown: the pods of which only the run says which start they
+    will be, by their names in the plan.
     """
 
     def of(manifest: Manifest | None) -> Manifest | None:
@@ -37,9 +38,15 @@ def marked_all(
         secrets=of(manifests.secrets),
         configs=of(manifests.configs),
         secret_env=of(manifests.secret_env),
+        supervisor=tuple(
+            annotated(each, {labels.ATTEMPT: UNKNOWN})
+            if labels.SUPERVISOR in unknown and each["kind"] == controllers.JOB
+            else each
+            for each in manifests.supervisor
+        ),
         services={name: _marked(client, services, each) for name, each in manifests.services.items()},
         pods={
-            name: (group, _annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
+            name: (group, annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
             for name, (group, pod) in manifests.pods.items()
         },
     )
@@ -55,7 +62,7 @@ def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) ->
     mark = labels.annotation(lives, labels.ATTEMPT) if lives is not None else str(int(time.time()))
     edited = _edited(lives, manifest) if lives is not None and kind in ("ConfigMap", "Secret") else ""
     notes = {labels.ATTEMPT: mark, labels.EDITED: edited}
-    return _annotated(manifest, {name: value for name, value in notes.items() if value})
+    return annotated(manifest, {name: value for name, value in notes.items() if value})
 
 
 def _edited(lives: Body, manifest: Manifest) -> str:
@@ -69,7 +76,7 @@ def _edited(lives: Body, manifest: Manifest) -> str:
     return labels.annotation(lives, labels.EDITED)
 
 
-def _annotated(manifest: Manifest, more: Mapping[str, str]) -> Manifest:
+def annotated(manifest: Manifest, more: Mapping[str, str]) -> Manifest:
     """Return the manifest with more annotations.
 
     An unknown one keeps Pulumi's plugin from its dry run of a preview: the server would judge it as a change

@@ -18,7 +18,12 @@ KINDS = {
     "kubernetes:core/v1:Pod": POD,
     "kubernetes:batch/v1:Job": JOB,
 }
-TYPES = {kind: type_ for type_, kind in KINDS.items()}
+_RBAC = "kubernetes:rbac.authorization.k8s.io/v1"
+TYPES = {
+    **{kind: type_ for type_, kind in KINDS.items()},
+    "Role": f"{_RBAC}:Role",
+    "RoleBinding": f"{_RBAC}:RoleBinding",
+}
 # How often a process with restart_policy("OnFailure") is started again; then it has failed.
 RETRIES = 6
 _NOTHING: Mapping[str, Any] = {}
@@ -30,13 +35,20 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
         return pod
     spec = _job_spec(pod)
     metadata = pod["metadata"]
-    notes = {**metadata["annotations"], labels.DIGEST: labels.digest(spec)}
+    notes = {**metadata["annotations"], labels.DIGEST: labels.digest(_without_gates(spec))}
     return {
         "apiVersion": _APIS[controller],
         "kind": controller,
         "metadata": {**metadata, "annotations": notes},
         "spec": spec,
     }
+
+
+def _without_gates(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a Job without what holds its pod back: a change of the order restarts nothing."""
+    template = spec["template"]
+    pod = {name: part for name, part in template["spec"].items() if name != "schedulingGates"}
+    return {**spec, "template": {**template, "spec": pod}}
 
 
 def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -43,6 +43,9 @@ CONFIGS = "symphony-configs"
 SECRET_ENV = "symphony-secret-env"
 DIGEST_KEY = "digest-key"
 
+# The account, the Role and the Job of the pod that keeps the order of the others.
+SUPERVISOR = "symphony-supervisor"
+
 # Write over what others edited: without it the API server refuses, field by field.
 FORCE = {"pulumi.com/patchForce": "true"}
 # The engine only has to see that the object is there: symphony watches it become ready by itself, and the

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import mapping
 from symphony.backends.kubernetes.manifests import labels, probes
 from symphony.backends.kubernetes.settings import Settings
@@ -60,6 +61,8 @@ _CLONE_ENV = {
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
+# The labels and annotations of a pod that never change.
+_CONSTANT = (labels.MANAGED_BY, labels.EXPERIMENT, labels.POD, labels.OWNER, labels.GROUP, *labels.EXISTS)
 # Every process is in this group, which may read the secret files, whatever user the image runs as.
 SECRETS_GROUP = 2000
 _SECCOMP = {"type": "RuntimeDefault"}
@@ -108,6 +111,7 @@ def pod(
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
         "initContainers": _clones(of, settings),
         "containers": [_container(plan, process, settings, key) for process in of.processes],
+        "schedulingGates": _gates(of),
         "volumes": [*_volumes(mounts), *_file_volumes(plan, settings)],
         "securityContext": {
             "seccompProfile": _SECCOMP,
@@ -179,10 +183,29 @@ def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]
     metadata = manifest["metadata"]
     notes = {
         **metadata["annotations"],
-        labels.DIGEST: labels.digest(manifest["spec"]),
+        labels.DIGEST: _digest(manifest),
         labels.ATTEMPT: attempt,
     }
     return {**manifest, "metadata": {**metadata, "annotations": notes}}
+
+
+def _gates(of: PlannedPod) -> list[dict[str, str]]:
+    """Return what holds a pod back, before it claims a machine, until the supervisor takes it away."""
+    return [{"name": supervisor.GATE}] if any(process.waits_for for process in of.processes) else []
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    """Return the digest of the spec without gates: a change of the order restarts nothing.
+
+    The user's labels of a pod with a gate count: Pulumi writes a pod as a whole, also for a label, and the
+    API server takes no gate for a pod that has lost its own.
+    """
+    spec: Mapping[str, Any] = manifest["spec"]
+    plain = {name: part for name, part in spec.items() if name != "schedulingGates"}
+    metadata = manifest["metadata"]
+    notes = {**metadata["labels"], **metadata["annotations"]}
+    more = {name: text for name, text in notes.items() if name not in _CONSTANT}
+    return labels.digest([plain, more] if more and len(plain) < len(spec) else plain)
 
 
 def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
@@ -246,6 +269,7 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
         ],
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
         "resources": _resources(process),
+        "startupProbe": probes.listens(plan, process),
         "readinessProbe": probes.probe(plan, process.readiness_probe),
         "livenessProbe": probes.probe(plan, process.liveness_probe),
         "volumeMounts": mounts,

@@ -4,8 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from symphony.plan.plan import Plan
+from symphony.backends.kubernetes.api.fields import Values, texts
+from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.probe import Port, Probe
+
+# Asks the kernel: a connection would disturb a server that waits for its peers, and a probe takes one port.
+_LISTENS = """
+for port; do
+grep -qs "$(printf ':%04X [0-9A-F:]* 0A ' "$port")" /proc/net/tcp /proc/net/tcp6 && continue
+echo "port $port: not listening yet"; exit 1
+done
+""".strip()
+_NAME = "listens"
+_EVERY, _TIMEOUT, _FOR_EVER = 2, 5, 2**31 - 1
+
+
+def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
+    """Return the probe of a process that declares none: it has begun to listen at all that it binds.
+
+    A startup probe looks until then, and no more. It never fails for good: readiness restarts nothing.
+    """
+    own = process.container_yml
+    if process.readiness_probe is not None or "readinessProbe" in own or "startupProbe" in own:
+        return None
+    ports = [each.port for each in plan.services if each.name in process.binds]
+    if not ports:
+        return None
+    return {
+        "exec": {"command": ["sh", "-c", _LISTENS, _NAME, *map(str, ports)]},
+        "periodSeconds": _EVERY,
+        "timeoutSeconds": _TIMEOUT,
+        "failureThreshold": _FOR_EVER,
+    }
+
+
+def why_not_ready(container: Values) -> str:
+    """Return what a container that runs lacks to be ready: `port 21602: not listening yet`."""
+    command = texts(container, "startupProbe", "exec", "command")
+    if _NAME in command:
+        ports = command[command.index(_NAME) + 1 :]
+        return f"port{'s' if len(ports) > 1 else ''} {', '.join(ports)}: not listening yet"
+    return "its readiness probe fails" if "readinessProbe" in container else "not ready yet"
 
 
 def probe(plan: Plan, probe: Probe | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes.manifests import labels, pod
+from symphony.backends.kubernetes.manifests import labels, pod, supervisor
 from symphony.backends.kubernetes.manifests.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
@@ -23,7 +23,8 @@ REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
 class Manifests:
     """Every object of an experiment; services and pods by what the plan calls them, a pod with its group.
 
-    A Job takes the place of the pod that it makes.
+    A Job takes the place of the pod that it makes. supervisor: what keeps the order of the pods; the last of
+    these objects is its Job.
     """
 
     namespace: Manifest | None
@@ -31,6 +32,7 @@ class Manifests:
     secrets: Manifest | None
     configs: Manifest | None
     secret_env: Manifest | None
+    supervisor: tuple[Manifest, ...]
     services: Mapping[str, Manifest]
     pods: Mapping[str, tuple[str | None, Manifest]]
 
@@ -39,6 +41,7 @@ class Manifests:
         first = (self.namespace, self.variables, self.secrets, self.configs, self.secret_env)
         return [
             *filter(None, first),
+            *self.supervisor,
             *self.services.values(),
             *(manifest for _, manifest in self.pods.values()),
         ]
@@ -81,6 +84,9 @@ def render(
         | {"type": "Opaque", "data": _secret_env(plan, key)}
         if any(each.secret_env for each in plan.processes)
         else None,
+        supervisor=tuple(
+            supervisor.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR)))
+        ),
         services={each.name: _service(plan, each, settings, owner) for each in plan.services},
         pods={
             each.name: (

@@ -6,8 +6,11 @@ import re
 import signal
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.manifests import probes
 from symphony.backends.observe import ProcessStatus, State
 from symphony.plan.names import printable
 
@@ -48,7 +51,8 @@ def status(
     own = container_status(pod, container)
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
-    state, why, since = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
+    condition = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
+    state, why, since = condition if condition[0] == "completed" else _held(pod) or condition
     lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
@@ -71,15 +75,19 @@ def statuses(pod: Values) -> list[ProcessStatus]:
 
 def is_good(pod: Values) -> bool:
     """Return whether the next `up` leaves this pod alone: all its processes wait, run or are completed."""
-    return all(each.state in ("running", "waiting", "completed", "unknown") for each in statuses(pod))
+    over = supervisor.note(pod, supervisor.STOPPED) == supervisor.COMPLETED
+    good = ("running", "waiting", "completed", "unknown", *(["stopped"] if over else []))
+    return all(each.state in good for each in statuses(pod))
 
 
 def is_hopeless(pod: Values) -> bool:
     """Return whether waiting rarely starts the containers that do not run."""
+    if supervisor.is_gated(pod):
+        return False
     if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled(pod):
         return True
     running = [own for own in _container_statuses(pod) if mapping(own, "state", "running")]
-    return any(_silent_node(pod, own) for own in running)
+    return any(_silent_node(pod, own) or not own.get("ready") for own in running)
 
 
 def lacks_image(pod: Values) -> bool:
@@ -133,6 +141,21 @@ def epoch(moment: object) -> float | None:
         return None
 
 
+def _held(pod: Values) -> _Condition | None:
+    """Return the condition of a pod that its supervisor holds back or has stopped; None for others."""
+    why, made = partial(supervisor.note, pod), epoch(text(pod, "metadata", "creationTimestamp"))
+    if text(pod, "metadata", "deletionTimestamp"):
+        return None
+    if supervisor.is_gated(pod):
+        if stopped := why(supervisor.STOPPED):
+            return "stopped", stopped, made
+        blocked = why(supervisor.BLOCKED)
+        return "blocked" if blocked else "waiting", blocked or why(supervisor.WHY), made
+    if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
+        return "stopped", stopped, None
+    return None
+
+
 def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     ended, running = mapping(own, "state", "terminated"), mapping(own, "state", "running")
     deleted = text(pod, "metadata", "deletionTimestamp")
@@ -143,8 +166,10 @@ def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     if deleted:
         return "stopped", "it is being ended", epoch(deleted)
     if running:
-        why = _silent_node(pod, own)
-        return ("unknown" if why else "running"), why, epoch(running.get("startedAt"))
+        since = epoch(running.get("startedAt"))
+        if why := _silent_node(pod, own):
+            return "unknown", why, since
+        return "running", "" if own.get("ready") else probes.why_not_ready(_spec_of(pod, name)), since
     if text(pod, "status", "phase") == "Failed":
         return "failed", _why_failed(pod), None
     return "waiting", _why_waiting(pod, name, own, event), epoch(text(pod, "metadata", "creationTimestamp"))
@@ -223,6 +248,10 @@ def _waits_for(pod: Values, name: str, own: Values) -> str:
     message = in_words(waiting)
     cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
     return f"{waiting['reason']}: {image_of(pod, name)}{f': {cause}' if cause and cause != message else ''}"
+
+
+def _spec_of(pod: Values, container: str) -> Values:
+    return next((each for each in listing(pod, "spec", "containers") if each["name"] == container), _NOTHING)
 
 
 def image_of(pod: Values | None, container: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.manifests import labels
@@ -35,12 +36,14 @@ class Reported:
 
     events:     the name of a pod -> what its events say keeps it from running.
     finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
+    late:       pods that wait for the end of a computation.
     pending:    Services that have no outside address yet.
     """
 
     events: Mapping[str, str] = field(default_factory=dict[str, str])
     finished: Collection[str] = ()
     pending: Collection[str] = ()
+    late: Collection[str] = ()
 
 
 def watch(
@@ -78,10 +81,16 @@ def watch(
                 last = now
                 yield now
             planned = {name: pods.get(name) for name in names if name not in reported.finished}
-            waiting = [pod for pod in planned.values() if pod is None or not _is_settled(pod)]
+            held = {name for name, pod in planned.items() if pod is not None and supervisor.is_gated(pod)}
+            waiting = [
+                pod
+                for name, pod in planned.items()
+                if pod is None or not (_is_settled(pod) or name in held.intersection(reported.late))
+            ]
             if not waiting:
                 starts = _starts(planned)
-                if not moved or starts == settled or not _runs(planned):
+                # The supervisor may not have looked at what this run changed.
+                if starts == settled or (not held and (not moved or not _runs(planned))):
                     return
                 settled = starts
                 # The second look is a new listing: the changes of the watch are old by then.
@@ -195,6 +204,7 @@ def _has_crashed(pod: Body) -> bool:
 
 def _is_settled(pod: Body) -> bool:
     """Return whether every process of the pod runs or has ended."""
-    return all(
-        each.ready or each.state in ("completed", "failed", "lost") for each in pod_status.statuses(pod)
-    )
+    if supervisor.note(pod, supervisor.STOPPED):
+        return True
+    ended = ("completed", "failed", "lost", "blocked")
+    return all(each.ready or each.state in ended for each in pod_status.statuses(pod))

@@ -1,0 +1,150 @@
+"""The pod that starts the pods of an experiment in their order and stops them, with its rights. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.settings import Settings
+from symphony.plan.plan import Plan, PlannedProcess, Wait
+
+Manifest = dict[str, Any]
+_RBAC = "rbac.authorization.k8s.io"
+_SOURCE = Path(supervisor.__file__).read_text(encoding="utf-8")
+# The user whom images call nobody.
+_NOBODY = 65534
+_RETRIES = 1_000_000
+
+
+def is_needed(plan: Plan) -> bool:
+    """Return whether a process waits for another, or the experiment ends by itself."""
+    return plan.is_ordered or plan.ends.are_declared
+
+
+def pod_of(process: PlannedProcess) -> str:
+    """Return the name in the plan of the pod of a process."""
+    return process.group or process.name
+
+
+def waits_of(plan: Plan) -> dict[str, list[Wait]]:
+    """Return what each pod waits for, by its name in the plan: all that its processes wait for."""
+    every: dict[str, dict[Wait, None]] = {}
+    for process in plan.processes:
+        if process.waits_for:
+            every.setdefault(pod_of(process), {}).update(dict.fromkeys(process.waits_for))
+    return {name: list(waits) for name, waits in every.items()}
+
+
+def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[Manifest]:
+    """Return its account, its Role, the binding of both, and the Job that keeps it running."""
+    if not is_needed(plan):
+        return []
+    name = settings.named(labels.SUPERVISOR)
+    experiment = settings.shared_as or plan.launched_as
+
+    def metadata(more: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "name": name,
+            "namespace": plan.launched_as,
+            "labels": {**labels.of_object(experiment), **more},
+            "annotations": {labels.OWNER: owner, **notes},
+        }
+
+    def rights(kind: str, **more: Any) -> Manifest:
+        api = "v1" if kind == "ServiceAccount" else f"{_RBAC}/v1"
+        return {"apiVersion": api, "kind": kind, "metadata": metadata({}, labels.FORCE), **more}
+
+    account = {"kind": "ServiceAccount", "name": name, "namespace": plan.launched_as}
+    role = {"apiGroup": _RBAC, "kind": "Role", "name": name}
+    pods = sorted({settings.named(pod_of(process)) for process in plan.processes})
+    own = {labels.POD: name, supervisor.SUPERVISOR: "true"}
+    spec = _job_spec(plan, settings, experiment, {**labels.of_object(experiment), **own}, name)
+    notes = {**labels.EXISTS, labels.DIGEST: labels.digest(spec), labels.ATTEMPT: attempt}
+    job = {"apiVersion": "batch/v1", "kind": controllers.JOB, "metadata": metadata(own, notes), "spec": spec}
+    return [
+        rights("ServiceAccount"),
+        rights("Role", rules=_rules(settings, pods)),
+        rights("RoleBinding", roleRef=role, subjects=[account]),
+        job,
+    ]
+
+
+def _rules(settings: Settings, pods: list[str]) -> list[dict[str, Any]]:
+    """Return the rights: to read the pods of the namespace, and to change those of the experiment."""
+    read = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+    change: dict[str, Any] = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+    if settings.controller == controllers.POD:
+        return [read, {**change, "resourceNames": pods}]
+    # The pods of a Job have names that the cluster chooses.
+    return [read, change, {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
+
+
+def _job_spec(
+    plan: Plan, settings: Settings, experiment: str, own: Mapping[str, str], name: str
+) -> dict[str, Any]:
+    container = {
+        "name": "supervisor",
+        "image": settings.supervisor_image,
+        "command": ["python3", "-uc", _SOURCE],
+        "env": [{"name": supervisor.ORDERS, "value": json.dumps(orders(plan, settings, experiment))}],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "64Mi"},
+            "limits": {"cpu": "500m", "memory": "512Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+    pod: dict[str, Any] = {
+        "restartPolicy": "OnFailure",
+        "serviceAccountName": name,
+        "enableServiceLinks": False,
+        # It keeps nothing, and need not be told that it ends.
+        "terminationGracePeriodSeconds": 1,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+    }
+    if settings.pull_secrets:
+        pod["imagePullSecrets"] = [{"name": secret} for secret in settings.pull_secrets]
+    return {
+        "manualSelector": True,
+        "selector": {"matchLabels": {labels.POD: name}},
+        "backoffLimit": _RETRIES,
+        "template": {"metadata": {"labels": dict(own)}, "spec": pod},
+    }
+
+
+def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
+    """Return what the supervisor does, by the names of pods and containers."""
+    waits = waits_of(plan)
+    distinct = list(dict.fromkeys(wait for every in waits.values() for wait in every))
+    indices = {wait: index for index, wait in enumerate(distinct)}
+    delays: dict[str, float] = {}
+    for process in plan.processes:
+        if process.termination_delay:
+            pod = settings.named(pod_of(process))
+            delays[pod] = max(delays.get(pod, 0), process.termination_delay)
+    return {
+        "experiment": experiment,
+        "waits": [
+            {**_place(plan, settings, wait.path), "condition": wait.condition, "timeout": wait.timeout}
+            for wait in distinct
+        ],
+        "pods": {settings.named(name): [indices[wait] for wait in every] for name, every in waits.items()},
+        "primary": [_place(plan, settings, path) for path in plan.ends.primary],
+        "stop_after": plan.ends.stop_after,
+        "delays": delays,
+    }
+
+
+def _place(plan: Plan, settings: Settings, path: str) -> dict[str, str]:
+    process = plan.process(path)
+    return {"path": path, "pod": settings.named(pod_of(process)), "container": process.name}

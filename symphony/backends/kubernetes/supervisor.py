@@ -1,0 +1,362 @@
+"""Starts the pods of one experiment in their order, and stops them when it is over.
+
+It runs in a pod of its own, of any image with Python 3, by its text: so it imports nothing of symphony. A
+pod that waits has a scheduling gate, which this takes away; a pod that is to stop gets a deadline that has
+passed, so that kubelet ends it as it ends any, and its logs stay. It keeps nothing: it may be killed at any
+time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import json
+import math
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# The gate of a pod that waits. What the annotations say: why it waits, or why it is blocked or was stopped.
+GATE = "symphony/order"
+WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
+# The name in the plan of a pod: one that a Job made has another name of its own.
+POD = "symphony/pod"
+# The label of the pod in which this runs.
+SUPERVISOR = "symphony/supervisor"
+# The variable with its orders: those of `orders()` in manifests/supervisor.py.
+ORDERS = "SYMPHONY_ORDERS"
+COMPLETED = "the experiment has completed"
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# Seconds between two listings, after an error, and that the end of everything has lasted when it ends itself.
+_PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
+# Seconds that an answer may take, and before a limit of time at which it is told.
+_ANSWER, _WARNING = 30.0, 600.0
+
+Pod = dict[str, Any]
+Wait = Mapping[str, Any]
+
+
+def main() -> None:
+    """Supervise the experiment until all its pods have ended."""
+    orders, api = json.loads(os.environ[ORDERS]), _Api()
+    over_since: float | None = None
+    told: set[str] = set()
+    while True:
+        try:
+            over = True
+            for pods, given_up in api.versions(orders["experiment"], partial(_next, orders)):
+                for name, patch in decide(orders, pods, given_up, api.now()):
+                    pods[name] = api.patch(pods[name], patch)
+                over = all(map(_is_over, pods.values()))
+                _warn(orders, pods, api.now(), told)
+            over_since = (over_since or time.monotonic()) if over else None
+            if over_since is not None and time.monotonic() - over_since > _IDLE:
+                return
+        except (OSError, ValueError, KeyError) as error:
+            sys.stderr.write(f"{error}; it tries again\n")
+            time.sleep(_AGAIN)
+
+
+def decide(
+    orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the patch of each pod that is to start, to stop, or to say something else.
+
+    Args:
+        orders: What waits for what, and when the experiment is over.
+        pods: Those of the experiment, by their names in the plan.
+        given_up: The Jobs that make no other pod.
+        now: The time by the clock of the API server.
+    """
+    end = ended(orders, pods, given_up, now)
+    for name, pod in pods.items():
+        if end is not None:
+            if not _is_over(pod) and now >= end[1] + orders["delays"].get(name, 0):
+                yield name, _stop(pod, end[0])
+        elif is_gated(pod):
+            waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
+            if (patch := _held(waits, pods, given_up, now, pod)) is not None:
+                yield name, patch
+
+
+def _held(
+    waits: list[Wait], pods: Mapping[str, Pod], given_up: Collection[str], now: float, pod: Pod
+) -> dict[str, Any] | None:
+    """Return the patch that starts a pod or says why it waits; None where it says so already."""
+    words: list[str] = []
+    failed: list[str] = []
+    waited = now - created(pod)
+    for wait in waits:
+        is_met, has_failed, why = answer(wait, pods, given_up)
+        counted = min(waited, _ran(wait, pods, now))
+        if not is_met and not has_failed and wait["timeout"] is not None and counted >= wait["timeout"]:
+            more = f": {why}" if why else ""
+            has_failed = True
+            why = f"{wait['path']} is not {wait['condition']} after {wait['timeout']:.0f} s{more}"
+        if has_failed:
+            failed.append(why)
+        elif not is_met:
+            words.append(f"{wait['path']} ({wait['condition']}){f': {why}' if why else ''}")
+    if not failed and not words:
+        return {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+    notes = {WHY: "" if failed else f"for {', '.join(words)}", BLOCKED: "; ".join(dict.fromkeys(failed))}
+    if all(note(pod, name) == text for name, text in notes.items()):
+        return None
+    return {"metadata": {"annotations": {name: text or None for name, text in notes.items()}}}
+
+
+def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
+    """Return for how long a process has run that is waited for, without end for one that never did.
+
+    A wait has no deadline while the other one waits itself.
+    """
+    pod = pods.get(wait["pod"])
+    if pod is not None and is_gated(pod):
+        return 0
+    state = _container(pod or {}, "status", "containerStatuses", wait["container"]).get("state", {})
+    started = state.get("running", {}).get("startedAt")
+    return now - _seconds(started) if started else math.inf
+
+
+def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tuple[bool, bool, str]:
+    """Return whether a wait is over, whether it has failed, and why it is not over."""
+    pod, condition, path = pods.get(wait["pod"]), wait["condition"], wait["path"]
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
+        return False, False, "not started yet"
+    if is_gated(pod):
+        is_blocked = bool(note(pod, BLOCKED))
+        return False, is_blocked, f"{path} is blocked" if is_blocked else ""
+    status = _container(pod, "status", "containerStatuses", wait["container"])
+    code = exit_code(pod, wait["container"], given_up)
+    if code is not None:
+        spec = _container(pod, "spec", "containers", wait["container"])
+        is_server = "readinessProbe" in spec or "startupProbe" in spec
+        is_met = condition == "ended" or (code == 0 and not (condition == "ready" and is_server))
+        how = note(pod, STOPPED) or (f"exit {code}" if code >= 0 else pod["status"].get("reason", "failed"))
+        return is_met, not is_met, "" if is_met else f"{path} {'failed' if code else 'completed'}: {how}"
+    state = status.get("state", {})
+    if "running" in state:
+        is_met = condition == "started" or (condition == "ready" and bool(status.get("ready")))
+        return is_met, False, "not ready yet" if condition == "ready" and not is_met else ""
+    return False, False, state.get("waiting", {}).get("reason", "")
+
+
+def ended(
+    orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
+) -> tuple[str, float] | None:
+    """Return why the experiment is over, and since when; None while it is not."""
+    limit, began = orders["stop_after"], _began(pods)
+    if limit is not None and began is not None and now - began >= limit:
+        return f"stop_after {limit:.0f} s", 0
+    codes = {each["path"]: _code_of(each, pods, given_up) for each in orders["primary"]}
+    failed = [path for path, code in codes.items() if code]
+    if not codes or (not failed and None in codes.values()):
+        return None
+    counted = [each for each in orders["primary"] if each["path"] in failed] or orders["primary"]
+    times = [_finished(pods[each["pod"]], each["container"]) for each in counted]
+    return (f"the primary {failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
+
+
+def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collection[str]) -> int | None:
+    pod = pods.get(place["pod"])
+    # The end of a pod that is being replaced does not count.
+    is_there = pod is not None and not pod["metadata"].get("deletionTimestamp")
+    return exit_code(pod, place["container"], given_up) if pod is not None and is_there else None
+
+
+def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None:
+    """Return how a container ended for good, -1 for one that was lost with its pod; None while it may run."""
+    phase = pod.get("status", {}).get("phase")
+    terminated = _container(pod, "status", "containerStatuses", container).get("state", {}).get("terminated")
+    code = terminated["exitCode"] if terminated else -1 if phase == "Failed" else None
+    if code is None:
+        return None
+    jobs = [each["name"] for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")]
+    if code and jobs:
+        return code if jobs[0] in given_up else None
+    policy = pod["spec"].get("restartPolicy", "Always")
+    is_final = phase in ("Failed", "Succeeded") or policy == "Never" or (policy == "OnFailure" and code == 0)
+    return code if is_final else None
+
+
+def is_gated(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod waits for others."""
+    return any(gate["name"] == GATE for gate in pod.get("spec", {}).get("schedulingGates") or ())
+
+
+def note(pod: Mapping[str, Any], name: str) -> str:
+    """Return an annotation of a pod, an empty text where it has none."""
+    notes: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    return notes.get(name) or ""
+
+
+def created(pod: Pod) -> float:
+    """Return when a pod was made, in seconds since the epoch."""
+    return _seconds(pod["metadata"]["creationTimestamp"])
+
+
+def _stop(pod: Pod, why: str) -> dict[str, Any]:
+    """Return the patch that stops a pod; one that never started keeps its gate."""
+    notes = {"metadata": {"annotations": {STOPPED: why, WHY: None, BLOCKED: None}}}
+    return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
+
+
+def _is_over(pod: Pod) -> bool:
+    is_ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return is_ended or bool(note(pod, STOPPED) or pod["metadata"].get("deletionTimestamp"))
+
+
+def _began(pods: Mapping[str, Pod]) -> float | None:
+    """Return since when the experiment runs: its oldest pod that has not ended."""
+    return min((created(pod) for pod in pods.values() if not _is_over(pod)), default=None)
+
+
+def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> float:
+    """Return the seconds until time alone changes something, at most those between two listings."""
+    moments = [now + _PERIOD]
+    for name, pod in pods.items():
+        if is_gated(pod):
+            limits = (orders["waits"][index]["timeout"] for index in orders["pods"].get(name, ()))
+            moments += [created(pod) + limit for limit in limits if limit is not None]
+    if orders["stop_after"] is not None and (began := _began(pods)) is not None:
+        moments.append(began + orders["stop_after"])
+    if (end := ended(orders, pods, (), now)) is not None:
+        moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
+    return min(moment - now for moment in moments if moment > now)
+
+
+def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, told: set[str]) -> None:
+    limit, began = orders["stop_after"], _began(pods)
+    if limit is None or began is None or not 0 < began + limit - now <= _WARNING or "limit" in told:
+        return
+    told.add("limit")
+    sys.stderr.write(f"the experiment stops in {began + limit - now:.0f} s: stop_after\n")
+
+
+def _finished(pod: Pod, container: str) -> float:
+    state = _container(pod, "status", "containerStatuses", container).get("state", {})
+    return _seconds(state.get("terminated", {}).get("finishedAt") or pod["metadata"]["creationTimestamp"])
+
+
+def _container(pod: Pod, part: str, kind: str, name: str) -> dict[str, Any]:
+    every: list[dict[str, Any]] = pod.get(part, {}).get(kind) or []
+    none: dict[str, Any] = {}
+    return next((each for each in every if each["name"] == name), none)
+
+
+def _seconds(moment: str) -> float:
+    # Python 3.10 and older do not read "Z".
+    return datetime.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+class _Api:
+    """The API server, as pods reach it, and its clock."""
+
+    def __init__(self) -> None:
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+        namespace = (_ACCOUNT / "namespace").read_text()
+        self._server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        self._tls = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
+        self._ahead = 0.0
+
+    def now(self) -> float:
+        """Return the time by the server's clock."""
+        return time.time() + self._ahead
+
+    def versions(
+        self, experiment: str, seconds: Callable[[dict[str, Pod], float], float]
+    ) -> Iterator[tuple[dict[str, Pod], Collection[str]]]:
+        """Yield the pods of an experiment and the Jobs that have given up, at once and after every change.
+
+        Args:
+            experiment: The label of its pods.
+            seconds: Returns how long the changes are watched before the next listing.
+        """
+        query = {"labelSelector": f"symphony/experiment={experiment},{POD},!{SUPERVISOR}"}
+        with self._call("GET", self._pods, query) as response:
+            listed = json.load(response)
+        every: dict[str, Pod] = {pod["metadata"]["name"]: pod for pod in listed["items"]}
+        pods = _by_name(every)
+        yield pods, self._given_up(pods)
+        most = max(1, math.ceil(seconds(pods, self.now())))
+        version = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        with self._call("GET", self._pods, {**query, **version, "timeoutSeconds": str(most)}, most) as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                pod = event["object"]
+                every[pod["metadata"]["name"]] = pod
+                if event["type"] == "DELETED":
+                    del every[pod["metadata"]["name"]]
+                pods = _by_name(every)
+                yield pods, self._given_up(pods)
+
+    def patch(self, pod: Pod, patch: Mapping[str, Any]) -> Pod:
+        """Change a pod, if it is still the same one, and return it as it is then."""
+        metadata = {**patch.get("metadata", {}), "uid": pod["metadata"]["uid"]}
+        path = f"{self._pods}/{pod['metadata']['name']}"
+        try:
+            with self._call("PATCH", path, body={**patch, "metadata": metadata}) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            # It is gone, or another one has its name.
+            if error.code not in (404, 409):
+                raise OSError(f"{pod['metadata']['name']}: {error.read(2000).decode()}") from error
+            return pod
+
+    def _given_up(self, pods: Mapping[str, Pod]) -> Collection[str]:
+        failed = (pod for pod in pods.values() if pod.get("status", {}).get("phase") == "Failed")
+        if not any(pod["metadata"].get("ownerReferences") for pod in failed):
+            return ()
+        with self._call("GET", self._jobs) as response:
+            jobs = json.load(response)["items"]
+        conditions = {job["metadata"]["name"]: job.get("status", {}).get("conditions") or () for job in jobs}
+        return {
+            name
+            for name, every in conditions.items()
+            if any((each["type"], each["status"]) == ("Failed", "True") for each in every)
+        }
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        more: float = 0,
+        body: Mapping[str, Any] | None = None,
+    ) -> Any:
+        # The token changes: kubelet writes a new one before the old one expires.
+        headers = {"Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}"}
+        if body is not None:
+            headers["Content-Type"] = "application/strategic-merge-patch+json"
+        url = f"{self._server}{path}?{urllib.parse.urlencode(query or {})}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers, method=method)
+        response = urllib.request.urlopen(request, timeout=_ANSWER + more, context=self._tls)
+        if date := response.headers["Date"]:
+            self._ahead = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+        return response
+
+
+def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
+    """Return the pods by their names in the plan; of several tries the last that is not being ended."""
+
+    def age(pod: Pod) -> tuple[bool, str]:
+        return not pod["metadata"].get("deletionTimestamp"), pod["metadata"]["creationTimestamp"]
+
+    return {pod["metadata"]["labels"][POD]: pod for pod in sorted(every.values(), key=age)}
+
+
+if __name__ == "__main__":
+    main()
