@@ -104,7 +104,8 @@ class KubernetesBackend(Backend):
         self.kubectl("delete", "namespace", self._namespace(stack), "--ignore-not-found", "--wait=false")
 
     def _pods(self, stack: str) -> list[dict[str, Any]]:
-        return json.loads(self.kubectl("get", "pods", "-n", self._namespace(stack), "-o", "json"))["items"]
+        processes = ("-l", "!symphony/supervisor", "-n", self._namespace(stack))
+        return json.loads(self.kubectl("get", "pods", *processes, "-o", "json"))["items"]
 
     def _pod(self, stack: str, name: str) -> str:
         return name

@@ -11,6 +11,7 @@ from tests.conformance.backend import Backend
 
 STACK = "pipe"
 PROGRAM = """
+call = "import os, urllib.request as u; u.urlopen('http://' + os.environ['SYMPH_WEB_ADDR'])"
 with Experiment() as e:
     prepare = e.new_process("prepare", "PREPARE")
     train = e.new_process("train", "sleep 0.5")
@@ -18,7 +19,8 @@ with Experiment() as e:
     e.new_process("evaluate", "sleep 1000", depends_on={"train": "completed"})
     server = e.new_process("server", "sleep 2; python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND")
     server.binds("web")
-    e.new_process("client", "CALL; sleep 1000").connects("web", wait=True)
+    client = e.new_process("client", f'python3 -c "{call}" && sleep 1000')
+    client.connects("web", wait=True)
 """
 FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit 3", "true", "sleep 1000"))
 

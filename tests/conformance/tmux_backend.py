@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 from tests.conformance.local_backend import LocalBackend
 from tests.sandbox import wait_for
 
@@ -23,6 +25,12 @@ class TmuxBackend(LocalBackend):
     def vanish(self, stack: str) -> None:
         self.sandbox.tmux().kill()
         wait_for(lambda: not self.identities(stack), 10, "all of it is gone")
+
+    def end_supervisor(self, stack: str) -> None:
+        words = ((each, each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
+        (supervisor,) = [each for each, line in words if "symphony_tmux.supervisor" in line and stack in line]
+        supervisor.kill()
+        wait_for(lambda: not supervisor.is_running(), 10, "the supervisor is gone")
 
     def leftovers(self, stack: str) -> list[str]:
         trees = [f"process {name}" for name in self.sandbox.trees() if name.startswith(f"{stack}/")]

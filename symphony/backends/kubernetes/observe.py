@@ -75,8 +75,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             result.update(_processes(resource))
-    for path, facts in result.items():
-        facts |= {"waits_for": waits.get(path, []), "supervisor": supervised}
+    for facts in result.values():
+        # The processes of a pod wait together.
+        own = [other for other, each in result.items() if each["pod_name"] == facts["pod_name"]]
+        facts |= {"waits_for": [wait for other in own for wait in waits.get(other, ())]}
+        facts["supervisor"] = supervised
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
     unmade = tuple(path for path in declared if path not in result)
     if not namespace:
@@ -291,25 +294,8 @@ def _status_of(
             pod = pods.get(facts["pod_name"])
             status = pod_status.status(path, facts["container_name"], pod, events)
             is_held = pod is not None and supervisor.is_gated(pod)
-            result.append(_with_waits(status, facts, pods) if is_held else status)
+            result.append(pod_status.held(status, facts, pods) if is_held else status)
     return result
-
-
-def _with_waits(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]) -> ProcessStatus:
-    """Tell what a pod that is held back waits for, and where nothing looks after that."""
-    waits = tuple(f"{each['path']} ({each['condition']})" for each in facts["waits_for"])
-    why = status.why or f"for {', '.join(waits) or 'the others of its pod'}"
-    if status.state == "waiting" and (trouble := _supervisor_trouble(facts, pods)):
-        why = f"{why}; the pod {facts['supervisor']}, which starts it, {trouble}"
-    return replace(status, why=why, waits_for=waits or (f"{status.group} as a whole",))
-
-
-def _supervisor_trouble(facts: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
-    """Return why the supervisor does not run, where waiting rarely cures that."""
-    pod = pods.get(facts["supervisor"])
-    if pod is None or not pod_status.is_hopeless(pod):
-        return ""
-    return f"does not run: {pod_status.statuses(pod)[0].why}"
 
 
 def _with_tries(

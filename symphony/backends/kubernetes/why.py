@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
@@ -13,7 +14,7 @@ from symphony.backends.kubernetes.logs import Place, last_lines
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status, reasons, service_address
 from symphony.backends.kubernetes.status.reasons import JobStatus
-from symphony.backends.observe import Link, Recorded
+from symphony.backends.observe import Link, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 from symphony.placement.pool import POOL_LABEL
 from symphony.plan.names import printable
@@ -69,6 +70,7 @@ class Facts:
         last_lines: Returns the last lines of a container's log, or of its previous start.
         schedulable: Returns what the pod needs to be scheduled.
         controller: `Job` where one makes the pod, else empty.
+        held: The status of a process that waits for others.
         job_status: The status of a pod that runs no more and whose Job is complete or makes another.
     """
 
@@ -81,6 +83,7 @@ class Facts:
     schedulable: Callable[[], str]
     controller: str = ""
     job_status: JobStatus | None = None
+    held: ProcessStatus | None = None
 
     @property
     def container(self) -> str:
@@ -136,6 +139,12 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
         place = Place(path, name, container)
         return tuple(last_lines(client, namespace, place, _LINES, previous=previous))
 
+    held = None
+    if pod is not None and supervisor.is_gated(pod):
+        keeper = str(recorded["supervisor"])
+        runs = inventory.pod_of(client, namespace, keeper) if keeper else None
+        status = pod_status.status(path, str(recorded["container_name"]), pod)
+        held = pod_status.held(status, recorded, {keeper: runs} if runs else {})
     kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
     services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
     return Facts(
@@ -147,6 +156,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
         last_lines=lines,
         schedulable=lambda: _schedulable(client, pod or {}),
         controller=controller,
+        held=held,
         job_status=reasons.job_statuses(client, namespace, kinds, pods).get(planned),
     )
 
@@ -228,7 +238,12 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         yield Link("created", "yes, but the pod no longer exists", None, True, tuple(events[-3:]), remedy)
 
 
-def _scheduled(facts: Facts, _: str) -> Iterator[Link]:
+def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
+    if (held := facts.held) is not None:
+        others = [wait.rpartition(" (")[0] for wait in held.waits_for]
+        remedy = f"`symphony why {name} {others[0]}` tells more" if held.state == "blocked" and others else ""
+        yield Link(held.state, held.why, held.since, True, remedy=remedy)
+        return
     condition = pod_status.condition(facts.pod, "PodScheduled")
     if node := text(facts.pod, "spec", "nodeName"):
         yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))

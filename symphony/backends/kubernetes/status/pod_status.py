@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
@@ -65,6 +67,22 @@ def status(
         words=tuple(printable(line, LONGEST) for line in lines[-_LINES:]),
         node=text(pod, "spec", "nodeName"),
     )
+
+
+def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]) -> ProcessStatus:
+    """Return the status of a process that is held back with what it waits for, and whether that is seen to.
+
+    Args:
+        status: That of the process.
+        facts: Its settings in the state.
+        pods: Those of the experiment, by their names in the plan.
+    """
+    waits = tuple(dict.fromkeys(f"{each['path']} ({each['condition']})" for each in facts["waits_for"]))
+    why, keeper = status.why or f"for {', '.join(waits)}", pods.get(facts["supervisor"])
+    if status.state == "waiting" and keeper is not None and is_hopeless(keeper):
+        trouble = statuses(keeper)[0].why
+        why = f"{why}; the pod {facts['supervisor']}, which starts it, does not run: {trouble}"
+    return replace(status, why=why, waits_for=waits)
 
 
 def statuses(pod: Values) -> list[ProcessStatus]:
