@@ -76,16 +76,47 @@ def test_what_is_no_condition_or_timeout_is_refused_at_its_line(planned, given):
         )
 
 
-def test_a_backend_that_cannot_hold_processes_back_refuses(problems_of, kubernetes):
+def test_the_processes_of_a_pod_cannot_wait_for_one_another(problems_of, kubernetes):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
-        exp.new_process("prepare", image="x")
-        exp.new_process("train", image="x").depends_on("prepare")
+        pod = exp.new_process_group("pod", image="x")
+        pod.new_process("server")
+        pod.new_process("client", depends_on="pod/server")
         """,
         kubernetes,
     )
-    assert "train" in problem.what
+    assert "pod/client waits for pod/server" in problem.what
+    assert "group" in problem.remedy
+
+
+def test_a_pod_that_waits_for_itself_by_another_is_refused(problems_of, kubernetes):
+    (problem,) = problems_of(
+        """
+        exp = Experiment("rl")
+        pod = exp.new_process_group("pod", image="x")
+        pod.new_process("a")
+        pod.new_process("b", depends_on="other")
+        exp.new_process("other", image="x", depends_on="pod/a")
+        """,
+        kubernetes,
+    )
+    assert "pod -> other -> pod" in problem.what
+
+
+def test_what_pods_cannot_do_is_refused(problems_of, kubernetes):
+    idle, again, line = problems_of(
+        """
+        exp = Experiment("rl", image="x", idle_after="30m")
+        exp.new_process("a")
+        exp.new_process("b").depends_on("a", restart_with=True)
+        exp.new_process("c", readiness_probe=Probe(log="Listening"))
+        """,
+        kubernetes,
+    )
+    assert "idle_after" in idle.what
+    assert "restart_with" in again.remedy
+    assert "readiness_probe" in line.what
 
 
 def test_the_ends_of_an_experiment_are_seconds_and_paths_in_the_plan(planned):

@@ -28,6 +28,7 @@ BACKEND = Backend(
             "node_selector",
             "place",
             "pod_yml",
+            "primary",
             "preamble_cmds",
             "readiness_probe",
             "resource_limit",
@@ -36,6 +37,8 @@ BACKEND = Backend(
             "secret_env",
             "secrets",
             "start_dir",
+            "stop_after",
+            "termination_delay",
             "tolerations",
         }
     ),

@@ -156,7 +156,8 @@ def watch(
         return (*_with_balancers(recorded, statuses, reported.pending), *not_made)
 
     every = recorded.processes.values()
-    names = {str(name) for facts in every for name in (facts["pod_name"], facts["supervisor"]) if name}
+    places = (facts.get(place) for facts in every for place in ("pod_name", "supervisor"))
+    names = {str(name) for name in places if name}
     reported.late = _late(recorded)
     return watching.watch(client, recorded.launched_as, names, look, reported, patience, limit)
 
@@ -168,7 +169,7 @@ def _late(recorded: Recorded) -> set[str]:
         more = {
             str(facts["pod_name"])
             for facts in recorded.processes.values()
-            for wait in facts["waits_for"]
+            for wait in listing(facts, "waits_for")
             if wait["condition"] in ("completed", "ended")
             or text(recorded.processes.get(wait["path"]), "pod_name") in late
         }

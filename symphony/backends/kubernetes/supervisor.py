@@ -155,21 +155,24 @@ def ended(
     """Return why the experiment is over, and since when; None while it is not."""
     limit, began = orders["stop_after"], _began(pods)
     if limit is not None and began is not None and now - began >= limit:
-        return f"stop_after {limit:.0f} s", 0
+        return f"stop_after: {limit:.0f} s are over", 0
     codes = {each["path"]: _code_of(each, pods, given_up) for each in orders["primary"]}
     failed = [path for path, code in codes.items() if code]
     if not codes or (not failed and None in codes.values()):
         return None
     counted = [each for each in orders["primary"] if each["path"] in failed] or orders["primary"]
     times = [_finished(pods[each["pod"]], each["container"]) for each in counted]
-    return (f"the primary {failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
+    return (f"{failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
 
 
 def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collection[str]) -> int | None:
     pod = pods.get(place["pod"])
     # The end of a pod that is being replaced does not count.
     is_there = pod is not None and not pod["metadata"].get("deletionTimestamp")
-    return exit_code(pod, place["container"], given_up) if pod is not None and is_there else None
+    if pod is None or not is_there:
+        return None
+    # What waits for a failure never runs.
+    return -1 if is_gated(pod) and note(pod, BLOCKED) else exit_code(pod, place["container"], given_up)
 
 
 def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None:

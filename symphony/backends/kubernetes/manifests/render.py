@@ -32,9 +32,9 @@ class Manifests:
     secrets: Manifest | None
     configs: Manifest | None
     secret_env: Manifest | None
-    supervisor: tuple[Manifest, ...]
     services: Mapping[str, Manifest]
     pods: Mapping[str, tuple[str | None, Manifest]]
+    supervisor: tuple[Manifest, ...] = ()
 
     def all(self) -> list[Manifest]:
         """Return the objects in the order in which they can be made."""

@@ -280,7 +280,8 @@ def image_of(pod: Values | None, container: str) -> str:
 
 def _unscheduled(pod: Values) -> str:
     scheduled = condition(pod, "PodScheduled")
-    if scheduled.get("status") != "False":
+    # The scheduler has not looked at it yet since its last gate was taken away.
+    if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulingGated":
         return ""
     return f"{scheduled.get('reason')}: {in_short(text(scheduled, 'message'))}".rstrip(": ")
 

@@ -103,6 +103,7 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _files("secrets", "secret file", "Secret", spec, sizes)
     yield from _files("configs", "config file", "ConfigMap", spec, sizes)
     yield from _image("the experiment", spec.image, spec.where)
+    yield from _order(spec, settings)
     for who, part in spec.parts():
         yield from _part_of(who, part, settings)
     for who, owner in spec.owners():
@@ -128,6 +129,20 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
         mounts = [*group.mounts, *(mount for process in group.processes for mount in process.mounts)]
         yield from _volumes(f"process group {group.name}", mounts, spec)
         yield from _too_large(f"process group {group.name}", group.processes, spec)
+
+
+def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
+    """Yield the waits and ends that its supervisor cannot keep."""
+    for who, part in spec.parts():
+        for each in part.depends_on:
+            if each.restart_with:
+                what = f"{who} restarts with {each.on}, and pods restart by `symphony up` and `restart` only"
+                yield Problem(what, "take restart_with out", (each.where,))
+    if settings.controller == controllers.JOB:
+        for setting in ("primary", "stop_after"):
+            if getattr(spec, setting):
+                what = f"the experiment has {setting}, and a Job would make its pods again"
+                yield Problem(what, "take symphony:controller out", (spec.at(setting),))
 
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:

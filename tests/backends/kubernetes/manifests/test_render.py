@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from symphony import Experiment
-from symphony.backends.kubernetes import target
+from symphony import Experiment, Probe
+from symphony.backends.kubernetes import supervisor, target
 from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.backends.kubernetes.manifests.pod import merge
@@ -37,6 +37,67 @@ def container(**options: Any) -> dict[str, Any]:
     experiment = Experiment("rl", preamble_cmds=["ulimit -n 4096"], start_dir="/work")
     experiment.new_process("a", **options)
     return pod(experiment)["spec"]["containers"][0]
+
+
+def ordered(**chosen: Any) -> render.Manifests:
+    experiment = Experiment("rl", primary="train")
+    experiment.new_process("prepare")
+    group = experiment.new_process_group("agents")
+    group.new_process("0", depends_on={"prepare": "completed"})
+    experiment.new_process("train", depends_on="agents", termination_delay=5)
+    return manifests(experiment, **chosen)
+
+
+def test_pods_that_wait_have_a_gate_that_restarts_nothing():
+    plain = Experiment("rl")
+    plain.new_process("train", termination_delay=5)
+    gated, free = ordered().pods["train"][1], pod(plain, "train")
+    assert gated["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
+    assert "schedulingGates" not in ordered().pods["prepare"][1]["spec"]
+    assert process_inputs.fingerprint(gated) == process_inputs.fingerprint(free)
+
+
+def test_the_supervisor_may_read_pods_and_change_those_of_its_experiment():
+    account, role, binding, job = ordered().supervisor
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {
+            "apiGroups": [""],
+            "resources": ["pods"],
+            "verbs": ["patch"],
+            "resourceNames": ["agents", "prepare", "train"],
+        },
+    ]
+    names = {each["metadata"]["name"] for each in (account, role, binding, job)}
+    assert {*names, binding["roleRef"]["name"], binding["subjects"][0]["name"]} == {"symphony-supervisor"}
+    spec = job["spec"]["template"]["spec"]
+    orders = json.loads(spec["containers"][0]["env"][0]["value"])
+    assert orders["pods"] == {"train": [0], "agents": [1]}
+    assert [(each["pod"], each["container"], each["condition"]) for each in orders["waits"]] == [
+        ("agents", "0", "ready"),
+        ("prepare", "prepare", "completed"),
+    ]
+    assert (orders["primary"][0]["pod"], orders["delays"]) == ("train", {"train": 5})
+    # Kubernetes would replace what looks like a variable.
+    assert "$(" not in spec["containers"][0]["command"][2]
+
+
+def test_an_experiment_without_an_order_has_no_supervisor():
+    experiment = Experiment("rl")
+    experiment.new_process("a")
+    assert manifests(experiment).supervisor == ()
+
+
+def test_a_process_that_binds_is_ready_when_it_listens_unless_it_says_otherwise():
+    listens = container(binds={"a": 7001, "b": 7002})["startupProbe"]
+    assert listens["exec"]["command"][-2:] == ["7001", "7002"]
+    assert listens["failureThreshold"] == 2**31 - 1, "readiness restarts nothing"
+    declared = container(binds="a", readiness_probe=Probe(tcp=7001, period_seconds=9))
+    assert "startupProbe" not in declared
+    assert declared["readinessProbe"]["tcpSocket"] == {"port": 7001}
+    assert declared["readinessProbe"]["periodSeconds"] == 9
+    of_yml = container(binds="a", container_yml={"startupProbe": {"exec": {"command": ["x"]}}})
+    assert of_yml["startupProbe"] == {"exec": {"command": ["x"]}}
 
 
 def test_shell_lines_are_run_by_the_shell_of_the_image():
