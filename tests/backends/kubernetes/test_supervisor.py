@@ -15,7 +15,7 @@ STARTS = {"spec": {"schedulingGates": [{"$patch": "delete", "name": supervisor.G
 RUNNING = {"running": {"startedAt": "2026-01-01T00:30:00Z"}}
 
 
-def pod(state: Any = None, *, ready: bool = False, policy: str = "Never", **notes: str) -> dict[str, Any]:
+def pod(state: Any = None, *, ready: Any = False, policy: str = "Never", **notes: str) -> dict[str, Any]:
     """Return a pod made an hour before; one without a state is held back."""
     gates = [{"name": supervisor.GATE}] if state is None else []
     ended = (state or {}).get("terminated")
@@ -50,7 +50,7 @@ def orders(
     }
 
 
-def decided(orders: Mapping[str, Any], jobs: tuple[str, ...] = (), **pods: Any) -> dict[str, Any]:
+def decided(orders: Mapping[str, Any], jobs: Any = (), **pods: Any) -> dict[str, Any]:
     return dict(supervisor.decide(orders, pods, jobs, NOW))
 
 
