@@ -8,7 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.backend import Backend
+from tests.conformance.conftest import BACKENDS
 
+# The tests of Slurm hold its order.
+KEEPING = [each for each in BACKENDS if each.id != "slurm"]
+pytestmark = pytest.mark.parametrize("backend", KEEPING, indirect=True, scope="module")
 STACK = "pipe"
 PROGRAM = """
 call = "import os, urllib.request as u; u.urlopen('http://' + os.environ['SYMPH_WEB_ADDR'])"
