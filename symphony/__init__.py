@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from symphony.components.gke import GkeCluster as GkeCluster
     from symphony.components.gke import NodePool as NodePool
     from symphony.components.image import Image as Image
+    from symphony.components.parameters import params as params
     from symphony.components.process import Process as Process
     from symphony.components.process_group import ProcessGroup as ProcessGroup
     from symphony.errors import SymphonyError as SymphonyError
     from symphony.errors import UserError as UserError
+    from symphony.reporting import report as report
     from symphony.spec.pod import Place as Place
     from symphony.spec.pod import Toleration as Toleration
     from symphony.spec.probe import Probe as Probe
@@ -45,9 +47,11 @@ _NAMES = {
     "components.experiment": "Experiment",
     "components.gke": "GkeCluster NodePool",
     "components.image": "Image",
+    "components.parameters": "params",
     "components.process": "Process",
     "components.process_group": "ProcessGroup",
     "errors": "SymphonyError UserError",
+    "reporting": "report",
     "spec.pod": "Place Toleration",
     "spec.probe": "Probe",
     "spec.process": "Resources",

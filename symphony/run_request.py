@@ -28,6 +28,7 @@ class RunRequest:
     restart:    the paths of the processes to start again, leaving all others; None: any other run.
     experiment: the name of the experiment that they are of.
     manifests:  hand over the Kubernetes manifests of the experiment as well.
+    parameters: the names of the parameters that the command sets.
     """
 
     runs_on: str | None = None
@@ -35,6 +36,7 @@ class RunRequest:
     restart: tuple[str, ...] | None = None
     experiment: str = ""
     manifests: bool = False
+    parameters: tuple[str, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -61,7 +63,11 @@ def current() -> RunRequest:
     if (own := _own.get()) is not None:
         return own
     asked: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-    asked |= {name: tuple(asked[name]) for name in ("recorded", "restart") if asked.get(name) is not None}
+    asked |= {
+        name: tuple(asked[name])
+        for name in ("recorded", "restart", "parameters")
+        if asked.get(name) is not None
+    }
     return RunRequest(**asked)
 
 

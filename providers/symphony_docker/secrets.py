@@ -56,9 +56,13 @@ def suspicion(name: str, path: str) -> str:
         return "is named like a credential"
     if os.lstat(path).st_size > LARGEST_READ:
         return ""
-    text = Path(path).read_bytes().decode("utf-8", "replace")
-    kind = next((kind for kind, pattern in (*_CONTENTS, *_known_formats()) if pattern.search(text)), "")
+    kind = credential_in(Path(path).read_bytes().decode("utf-8", "replace"))
     return f"holds a {kind}" if kind else ""
+
+
+def credential_in(text: str) -> str:
+    """Return the kind of the first credential in a text; empty where there is none."""
+    return next((kind for kind, pattern in (*_CONTENTS, *_known_formats()) if pattern.search(text)), "")
 
 
 @cache

@@ -272,6 +272,15 @@ class LocalObserver(Protocol):
 
 
 @runtime_checkable
+class RemoteLister(Protocol):
+    """The further function of a backend that may have processes in several places."""
+
+    def list_everywhere(self) -> Iterable[tuple[str, Owned | SymphonyError, str]]:
+        """Return places with an experiment, or why one does not answer, and the command to remove it."""
+        ...
+
+
+@runtime_checkable
 class RemoteObserver(Protocol):
     """The further functions of a backend that is reached over a network, where there may be several."""
 

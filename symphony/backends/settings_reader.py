@@ -67,6 +67,11 @@ def table() -> list[Definition]:
     return list(every.values())
 
 
+def places(*files: Path) -> dict[str, Location]:
+    """Return the line of every setting, in the first file that has it."""
+    return {key: location for key, (location, _) in _places(files).items()}
+
+
 def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
     """Return the settings files of a stack, its own first; folder: in the project."""
     import yaml

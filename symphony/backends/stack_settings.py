@@ -121,6 +121,18 @@ class StackSettings:
     registry: str | None = setting(
         str, None, "Where an `Image` without a repository of its own is pushed, as REGISTRY/NAME."
     )
+    keep_runs: int = setting(
+        Annotated[int, Meta(ge=1, le=100_000)],
+        20,
+        "The number of kept runs, with their logs.",
+        takes="1 or more",
+    )
+    keep_gigabytes: float = setting(
+        Annotated[float, Meta(gt=0)],
+        5.0,
+        "The disk that the kept runs of a stack may take.",
+        takes="gigabytes",
+    )
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
 

@@ -83,6 +83,10 @@ def _groups(stack: stacks.Stack) -> Iterable[str]:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask.")]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Set a setting of the stack: a parameter."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]
 Experiment = Annotated[
     str | None,

@@ -49,7 +49,7 @@ class Row(NamedTuple):
 COMMANDS = (
     Row("init", "Make a project in this folder, with a small program.", (), ("new", "create")),
     Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "apply")),
-    Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview", "diff")),
+    Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview",)),
     Row("restart", "Restart processes at their addresses.", (), ("rollout", "reload")),
     Row(
         "delete",
@@ -70,6 +70,13 @@ COMMANDS = (
     Row("wait", "Wait until an experiment is ready or has completed.", ()),
     Row("why", "Explain a process's state, step by step.", (), ("describe", "explain")),
     Row("logs", "Print the output of processes, merged.", ("l", "log"), ("tail",)),
+    Row("history", "List the runs of an experiment.", (), ("runs", "rounds")),
+    Row("diff", "Compare two runs: declaration, settings, code, git.", (), ("compare",)),
+    Row("results", "Show the values that processes report, one row for each run.", (), ("result", "table")),
+    Row("sweep", "Run a program once for each combination of parameters.", (), ("grid", "tune", "hpo")),
+    Row("drift", "Compare what was declared with what lives.", (), ("refresh",)),
+    Row("leaks", "List what runs without a stack.", (), ("orphans",)),
+    Row("prune", "Remove old runs with their logs.", (), ("gc", "clean")),
     Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",)),
     Row("ssh", "Work in a process: its tmux window, or a shell in its container.", (), ("attach", "shell")),
     Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",), ("copy",)),

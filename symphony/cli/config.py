@@ -1,23 +1,35 @@
-"""`symphony config`: the settings of a stack."""
+"""`symphony config`: every setting that there is, or those of a stack with the parameters of its program."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 from symphony.backends import settings_reader
 from symphony.cli import arguments, screen
+from symphony.engine.workspace import Secret
+from symphony.operations import stack_target
+from symphony.operations.plan import Planned, plan_of
+
+HEAD = ("name", "value", "default", "from")
 
 
-def command(as_json: arguments.AsJson = False) -> None:
-    """List the settings of a stack: values, default, backend.
+def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) -> None:
+    """List the parameters and settings of a stack, with their values; without a name every setting there is.
 
-    Set them under `config:` in Pulumi.STACK.yaml, or with `pulumi config set KEY VALUE`.
+    Set them under `config:` in Pulumi.STACK.yaml, with `symphony up STACK -c KEY=VALUE`, or with
+    `pulumi config set KEY VALUE`.
 
     Examples:
         symphony config
+        symphony config rl
         pulumi config set symphony:backend kubernetes --stack rl.gke
     """
+    if stack is not None:
+        _show(stack_target.select(stack), as_json=as_json)
+        return
     rows = [setting.row for setting in settings_reader.table()]
     if as_json:
         screen.show_json([dict(zip(settings_reader.COLUMNS, row, strict=True)) for row in rows])
@@ -27,3 +39,23 @@ def command(as_json: arguments.AsJson = False) -> None:
         print(f"{key}" + ("" if backend == "all" else f"  ({backend})"))
         for text in (meaning, f"{takes}; by default {default}"):
             print(textwrap.indent(textwrap.fill(text, width - 4), "    "))
+
+
+def _show(target: stack_target.StackTarget, *, as_json: bool) -> None:
+    planned = plan_of(target)
+    parameters: Mapping[str, Mapping[str, Any]] = planned.parameters if isinstance(planned, Planned) else {}
+    rows: list[dict[str, Any]] = [{"name": name, **row} for name, row in parameters.items()]
+    defaults = {setting.key: setting.default for setting in settings_reader.table()}
+    places = settings_reader.places(target.config_file, target.workspace.folder / "Pulumi.yaml")
+    own = f"{target.name.project}:"
+    for key, setting in target.config.items():
+        if key.removeprefix(own) not in parameters:
+            value = "[secret]" if isinstance(setting, Secret) else setting
+            origin = str(places.get(key, ""))
+            rows.append({"name": key, "value": value, "default": defaults.get(key, ""), "from": origin})
+    if as_json:
+        screen.show_json(rows)
+    elif not rows:
+        print(screen.clean(f"{target.name.stack} has no parameters, and no settings of its own."))
+    else:
+        screen.show_table(HEAD, [[row[name] for name in HEAD] for row in rows])

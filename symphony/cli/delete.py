@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, lasted
+from symphony.cli.prune import megabytes
 from symphony.errors import UserError
+from symphony.operations import runs
 from symphony.operations.cluster import refuse_used
 from symphony.operations.delete import Deleted, delete
-from symphony.operations.stacks import Stack, find_orphan
+from symphony.operations.stacks import Stack, find_exact, find_orphan
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
@@ -18,14 +23,20 @@ def command(
     name: arguments.Experiment = None,
     yes: arguments.Force = False,
     dry_run: arguments.DryRun = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Remove its runs as well: records and logs.")
+    ] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Stop an experiment and delete everything it started, with its logs.
+    """Stop an experiment and delete everything it started. Its runs are kept, with their logs.
 
     Examples:
         symphony delete rl
         symphony delete rl -y
+        symphony delete rl --forget
     """
+    if forget and not _is_up(name):
+        return _forget(name, yes=yes, dry_run=dry_run)
     stack = find_orphan(name) or arguments.experiment(name)
     full_names = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in full_names:
@@ -39,20 +50,41 @@ def command(
         what = "delete the cluster" if stack.cluster else f"stop {size(stack)}"
         print(screen.clean(f"{stack.shown}: would {what}."))
         return 0
+    and_runs = " and remove its runs with their logs" if forget else ""
     if not yes:
         arguments.confirm(
             f"Delete the cluster {stack.shown} with its node pools and images?"
             if stack.cluster
-            else f"Delete {stack.shown}: stop {size(stack)} and delete the logs?"
+            else f"Delete {stack.shown}: stop {size(stack)}{and_runs}?"
         )
     with Board(list(stack.processes), quiet=as_json) as board:
-        for event in delete(stack):
+        for event in delete(stack, forget=forget):
             match event:
                 case Progress():
                     board.update(event)
                 case Deleted():
                     board.end()
                     screen.show_json(asdict(event)) if as_json else print(summary(event))
+    return 0
+
+
+def _is_up(name: str | None) -> bool:
+    stack = find_exact(name) if name else None
+    return name is None or find_orphan(name) is not None or stack is None or stack.recorded is not None
+
+
+def _forget(name: str | None, *, yes: bool, dry_run: bool) -> int:
+    """Remove the runs of an experiment that is not up."""
+    known = runs.find(name)
+    total = count(len(runs.numbers(known)), "run")
+    kept = f"{total} of {known.stack}, {megabytes(runs.size([runs.folder_of(known)]))}"
+    if dry_run:
+        print(screen.clean(f"{known.stack}: would remove {kept}."))
+        return 0
+    if not yes:
+        arguments.confirm(f"Remove {kept}?")
+    runs.forget(known)
+    print(screen.clean(f"Removed {kept}."))
     return 0
 
 
@@ -70,4 +102,5 @@ def summary(deleted: Deleted) -> str:
         )
     strays = f" and {deleted.strays} that no state recorded" if deleted.strays else ""
     stopped = count(deleted.processes, "process", "processes")
-    return screen.clean(f"Deleted {deleted.stack}: stopped {stopped}{strays}{took}.")
+    kept = f" {count(deleted.kept, 'run')} kept, {megabytes(deleted.kept_bytes)}." if deleted.kept else ""
+    return screen.clean(f"Deleted {deleted.stack}: stopped {stopped}{strays}{took}.{kept}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from symphony.backends.observe import LogLine
 from symphony.cli import arguments, screen
-from symphony.errors import UserError
-from symphony.operations.process import logs, processes
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import run_logs, runs, stacks
+from symphony.operations.process import logs, processes, seconds
 from symphony.operations.stacks import match_processes
 from symphony.plan.names import shown
 
@@ -31,30 +33,88 @@ def command(
             "--tail", "-t", metavar="LINES", help="Only the last lines of each process; -1 for all."
         ),
     ] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="N", help="The kept logs of a run, or of `all` runs.")
+    ] = None,
+    grep: Annotated[
+        str | None,
+        typer.Option("--grep", metavar="PATTERN", help="Only lines that match this regex."),
+    ] = None,
+    context: Annotated[
+        int, typer.Option("--context", "-C", min=0, metavar="LINES", help="Lines around those that match.")
+    ] = 0,
     times: Annotated[bool, typer.Option("--times", help="Print date and time before each line.")] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Print the output of the processes of an experiment, merged in the order of time.
 
-    With --follow, it ends when they end, with exit code 1 if one of them failed.
+    With --follow, it ends when they end, with exit code 1 if one of them failed. Logs of runs outlive their
+    processes: of an experiment that was deleted, those of the last run are printed.
 
     Examples:
         symphony logs rl -f
         symphony logs rl learner 'worker-*' -t 20
         symphony logs rl --since 5m --times
+        symphony logs rl --run 6 --grep Traceback -C 5
     """
+    if run is not None or (words and not follow and _is_kept_only(words[0])):
+        if follow:
+            raise UserError("a kept run does not grow", remedy="Leave out --follow, or --run")
+        lines, paths = _kept(words or (), run, since, _line_count(tail))
+        _show(lines, paths, grep, context, follow=False, times=times, as_json=as_json)
+        return 0
     stack, names = arguments.processes(words or ())
     lines = logs(stack, names, follow=follow, since=since, tail=_line_count(tail))
+    lines = runs.followed(stack, lines) if follow else lines
     paths = match_processes(names, list(stack.processes))
+    _show(lines, paths, grep, context, follow=follow, times=times, as_json=as_json)
+    if not follow:
+        return 0
+    failed = [status for status in processes(stack) if status.state in ("failed", "lost")]
+    return 1 if any(status.path in paths for status in failed) else 0
+
+
+def _is_kept_only(word: str) -> bool:
+    """Return whether an experiment of this name is not up, and has runs."""
+    stack = stacks.find_exact(word)
+    return stack is not None and stack.recorded is None and bool(runs.numbers(stack.name))
+
+
+def _kept(
+    words: Sequence[str], run: str | None, since: str | None, tail: int | None
+) -> tuple[Iterable[LogLine], list[str]]:
+    """Return the lines of a run, by default the last one, and its processes."""
+    name, names = run_logs.find(words)
+    # The last run may still print.
+    with suppress(SymphonyError):
+        runs.look(stacks.read(name))
+    moment = time.time() - seconds(since) if since and since != "0" else 0
+    number = run_logs.number_of(run) if run else runs.numbers(name)[-1]
+    if number is None:
+        paths = [
+            f"{each.number}:{path}" for each in runs.every(name) for path in run_logs.processes(name, each)
+        ]
+        return run_logs.of_all(name, names, moment), paths
+    kept = run_logs.processes(name, runs.read(name, number))
+    return run_logs.logs(name, number, names, moment, tail), match_processes(names, list(kept))
+
+
+def _show(
+    lines: Iterable[LogLine],
+    paths: list[str],
+    grep: str | None,
+    context: int,
+    *,
+    follow: bool,
+    times: bool,
+    as_json: bool,
+) -> None:
+    lines = lines if grep is None else run_logs.matching(lines, grep, context)
     if as_json:
         for line in lines:
             print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
     else:
         _print(lines, paths, follow=follow, times=times)
-    if not follow:
-        return 0
-    failed = [status for status in processes(stack) if status.state in ("failed", "lost")]
-    return 1 if any(status.path in paths for status in failed) else 0
 
 
 def _line_count(tail: str | None) -> int | None:

@@ -44,6 +44,8 @@ def show(planned: AnyPlanned) -> None:
     print(planned.yaml, end="")
     now = f"project {planned.project}, {count(planned.now, 'process', 'processes')} now"
     print(f"{planned.stack} on {planned.backend}   {now}")
+    if planned.parameters:
+        print(screen.clean(f"parameters: {', '.join(_parameters(planned))}"))
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
     shared = _shared_reasons(rows)
     rows = [(*row[:3], _in_short(row[3], shared), *row[4:]) for row in rows]
@@ -58,6 +60,11 @@ def show(planned: AnyPlanned) -> None:
         show_placement(planned.plan["placement"])
     for remark in planned.remarks:
         print(screen.clean(remark))
+
+
+def _parameters(planned: Planned) -> Iterator[str]:
+    for name, row in planned.parameters.items():
+        yield f"{name} {row['value']}" + ("" if row["from"] == "default" else f" ({row['from']})")
 
 
 def _show_resources(planned: ResourcesPlanned) -> None:

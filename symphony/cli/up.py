@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -37,6 +37,10 @@ def command(
     watch: Annotated[
         bool, typer.Option("--watch", help="Repeat with each saved change of the code or the program.")
     ] = False,
+    config: arguments.Config = None,
+    run: Annotated[
+        int | None, typer.Option("--run", metavar="N", help="Bring back the code and settings of a run.")
+    ] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
@@ -45,41 +49,66 @@ def command(
         symphony up
         symphony up rl -y
         symphony up rl --dry-run
+        symphony up rl -c lr=0.3 -c workers=8
         symphony up 'sweep.*' -y
+        symphony up rl --run 6
         symphony up rl --watch
     """
     if as_json and (watch or not (yes or dry_run)):
         problem = "--watch has no JSON" if watch else "--json does not ask"
         raise UserError(problem, remedy="Run `symphony up -y --json`")
     if stack is not None and (names := stack_target.select_all(stack)):
-        if watch:
-            raise UserError("--watch is for one experiment", remedy=f"Name one of: {listed(names)}")
+        if watch or run is not None:
+            option = "--watch" if watch else "--run"
+            raise UserError(f"{option} is for one experiment", remedy=f"Name one of: {listed(names)}")
         if not (yes or dry_run):
             print("\n".join(names))
             arguments.confirm(f"Bring up these {count(len(names), 'experiment')}?")
         from symphony.cli.at_once import run_all
 
-        return run_all("up", names, ["--dry-run" if dry_run else "--yes"], as_json=as_json)
-    target, output = stack_target.select(stack), ProgramOutput()
+        words = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
+        return run_all("up", names, words, as_json=as_json)
+    target, output = _selected(stack, config), ProgramOutput()
     to = sys.stderr if as_json else sys.stdout
-    if dry_run or not yes:
-        output.to(lambda line: print(screen.of_program(line), file=to, flush=True))
-        planned = plan_of(target, output)
-        screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)
-        if dry_run:
-            return 0
-        if not planned.changes_nothing:
-            arguments.confirm("Proceed?")
-    planned, code = _run(target, plan_table.show if yes else None, output, as_json=as_json)
+    if run is not None:
+        target = _of_run(target, run, to)
+    with stack_target.given_settings(target, dry_run=dry_run):
+        if dry_run or not yes:
+            output.to(lambda line: print(screen.of_program(line), file=to, flush=True))
+            planned = plan_of(target, output)
+            screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)
+            if dry_run:
+                return 0
+            if not planned.changes_nothing:
+                arguments.confirm("Proceed?")
+        planned, code = _run(target, plan_table.show if yes else None, output, as_json=as_json)
     if watch and planned is not None:
         from symphony.operations import sources
 
         _watch(
             target.name,
             sources.of(target.workspace, planned),
-            lambda show: _run(stack_target.select(stack), show, ProgramOutput())[0],
+            lambda show: _run(_selected(stack, config), show, ProgramOutput())[0],
         )
     return code
+
+
+def _selected(stack: str | None, config: Sequence[str] | None) -> stack_target.StackTarget:
+    """Return the stack with the settings of `-c`."""
+    target = stack_target.select(stack)
+    return replace(target, given=stack_target.given(config or (), target.name.project))
+
+
+def _of_run(target: stack_target.StackTarget, number: int, to: TextIO) -> stack_target.StackTarget:
+    """Return the stack with the declaration of a run, and say what is not as it was."""
+    from symphony.operations import rerun
+
+    if target.given:
+        raise UserError("-c and --run exclude each other", remedy="Bring the run back, then set what changes")
+    back, changed = rerun.prepare(target, number)
+    for line in changed:
+        print(screen.clean(f"Not as in run {number}: {line}."), file=to, flush=True)
+    return back
 
 
 def _run(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, screen
+from symphony.operations import sweep
 from symphony.operations.ls import summary
 from symphony.operations.stacks import match_processes
 from symphony.operations.wait import TIMED_OUT, wait
@@ -27,7 +28,8 @@ def command(
 ) -> None:
     """Wait until an experiment is ready or has completed, or until a process has completed.
 
-    The exit code is 0 then, 1 where a process failed, was lost or is blocked, and 124 at the timeout.
+    The exit code is 0 then, 1 where a process failed, was lost or is blocked, and 124 at the timeout. A sweep
+    has completed when all its trials have ended; the exit code is 1 if one failed.
 
     Examples:
         symphony wait pipe && symphony logs pipe
@@ -41,6 +43,10 @@ def command(
     else:
         statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", limit)
     state, hint = summary(stack.shown, statuses)
+    if (swept := sweep.read(stack.name)) is not None:
+        state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
+        code = 1 if code == 0 and failed else code
+        hint = f"symphony results {swept.name}" if code == 0 or failed else hint
     late = f" after {timeout}" if code == TIMED_OUT else ""
     print(screen.clean(f"{stack.shown}: {state}{late}{f'   {hint}' if hint else ''}"))
     raise typer.Exit(code)

@@ -13,14 +13,14 @@ from pathlib import Path
 import psutil
 
 from symphony.backends import registry, settings_reader
-from symphony.backends.observe import LocalObserver, Recorded, RemoteObserver
+from symphony.backends.observe import LocalObserver, ProcessStatus, Recorded, RemoteObserver
 from symphony.content import digests
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, stack_target, stacks
+from symphony.operations import cluster, runs, stack_target, stacks, sweep
 from symphony.operations.plan import IMAGE
 from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, launched_name, listed
@@ -42,6 +42,8 @@ class Deleted:
         processes: How many processes the state recorded.
         strays: How many more ran that no state recorded.
         cluster: The name of the cluster, if the stack made one.
+        kept: How many runs are kept, with their records and logs.
+        kept_bytes: Their size on disk.
     """
 
     stack: str
@@ -49,10 +51,16 @@ class Deleted:
     strays: int
     seconds: float
     cluster: str = ""
+    kept: int = 0
+    kept_bytes: int = 0
 
 
-def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
+def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | Deleted]:
     """Destroy everything that a stack made, and what an interrupted run left; a running `up` is interrupted.
+
+    Args:
+        stack: The experiment.
+        forget: Remove its runs as well, with their records and logs.
 
     Yields:
         The progress of each process, then the end.
@@ -61,11 +69,35 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
         UserError: It runs elsewhere, or experiments use the cluster that it makes.
         Interrupted: Some processes are left.
     """
+    trials = sweep.read(stack.name)
+    if trials is None:
+        yield from _delete_one(stack, forget=forget)
+        return
+    # First the process that starts trials.
+    ended = [event for event in _delete_one(stack, forget=forget) if isinstance(event, Deleted)]
+    for cell in sweep.live_cells(trials):
+        for event in _delete_one(cell, forget=forget):
+            if isinstance(event, Deleted):
+                ended.append(event)
+            else:
+                yield replace(event, path=f"{cell.shown} {event.path}")
+    if forget:
+        sweep.forget(trials)
+    else:
+        sweep.stopped(stack.name)
+    sums = (sum(getattr(each, name) for each in ended) for name in ("processes", "strays", "seconds"))
+    processes, strays, seconds = sums
+    kept = [runs.folder_of(trials.cell(trial)) for trial in trials.trials]
+    number = sum(1 for folder in kept if folder.is_dir())
+    yield Deleted(stack.shown, processes - 1, strays, seconds, "", number, runs.size(kept))
+
+
+def _delete_one(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
     while True:
         if _interrupt_runs(stack.name):
             stack = stacks.read(stack.name)
         try:
-            yield from _delete(stack)
+            yield from _delete(stack, forget=forget)
         except SymphonyError as error:
             # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
             is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
@@ -76,13 +108,14 @@ def delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
             return
 
 
-def _delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
+def _delete(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
     place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
         ended = _delete_orphans(stack, place)
-        yield Deleted(stack.shown, ended, 0, time.monotonic() - began)
+        kept = _settle(stack, (), forget=forget)
+        yield Deleted(stack.shown, ended, 0, time.monotonic() - began, "", *kept)
         return
     observer = stack.observer() if stack.recorded is not None else None
     if stack.recorded is not None and isinstance(observer, RemoteObserver):
@@ -98,6 +131,7 @@ def _delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
         fetches = bool(registry.get(stack.backend).plugins)
     paths = sorted({*stack.processes, *_live_processes(stack)})
     _free_disk(stack)
+    last_seen = () if forget else runs.look(stack)
     with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
         stopping: _Stopping | None = None
         has_begun = False
@@ -121,7 +155,17 @@ def _delete(stack: stacks.Stack) -> Iterator[Progress | Deleted]:
     store.purge(stack.name)
     _forget_files(stack)
     name = stack.cluster.name if stack.cluster else ""
-    yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds, name)
+    kept = _settle(stack, last_seen, forget=forget)
+    yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds, name, *kept)
+
+
+def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: bool) -> tuple[int, int]:
+    """Write the end of the last run, or remove all; return how many are kept, and their size."""
+    if forget:
+        runs.forget(stack.name)
+    else:
+        runs.settle(stack.name, statuses, "deleted")
+    return len(runs.numbers(stack.name)), runs.size([runs.folder_of(stack.name)])
 
 
 def _interrupt_runs(name: file_store.StackName) -> bool:
@@ -195,6 +239,8 @@ def _free_disk(stack: stacks.Stack) -> None:
     """End the processes and remove their logs first where the disk is full: the engine could not begin."""
     if stack.backend and registry.get(stack.backend).local and stack.recorded and file_store.is_full():
         stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
+        # The runs hold the logs, too.
+        runs.forget(stack.name)
 
 
 def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> None:

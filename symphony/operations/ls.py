@@ -11,7 +11,7 @@ from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
 from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError
-from symphony.operations import stacks
+from symphony.operations import stacks, sweep
 from symphony.operations.process import is_well
 from symphony.plan.problems import count
 
@@ -61,7 +61,43 @@ def ls() -> list[Listed]:
         for stack in known
     ]
     rows += [_orphan(labels[stack.name], stack, stack.name in busy) for stack in orphans]
-    return sorted(rows, key=lambda row: row.name)
+    return sorted(_folded(rows), key=lambda row: row.name)
+
+
+def _folded(rows: list[Listed]) -> list[Listed]:
+    """Return the rows with one for each sweep, instead of one for its process and each of its trials."""
+    for each in sweep.every():
+        cells = {each.cell(trial).stack for trial in each.trials}
+        own = [row for row in rows if row.project == each.project and row.name.rpartition("/")[2] in cells]
+        heads = [
+            row for row in rows if row.project == each.project and row.name.rpartition("/")[2] == each.name
+        ]
+        rows = [row for row in rows if row not in own and row not in heads]
+        if not (own or heads):
+            continue
+        head = (heads or own)[0]
+        state, hint = each.summary, ""
+        if not each.has_ended and (not heads or heads[0].state.startswith(("failed", "lost", "in no state"))):
+            why = f", {heads[0].state}" if heads else ""
+            state, hint = f"{state}; stopped{why}", f"symphony sweep {each.name} goes on"
+        elif any(trial.state == "failed" for trial in each.trials):
+            hint = f"symphony results {each.name}"
+        done = sum(1 for trial in each.trials if trial.state == "completed")
+        total, trouble = len(each.trials), "; ".join(row.trouble for row in own if row.trouble)
+        rows.append(
+            Listed(
+                each.name,
+                each.project,
+                (own or heads)[0].backend,
+                done,
+                total,
+                state,
+                head.since,
+                hint,
+                trouble,
+            )
+        )
+    return rows
 
 
 def _statuses(

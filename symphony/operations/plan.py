@@ -78,6 +78,7 @@ class Planned:
     unused:  settings that the backend does not use. now: the number of processes now.
     images:  those to build. manifests: of Kubernetes.
     code:    the files of each digest of code.
+    parameters: name -> value, default and origin of each parameter of the program.
     program: the files of the program -> when they changed.
     """
 
@@ -91,6 +92,7 @@ class Planned:
     manifests: tuple[Mapping[str, Any], ...] = ()
     code: CodeSets = field(default_factory=dict[str, Mapping[str, str]])
     program: Mapping[str, str] = field(default_factory=dict[str, str])
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
     @property
     def backend(self) -> str:
@@ -143,6 +145,7 @@ class Planned:
             "plan": self.plan,
             "changes": [change.to_json() for change in self.changes],
             "unused": list(self.unused),
+            "parameters": dict(self.parameters),
             "images": [image.to_json() for image in self.images],
         }
 
@@ -252,7 +255,7 @@ def planned_from(
         manifests: Return the Kubernetes manifests, too; a stack that is not up needs no cluster for them.
     """
     before = Before(stack_target.before(target))
-    request = before.request(manifests=manifests)
+    request = before.request(target, manifests=manifests)
     fetches = not request.offline and stack_target.fetches_plugins(target, before.stack.backend)
     program = _previewed(target, partial(make_run, target, request, fetch_plugins=fetches), output)
     return before.planned(target, program)
@@ -312,7 +315,7 @@ def project_run(
         target.workspace,
         target.name.stack,
         extra={**request.environment, **(extra or {})},
-        options=options,
+        options=[*options, *(f"--config={key}={setting}" for key, setting in target.given.items())],
         fetch_plugins=fetch_plugins,
     )
 
@@ -334,6 +337,7 @@ class Program:
         self._error: SymphonyError | None = None
         self.makes_cluster = False
         self.files: Mapping[str, str] = {}
+        self.parameters: Mapping[str, Mapping[str, Any]] = {}
 
     def take(self, event: Event) -> None:
         """Collect the facts of an event."""
@@ -343,6 +347,7 @@ class Program:
             case Report(facts=facts):
                 self._error = self._error or error_in(facts)
                 self.files = facts.get("program", self.files)
+                self.parameters = facts.get("parameters", self.parameters)
                 self.makes_cluster = self.makes_cluster or "cluster" in facts
             case Started(step=step) | Finished(step=step) if step.op in _KINDS and cluster.name_of(step):
                 self._resources[step.urn] = step
@@ -416,16 +421,18 @@ class Before:
         restart_reasons = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
         self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
 
-    def request(self, *, manifests: bool = False) -> RunRequest:
+    def request(self, target: stack_target.StackTarget, *, manifests: bool = False) -> RunRequest:
         """Return the facts of the stack for the program."""
         processes = self.stack.processes.values()
         experiment = stacks.experiment_in(self.stack.state)
+        own = f"{target.name.project}:"
         return RunRequest(
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(facts["uid"]) for facts in processes if facts.get("uid"))),
             restart=tuple(self._only) or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
+            parameters=tuple(key.removeprefix(own) for key in target.given if key.startswith(own)),
         )
 
     def planned(self, target: stack_target.StackTarget, program: Program) -> AnyPlanned:
@@ -457,6 +464,7 @@ class Before:
             manifests=tuple(experiment.get("manifests", ())),
             code=components.new_code,
             program=program.files,
+            parameters=program.parameters,
         )
 
 

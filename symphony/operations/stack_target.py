@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,9 +17,9 @@ from symphony.backends.observe import LocalObserver
 from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace
 from symphony.engine.state import file_store, store
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.plan.names import launched_name, listed
+from symphony.plan.names import launched_name, listed, shown
 from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
@@ -34,7 +34,7 @@ class StackTarget:
     """A stack and the project whose program it runs.
 
     Attributes:
-        given: Settings that a script passes, over those of the stack's file.
+        given: Settings that a script or `-c` passes, over those of the stack's file.
     """
 
     name: file_store.StackName
@@ -59,6 +59,43 @@ class StackTarget:
     @property
     def backend(self) -> registry.Backend:
         return registry.get(self.settings.backend)
+
+
+def given(words: Sequence[str], project: str) -> dict[str, str]:
+    """Return the settings of `-c lr=0.3` and `-c symphony:grace=1`; a name alone is one of the project.
+
+    Raises:
+        UserError: A word is no KEY=VALUE.
+    """
+    pairs: dict[str, str] = {}
+    for word in words:
+        key, equals, setting = word.partition("=")
+        if not (key and equals):
+            raise UserError(f"-c {shown(word)} sets nothing", remedy="Write -c KEY=VALUE")
+        pairs[key if ":" in key else f"{project}:{key}"] = setting
+    return pairs
+
+
+@contextmanager
+def given_settings(target: StackTarget, *, dry_run: bool) -> Generator[None]:
+    """Put the settings of a stack back after the block where it changed nothing: the engine saves `given`."""
+    before = target.config_file.read_bytes() if target.config_file.is_file() else None
+    keeps = False
+    try:
+        yield
+        keeps = not dry_run
+    except UserError:
+        raise
+    except (SymphonyError, KeyboardInterrupt):
+        # The engine may have begun.
+        keeps = True
+        raise
+    finally:
+        if target.given and not keeps:
+            if before is None:
+                target.config_file.unlink(missing_ok=True)
+            else:
+                target.config_file.write_bytes(before)
 
 
 def select(word: str | None) -> StackTarget:

@@ -14,11 +14,11 @@ from typing import Literal
 
 from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
-from symphony.engine import errors
+from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
-from symphony.operations import cluster, stack_target, stacks
+from symphony.operations import cluster, runs, stack_target, stacks
 from symphony.operations.plan import (
     IMAGE,
     Before,
@@ -178,6 +178,35 @@ def up(
     """
     before = Before(stack_target.before(target), restart)
     cluster.resume(target)
+    recording = _recording(target, before.stack, "restart" if restart else "up")
+    statuses, trouble = (), ""
+    try:
+        for event in _up(target, before, recording, make_run, output, restart):
+            statuses = event.statuses if isinstance(event, (Watched, Ended)) else statuses
+            yield event
+    except SymphonyError as error:
+        trouble = error.what
+        raise
+    finally:
+        recording.end(statuses, trouble)
+
+
+def _recording(target: StackTarget, stack: stacks.Stack, command: str) -> runs.Recording:
+    config = {**target.config, **target.given}
+    secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
+    place = target.workspace
+    return runs.Recording(stack, command, place.folder, config, secret, hidden=place.hidden)
+
+
+def _up(
+    target: StackTarget,
+    before: Before,
+    recording: runs.Recording,
+    make_run: MakeRun,
+    output: ProgramOutput | None,
+    restart: Sequence[str],
+) -> Iterator[UpEvent]:
+    """Yield the events of the run, then those of its processes that start."""
     planned: Planned | None = None
     done: set[str] = set()
     cancelled: set[str] = set()
@@ -187,7 +216,7 @@ def up(
     with stack_target.ensure_stack(target, changes=True), tempfile.TemporaryDirectory() as images:
         reports = progress.Reader(Path(images))
         extra = {progress.VARIABLE: images}
-        with make_run(target, before.request(), fetch_plugins=fetches, extra=extra) as run:
+        with make_run(target, before.request(target), fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():
                     share = report.done / report.total if report.size else -1.0
@@ -202,6 +231,11 @@ def up(
                     assert isinstance(whole, Planned)
                     planned = whole
                     yield planned
+                if isinstance(event, Started) and not event.preview:
+                    # Only now has the engine the lock of the stack.
+                    recording.changing()
+                if planned is not None and recording.is_changing:
+                    yield from map(Remark, _recorded(recording, planned, program))
                 if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
                     cancelled.add(event.urn)
                 line = _event_line(event, cancelled)
@@ -224,6 +258,28 @@ def up(
             observer.stop_removed(before.stack.owner, paths)
         observer.order_windows(before.stack.owner, paths)
     yield from _coming_up(target, run.outcome.seconds)
+
+
+def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> Iterator[str]:
+    """Begin the record of a run that changes something; yield what is wrong with it."""
+    if planned.changes_nothing or recording.run is not None:
+        return
+    components = program.components
+    members = {"groups": components.groups, "processes": components.processes}
+    declared = {kind: {name: part.new for name, part in parts.items()} for kind, parts in members.items()}
+    changed = [f"{change.path}: {change.why}" for change in planned.changes if change.kind != "keep"]
+    trouble = recording.begin(
+        runs.Declaration(
+            planned.backend,
+            [*changed, *map(str, planned.images), *planned.plan["changed_files"]],
+            {**planned.to_json(), "declared": {"experiment": components.experiment.new, **declared}},
+            {service["name"]: f"{service['host']}:{service['port']}" for service in planned.plan["services"]},
+            {name: row["value"] for name, row in planned.parameters.items()},
+            runs.secret_files(planned.plan, recording.folder),
+        )
+    )
+    if trouble:
+        yield trouble
 
 
 def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]:

@@ -194,7 +194,7 @@ def test_a_lock_that_is_gone_again_is_in_no_deletions_way(monkeypatch: pytest.Mo
     """A restart that held it has ended between the two looks: 2 of 20 deletions ended with 1."""
     errors = [locks.Held("rl is being changed")]
 
-    def run(*_: object) -> Iterator[delete.Deleted]:
+    def run(*_: object, **__: object) -> Iterator[delete.Deleted]:
         if errors:
             raise errors.pop()
         yield delete.Deleted("rl", 1, 0, 0.1)

@@ -24,6 +24,7 @@ from symphony.backends.observe import (
     PATIENCE,
     Link,
     LogLine,
+    Owned,
     ProcessStatus,
     Recorded,
     Resource,
@@ -250,6 +251,30 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
     inventory.end_all(client, launched_as, owner)
     return sum(len(process_inputs.names_of(pod)) for pod in ours)
+
+
+def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
+    """Yield contexts with an experiment in it, or why one does not answer, and the command to remove it."""
+    for context in kubeconfig.contexts():
+        try:
+            with short_timeouts():
+                client = client_of("", context)
+                namespaces = client.items(path_of("namespaces"), labelSelector=labels.OURS)
+                pods = client.items(path_of("pods"), labelSelector=labels.OURS)
+        except SymphonyError as error:
+            yield context, error, ""
+            continue
+        found: dict[tuple[str, str], list[str]] = {}
+        for namespace in namespaces:
+            found[labels.annotation(namespace, labels.OWNER), text(namespace, "metadata", "name")] = []
+        own = set(found)
+        for pod in pods:
+            place = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
+            found.setdefault(place, []).extend(process_inputs.names_of(pod))
+        for (owner, name), paths in found.items():
+            what = f"namespace {name}" if (owner, name) in own else f"-n {name} pods -l {labels.OURS}"
+            remedy = f"kubectl --context {context} delete {what}"
+            yield context, Owned(owner, name, tuple(sorted(paths))), remedy
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:

@@ -46,6 +46,22 @@ def read(name: StackName) -> StackState:
     return file_store.from_deployment(name, raw.get("deployment") or {})
 
 
+def last_plain_update(name: StackName) -> dict[str, Any] | None:
+    """Return what the engine noted of the last update, if a plain `pulumi` changed something in it."""
+    if not file_store.is_files():
+        return None
+    notes = (file_store.root() / "history" / name.project / name.stack).glob("*.history.json")
+    newest = max(notes, key=lambda file: file.name, default=None)
+    try:
+        update: dict[str, Any] = json.loads(newest.read_bytes()) if newest is not None else {}
+        # The option of the engine by which symphony runs programs.
+        is_plain = update["kind"] == "update" and "pulumi.flag.client" not in update["environment"]
+        changes = {*update["resourceChanges"]} - {"same"}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return update if is_plain and changes else None
+
+
 def prune(name: StackName) -> None:
     """Remove the history of all but the newest runs of a stack in our own store; the engine never does."""
     if paths.store_url() == environment.own_store():

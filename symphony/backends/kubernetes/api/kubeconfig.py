@@ -114,6 +114,12 @@ def current() -> tuple[str, str]:
     return os.pathsep.join(map(str, _places(""))), _context(content, "")[0]
 
 
+def contexts() -> list[str]:
+    """Return the names of all contexts where kubectl looks; none where there is no kubeconfig."""
+    content = _content("") if exists() else None
+    return [text(entry, "name") for entry in listing(content, "contexts")] if content else []
+
+
 def exists() -> bool:
     """Return whether there is a file where kubectl looks."""
     return any(place.exists() for place in _places(""))

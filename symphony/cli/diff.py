@@ -1,0 +1,53 @@
+"""`symphony diff`: the differences between two runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import arguments, screen
+from symphony.operations import runs
+from symphony.operations.compare import differences, unified
+
+
+def command(
+    name: arguments.Experiment = None,
+    first: Annotated[
+        int | None, typer.Argument(metavar="[RUN]", help="By default the run before the last.")
+    ] = None,
+    second: Annotated[int | None, typer.Argument(metavar="[RUN]", help="By default the last run.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the lines that differ, as a diff.")] = False,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Compare two runs of an experiment: declaration, settings, code, git.
+
+    Examples:
+        symphony diff rl
+        symphony diff rl 6 7
+        symphony diff rl 6 7 --full
+    """
+    experiment = runs.find(name)
+    known = runs.numbers(experiment)
+    after = runs.read(experiment, second or known[-1])
+    earlier = [number for number in known if number < after.number]
+    before = runs.read(experiment, first or (earlier[-1] if earlier else after.number))
+    if full:
+        for line in unified(experiment, before, after):
+            print(screen.clean(line))
+        return
+    different = differences(experiment, before, after)
+    if as_json:
+        screen.show_json(
+            {"stack": experiment.stack, "runs": [before.number, after.number], **different.to_json()}
+        )
+        return
+    rows = [("declaration", line) for line in different.declaration]
+    rows += [("setting", f"{key}: {old} -> {new}") for key, (old, new) in different.settings.items()]
+    rows += [("code", file if how == "changed" else f"{file}: {how}") for file, how in different.code.items()]
+    rows += [("git", " -> ".join(different.git))] if different.git else []
+    rows += [("unknown", line) for line in different.unknown]
+    if not rows:
+        print(screen.clean(f"Runs {before.number} and {after.number} of {experiment.stack} do not differ."))
+        return
+    screen.show_table((f"run {before.number} -> {after.number}", ""), rows)

@@ -1,0 +1,79 @@
+"""`symphony history`: the runs of an experiment."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+import typer
+
+from symphony.cli import arguments, screen
+from symphony.engine.state.file_store import StackName
+from symphony.operations import runs, stacks
+
+HEAD = ("run", "started", "by", "git", "changed", "ended", "missing")
+# Of a reason, in a row that has several.
+_LONGEST = 60
+
+
+def command(
+    name: arguments.Experiment = None,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Show only so many runs.")] = 20,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """List the runs of an experiment: each `up` or `restart` that changed something.
+
+    `symphony logs NAME --run N` prints the logs of a run, `symphony diff NAME N M` compares two.
+
+    Examples:
+        symphony history rl
+        symphony history rl -n 100 --json
+    """
+    experiment = _experiment(name)
+    rows = runs.every(experiment, last)
+    if rows and rows[-1].ended is None:
+        rows[-1] = runs.live(stacks.read(experiment), rows[-1])
+    if as_json:
+        screen.show_json([msgspec.to_builtins(run) for run in reversed(rows)])
+    elif not rows:
+        print(screen.clean(f"{experiment.stack} has no runs."))
+    else:
+        screen.show_table(HEAD, map(_cells, reversed(rows)), right=(0,))
+
+
+def _experiment(name: str | None) -> StackName:
+    """Return the experiment; one that a plain `pulumi up` started gets its record now."""
+    stack = stacks.find_exact(name) if name else None
+    if stack is None or stack.recorded is None:
+        return runs.find(name)
+    runs.adopt(stack)
+    return stack.name
+
+
+def _cells(run: runs.Run) -> tuple[object, ...]:
+    git = str(run.git) if run.git else ""
+    changed = screen.cut(
+        "; ".join(line if len(line) <= 60 else f"{line[:59]}…" for line in _grouped(run.changed))
+    )
+    missing = "; ".join(run.missing)
+    return run.number, moment(run.started), run.user, git, changed, run.ending, screen.cut(missing)
+
+
+def _grouped(changed: list[str]) -> list[str]:
+    """Return lines whose reason several processes share as one: `4 processes: new`."""
+    names: dict[str, list[str]] = {}
+    for line in changed:
+        path, _, why = line.partition(": ")
+        names.setdefault(why, []).append(path)
+    return [
+        f"{paths[0] if len(paths) == 1 else f'{len(paths)} processes'}: {why}" for why, paths in names.items()
+    ]
+
+
+def moment(when: datetime) -> str:
+    """Return a time as `today 14:02`, `yesterday 18:40` or with its date."""
+    local, today = when.astimezone(), datetime.fromtimestamp(time.time()).astimezone().date()
+    days = {today: "today", today - timedelta(days=1): "yesterday"}
+    return f"{days.get(local.date(), f'{local:%Y-%m-%d}')} {local:%H:%M}"

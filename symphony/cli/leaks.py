@@ -1,0 +1,34 @@
+"""`symphony leaks`: what runs without a stack."""
+
+from __future__ import annotations
+
+import sys
+
+from symphony.cli import arguments, screen
+from symphony.operations.drift import leaks
+
+HEAD = ("name", "where", "as", "processes", "remove it with")
+
+
+def command(as_json: arguments.AsJson = False) -> int:
+    """List what symphony started and no stack has: on this machine, and in every context of the kubeconfig.
+
+    The exit code is 1 where there is any, or where a cluster does not answer.
+
+    Examples:
+        symphony leaks
+        symphony leaks --json
+    """
+    leaked, troubles = leaks()
+    if as_json:
+        screen.show_json({"leaks": [leak.to_json() for leak in leaked], "unknown": troubles})
+    elif not leaked:
+        print("Nothing runs without a stack.")
+    else:
+        rows = [
+            (leak.name, leak.where, leak.launched_as, len(leak.processes), leak.remedy) for leak in leaked
+        ]
+        screen.show_table(HEAD, rows, right=(3,))
+    for trouble in () if as_json else troubles:
+        print(screen.clean(f"symphony: {trouble}"), file=sys.stderr, flush=True)
+    return 1 if leaked or troubles else 0

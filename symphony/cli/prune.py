@@ -1,0 +1,55 @@
+"""`symphony prune`: remove old runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from symphony.cli import arguments, screen
+from symphony.operations import runs
+from symphony.operations.process import seconds
+from symphony.plan.problems import count
+
+
+def command(
+    name: arguments.Experiment = None,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="TIME", help="Runs that ended so long ago: 12h, 30d, 4w.")
+    ] = "30d",
+    yes: arguments.Yes = False,
+    dry_run: arguments.DryRun = False,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Remove the records and logs of old runs, of one experiment or of all. What runs stays.
+
+    Examples:
+        symphony prune
+        symphony prune rl --older-than 7d -y
+    """
+    age = seconds(older_than)
+    names = [runs.find(name)] if name else runs.known()
+    old = {each: runs.older(each, age) for each in names}
+    old = {each: numbers for each, numbers in old.items() if numbers}
+    folders = [runs.folder_of(each) / str(number) for each, numbers in old.items() for number in numbers]
+    size = runs.size(folders)
+    total = f"{count(len(folders), 'run')} of {count(len(old), 'experiment')}, {megabytes(size)}"
+    if folders and not (dry_run or as_json):
+        print(screen.clean(f"{total}: {', '.join(each.stack for each in old)}"))
+        if not yes:
+            arguments.confirm("Remove them?")
+    if not dry_run:
+        for folder in folders:
+            runs.remove(folder)
+    if as_json:
+        facts = {str(each): numbers for each, numbers in old.items()}
+        screen.show_json({"runs": facts, "bytes": size, "removed": not dry_run})
+    elif not folders:
+        print(f"No run ended more than {older_than} ago.")
+    elif not dry_run:
+        print(f"Removed {total}.")
+
+
+def megabytes(size: int) -> str:
+    """Return a size as `12 MB`."""
+    return f"{size / 1e6:.1f} MB" if size < 1e7 else f"{size / 1e6:.0f} MB"

@@ -1,0 +1,117 @@
+"""`symphony results`: the values that processes report, one row for each run."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from symphony.cli import arguments, screen
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import results, runs, stacks, sweep
+
+
+def command(
+    name: arguments.Experiment = None,
+    least: Annotated[
+        str | None, typer.Option("--min", metavar="NAME", help="The least value of each run; best run first.")
+    ] = None,
+    most: Annotated[
+        str | None, typer.Option("--max", metavar="NAME", help="The greatest value of each run.")
+    ] = None,
+    last: Annotated[bool, typer.Option("--last", help="The last values of each run, as by default.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="A row for each report.")] = False,
+    to_csv: Annotated[
+        str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - prints it.")
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="NAME", help="Draw the curves of a value (matplotlib).")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="The picture, .svg or .png.")
+    ] = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Show the values that processes report, one row for each run of an experiment.
+
+    A process reports by printing `::result {"loss": 0.31, "step": 900}`, as does
+    symphony.report(loss=0.31, step=900).
+
+    Examples:
+        symphony results rl
+        symphony results rl --min loss
+        symphony results rl --all --csv results.csv
+        symphony results rl --plot loss --to loss.png
+    """
+    if sum([least is not None, most is not None, last, every]) > 1:
+        raise UserError("--min, --max, --last and --all exclude each other")
+    shown_name, rows = _rows(name)
+    if plot is not None:
+        file = to or Path(f"{shown_name}-{plot}.svg")
+        results.plot(rows, plot, file)
+        print(screen.clean(f"Wrote {file}."))
+        return
+    table = results.table(rows, least=least, most=most, every=every)
+    heads = list(dict.fromkeys(head for row in table for head in row if head != "ended"))
+    heads += ["ended"] if any("ended" in row for row in table) else []
+    if as_json:
+        screen.show_json(table)
+    elif to_csv == "-":
+        _write(sys.stdout, heads, table)
+    elif to_csv is not None:
+        with Path(to_csv).open("w", newline="", encoding="utf-8") as file:
+            _write(file, heads, table)
+        print(screen.clean(f"Wrote {len(table)} rows to {to_csv}."))
+    elif not results.names_of(rows):
+        print(
+            screen.clean(f'No process of {shown_name} has printed a line such as ::result {{"loss": 0.31}}.')
+        )
+    else:
+        screen.show_table(heads, [[_cell(row.get(head)) for head in heads] for row in table])
+
+
+def _rows(name: str | None) -> tuple[str, list[results.Row]]:
+    swept = None
+    with suppress(UserError):
+        swept = sweep.read(runs.find(name))
+    if swept is not None:
+        return swept.name, _of_trials(swept)
+    experiment = runs.find(name)
+    # The last run may still print.
+    with suppress(SymphonyError):
+        runs.look(stacks.read(experiment))
+    every = runs.every(experiment)
+    if every and every[-1].ended is None:
+        every[-1] = runs.live(stacks.read(experiment), every[-1])
+    return experiment.stack, [results.row(experiment, run) for run in every]
+
+
+def _of_trials(swept: sweep.Sweep) -> list[results.Row]:
+    rows: list[results.Row] = []
+    for trial in swept.trials:
+        name = swept.cell(trial)
+        if trial.state == "running":
+            with suppress(SymphonyError):
+                runs.look(stacks.read(name))
+        run = runs.last(name)
+        ended = f"{trial.state}{f': {trial.why}' if trial.why else ''}"
+        row = results.row(name, run, str(trial.number)) if run else results.Row(str(trial.number), {}, ended)
+        rows.append(replace(row, parameters=dict(trial.values), ended=ended, kind="trial"))
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+def _write(file: Any, heads: list[str], table: list[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, heads, restval="")
+    writer.writeheader()
+    writer.writerows(table)

@@ -1,0 +1,29 @@
+"""The process of a sweep, which `symphony sweep` starts in a window of its own."""
+
+from __future__ import annotations
+
+import sys
+
+from symphony.cli import screen
+from symphony.engine.state.file_store import StackName
+from symphony.errors import SymphonyError
+from symphony.operations.sweep_run import Runner
+
+
+def main(words: list[str]) -> int:
+    """Run a sweep to its end.
+
+    Args:
+        words: Project, name and generation of the sweep.
+    """
+    project, name, _ = words
+    try:
+        Runner(StackName(project, name), lambda line: print(screen.clean(line), flush=True)).run()
+    except SymphonyError as error:
+        screen.show_error(error.line, error.details)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""The parameters of a program: typed settings of its stack, with defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pulumi
+
+from symphony import run_request
+from symphony.backends import settings_reader
+from symphony.components.run import in_program, refused, report_facts
+from symphony.errors import UserError
+from symphony.plan.names import listed, nearest, shown
+
+_WORDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def params(**defaults: bool | float | str) -> Any:
+    """Return the parameters of the program, as attributes: settings of its stack, else these defaults.
+
+    `symphony up NAME -c lr=0.3` sets one, as does `pulumi config set lr 0.3`. Call it once in a program. In a
+    script that no engine runs, all are the defaults.
+
+    Args:
+        defaults: The default of each parameter, which also says its type.
+
+    Raises:
+        UserError: A setting has another type than its default, or nearly the name of a parameter.
+
+    Example:
+        params = symphony.params(lr=0.1, workers=4)
+        with Experiment() as e:
+            e.new_process("train", command=["python", "train.py", "--lr", str(params.lr)])
+    """
+    if not in_program():
+        return SimpleNamespace(**defaults)
+    try:
+        rows = _read(defaults)
+    except UserError as error:
+        raise refused(error) from None
+    report_facts({"parameters": rows})
+    return SimpleNamespace(**{name: row["value"] for name, row in rows.items()})
+
+
+def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return name -> the value, the default and the origin of each parameter."""
+    project, config = pulumi.get_project(), pulumi.Config()
+    places = settings_reader.places(*settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
+    asked = run_request.current().parameters
+    every = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
+    own = [key.partition(":")[2] for key in every if key.startswith(f"{project}:")]
+
+    def where(name: str) -> str:
+        return "-c" if name in asked else str(places.get(f"{project}:{name}", ""))
+
+    for name in dict.fromkeys([*asked, *own]):
+        near = nearest(name, defaults)
+        # A program may have other settings, which it reads by itself.
+        if name not in defaults and (near or name in asked):
+            remedy = f"Did you mean {near}?" if near else f"Known: {listed([*defaults])}"
+            raise UserError(f"{shown(name)} is not a parameter", where=where(name), remedy=remedy)
+    rows: dict[str, dict[str, Any]] = {}
+    kinds: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
+    for name, default in defaults.items():
+        text = config.get(name)
+        try:
+            value: Any = default if text is None else msgspec.convert(text, kinds[name], strict=False)
+        except msgspec.ValidationError:
+            expected = _WORDS.get(kinds[name], "another type")
+            what = f"the parameter {name} is {shown(text or '')}, expected {expected}"
+            raise UserError(what, where=where(name), remedy=f"Its default is {default!r}") from None
+        origin = "default" if text is None else where(name) or "settings"
+        rows[name] = {"value": value, "default": default, "from": origin}
+    return rows

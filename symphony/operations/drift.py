@@ -1,0 +1,166 @@
+"""The differences between what a stack declared and what lives, and what lives without a stack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from symphony import paths
+from symphony.backends import registry
+from symphony.backends.observe import RemoteLister
+from symphony.engine import errors, workspace
+from symphony.errors import SymphonyError
+from symphony.operations import stacks
+
+# Kubernetes keeps notes of its own in what it is given.
+_NOTES = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
+_PULUMI = "pulumi:"
+_DEADLINE = 120.0
+_ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One field that is not as it was declared; of an object that is gone, the field is empty."""
+
+    path: str
+    object: str
+    field: str
+    declared: Any
+    lives: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Processes that carry the mark of this user's store and are in no stack.
+
+    Attributes:
+        where: This machine, or the context of the kubeconfig.
+        remedy: The command that removes them.
+    """
+
+    name: str
+    where: str
+    launched_as: str
+    processes: tuple[str, ...]
+    remedy: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def drift(stack: stacks.Stack) -> list[Drift]:
+    """Return every field in which what lives differs from what was declared.
+
+    The engine reads each resource again, and changes nothing.
+
+    Raises:
+        UserError: The experiment is not up, or runs elsewhere.
+        SymphonyError: Its backend does not answer.
+    """
+    stack = stacks.ensure_same_location(stack)
+    if stack.recorded is None:
+        raise stack.not_up()
+    place = workspace.for_stack(stack.name)
+    words = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]
+    done = workspace.pulumi(place, words, deadline=_DEADLINE)
+    if done.returncode:
+        text = "\n".join(filter(None, (done.stderr, *_diagnostics(done.stdout))))
+        known = errors.from_text(text, stack=stack.shown, project=stack.name.project)
+        raise SymphonyError(known.what, where=known.where, remedy=known.remedy)
+    return [row for step in _steps(done.stdout) for row in _of_step(step)]
+
+
+def _events(output: str, kind: str) -> Iterator[dict[str, Any]]:
+    for line in output.splitlines():
+        with suppress(ValueError):
+            if event := json.loads(line).get(kind):
+                yield event
+
+
+def _diagnostics(output: str) -> list[str]:
+    events = _events(output, "diagnosticEvent")
+    return [str(event.get("message")) for event in events if event.get("severity") == "error"]
+
+
+def _steps(output: str) -> list[dict[str, Any]]:
+    """Return what the engine read, from its events."""
+    return [event["metadata"] for event in _events(output, "resOutputsEvent")]
+
+
+def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
+    before: dict[str, Any] = step.get("old") or {}
+    now: dict[str, Any] = step.get("new") or {}
+    kind = str(before.get("type") or now.get("type"))
+    if kind.startswith((_PULUMI, "symphony:")):
+        return
+    name = str(step["urn"]).rpartition("::")[2]
+    shown, path = f"{kind.rpartition(':')[2]} {name}", _path(str(before.get("parent") or "")) or name
+    if not now:
+        yield Drift(path, shown, "", "there", _ABSENT)
+        return
+    is_ours = kind.startswith("pulumi-python:")
+    declared, lives = (_flat(state.get("outputs")) for state in (before, now))
+    # Of an object of Kubernetes, what others set is no drift.
+    fields = declared if is_ours else _flat(before.get("inputs"))
+    for field in fields:
+        if (is_ours or not field.startswith(_NOTES)) and declared.get(field) != lives.get(field, _ABSENT):
+            yield Drift(path, shown, field, declared.get(field), lives.get(field, _ABSENT))
+
+
+def _path(parent: str) -> str:
+    """Return the process or group whose component a resource belongs to."""
+    for owner in ("symphony:index:Process::", "symphony:index:ProcessGroup::"):
+        _, separator, path = parent.rpartition(owner)
+        if separator:
+            return path
+    return ""
+
+
+def _flat(facts: Any, above: str = "") -> dict[str, Any]:
+    """Return nested values by their dotted names: `spec.containers[0].image`."""
+    if isinstance(facts, dict) and facts:
+        pairs = cast("dict[str, Any]", facts)
+        inner = [(f"{above}.{name}" if above else name, fact) for name, fact in pairs.items()]
+    elif isinstance(facts, list) and facts:
+        inner = [(f"{above}[{number}]", fact) for number, fact in enumerate(cast("list[Any]", facts))]
+    else:
+        return {above: facts} if above else {}
+    return {name: value for field, fact in inner for name, value in _flat(fact, field).items()}
+
+
+def leaks() -> tuple[list[Leak], list[str]]:
+    """Return what lives without a stack, on this machine and in all contexts, and what could not be asked."""
+    known = stacks.every()
+    leaked = [
+        Leak(
+            str(each.name),
+            paths.host(),
+            _launched_as(each),
+            tuple(each.processes),
+            f"symphony delete {each.name}",
+        )
+        for each in stacks.orphans(stack.name for stack in known)
+    ]
+    owners = {stack.owner for stack in known if stack.recorded is not None}
+    troubles: list[str] = []
+    for row in registry.every():
+        if not isinstance(row.observer, RemoteLister):
+            continue
+        for where, owned, remedy in row.observer.list_everywhere():
+            if isinstance(owned, SymphonyError):
+                troubles.append(f"{where}: {owned.what}")
+            elif owned.owner not in owners and owned.owner.endswith(f"#{paths.store_mark()}"):
+                name = paths.stack_of(owned.owner)
+                leaked.append(Leak(name, where, owned.launched_as, owned.paths, remedy))
+    return leaked, troubles
+
+
+def _launched_as(stack: stacks.Stack) -> str:
+    return stack.recorded.launched_as if stack.recorded else ""

@@ -1,0 +1,217 @@
+"""Copies of the code of a project, by the ignore rules, in which ignored files are links to the originals.
+
+A copy runs as the project does, since its data and its virtualenv are there, and edits do not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from symphony import files, paths
+from symphony.errors import UserError
+from symphony.operations.git import Git
+from symphony.operations.git import state as git_state
+from symphony.plan.names import listed
+
+if TYPE_CHECKING:
+    from symphony.content.ignore_files import IgnoreRules
+
+# A larger file is data. A project with more bytes or files is not kept.
+LARGEST, MOST_BYTES, MOST_FILES = 10_000_000, 100_000_000, 5_000
+ORIGIN = ".symphony-origin.json"
+
+
+class Origin(msgspec.Struct):
+    """The origin of a copy that programs run from, in a file beside it.
+
+    Attributes:
+        code: The copy that is kept, of which this is one.
+        folder: The project.
+    """
+
+    code: str
+    folder: str
+    git: Git | None = None
+
+
+def origin(folder: Path) -> Origin | None:
+    """Return the origin of a copy in symphony's folder; None for a project of the user."""
+    if paths.home() not in folder.parents:
+        return None
+    try:
+        return msgspec.json.decode((folder.parent / ORIGIN).read_bytes(), type=Origin)
+    except (OSError, ValueError):
+        return None
+
+
+def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin, list[str]]:
+    """Make a copy to run from, and return its origin and what it lacks.
+
+    Args:
+        folder: The project, or the kept code of a run.
+        to: The folder for the copy, which must not exist.
+        source: The origin of kept code.
+
+    Raises:
+        UserError: The project has too much that is not ignored.
+    """
+    paths.private_folder(to.parent)
+    draft = to.with_name(f"{to.name}.new")
+    files.remove(draft)
+    missing = keep(folder, draft)
+    if left := [line for line in missing if line.startswith("the code")]:
+        raise UserError(left[0], where=str(folder), remedy="Name data in .gitignore or .symphonyignore")
+    made = source or Origin(str(to), str(folder), git_state(folder)[0])
+    files.replace(to.parent / ORIGIN, msgspec.json.encode(made))
+    draft.rename(to)
+    return made, missing
+
+
+@dataclass
+class _Copy:
+    """A copy in the making."""
+
+    before: Path | None
+    secret: frozenset[str]
+    copied: int = 0
+    bytes: int = 0
+
+    def takes(self, size: int) -> bool:
+        """Return whether a file of this size is kept, and count it."""
+        if size > LARGEST:
+            return False
+        self.copied, self.bytes = self.copied + 1, self.bytes + size
+        return True
+
+    @property
+    def is_too_large(self) -> bool:
+        return self.copied > MOST_FILES or self.bytes > MOST_BYTES
+
+
+def keep(
+    folder: Path, to: Path, before: Path | None = None, secret_files: frozenset[str] = frozenset()
+) -> list[str]:
+    """Copy the code of a project, and return what is not in the copy.
+
+    Args:
+        folder: The project.
+        to: The folder for the copy.
+        before: The copy of an earlier run, with which this one shares unchanged files.
+        secret_files: Files that are linked instead of copied.
+
+    Raises:
+        OSError: The disk is full, or a folder cannot be read.
+    """
+    # A module that takes longer to load than a listing of what runs.
+    from symphony.content import ignore_files
+
+    rules = ignore_files.rules_above(str(folder), str(folder)) or ignore_files.IgnoreRules()
+    linked: list[str] = []
+    copy = _Copy(before, secret_files)
+    for path, is_code in _entries(f"{folder}/".replace("//", "/"), rules):
+        if copy.is_too_large:
+            files.remove(to)
+            most = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
+            return [f"the code: more than {most} are not ignored, which is more than a record takes"]
+        name = os.path.relpath(path, folder)
+        target = to / name
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_code or not _copied(path, name, target, copy):
+            with suppress(FileExistsError):
+                target.symlink_to(_origin_of(path, str(folder)))
+            if is_code:
+                linked.append(name)
+    return [f"{listed(linked, 5)}: large, secret or unreadable"] if linked else []
+
+
+def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
+    """Yield every file with whether it is code; of ignored folders only the folders themselves."""
+    inner = rules.within(folder)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in (".git", "__pycache__"):
+                continue
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if inner.leaves_out(f"{entry.path}/" if is_folder else entry.path):
+                yield entry.path, entry.name.startswith(("Pulumi.", ".gitignore", ".symphonyignore"))
+            elif is_folder:
+                yield from _entries(f"{entry.path}/", inner)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, True
+            elif entry.is_symlink():
+                yield entry.path, False
+
+
+def _origin_of(path: str, folder: str) -> str:
+    """Return the place to which a link in the copy leads: a link within the project stays one."""
+    if not os.path.islink(path):  # noqa: PTH114 : hot path
+        return path
+    text = os.readlink(path)  # noqa: PTH115 : hot path
+    leads_to = os.path.normpath(os.path.join(os.path.dirname(path), text))  # noqa: PTH118, PTH120
+    return text if leads_to.startswith(f"{folder}/") and not text.startswith("/") else leads_to
+
+
+def _copied(path: str, name: str, target: Path, copy: _Copy) -> bool:
+    """Copy a file, or share that of the copy before; return False for one that is not to be kept."""
+    base = os.path.basename(path)  # noqa: PTH119 : hot path
+    if base.startswith("Pulumi.") and base.endswith((".yaml", ".yml")) and base.count(".") > 1:
+        # The settings of stacks hold encrypted secrets; the record has the other settings.
+        return True
+    facts = os.stat(path)  # noqa: PTH116 : hot path
+    if path in copy.secret or not copy.takes(facts.st_size):
+        return False
+    if copy.before is not None:
+        with suppress(OSError):
+            earlier = copy.before / name
+            kept = earlier.lstat()
+            if (kept.st_mtime_ns, kept.st_size) == (facts.st_mtime_ns, facts.st_size):
+                target.hardlink_to(earlier)
+                return True
+    if _is_secret(path, name, facts.st_size):
+        return False
+    try:
+        shutil.copy2(path, target)
+    except PermissionError:
+        return False
+    return True
+
+
+def _is_secret(path: str, name: str, size: int) -> bool:
+    from symphony_docker import secrets
+
+    return secrets.never_sent(name, is_folder=False) or bool(size and secrets.suspicion(name, path))
+
+
+def holds_secret(text: bytes) -> bool:
+    """Return whether a text holds a credential in one of the known formats."""
+    from symphony_docker import secrets
+
+    return bool(secrets.credential_in(text.decode("utf-8", "replace")))
+
+
+def restore_settings(original: Path, to: Path, settings: Mapping[str, Any], secret: Collection[str]) -> None:
+    """Write the settings of a stack for a copy.
+
+    Args:
+        original: The settings file of the project.
+        to: The file to write.
+        settings: The settings that the stack gets.
+        secret: The names of those that it keeps from the project.
+    """
+    import yaml
+
+    raw: dict[str, Any] = {}
+    with suppress(OSError):
+        raw = yaml.safe_load(original.read_text(encoding="utf-8")) or {}
+    now: dict[str, Any] = raw.get("config") or {}
+    kept = {name: setting for name, setting in now.items() if name in secret}
+    paths.private_folder(to.parent)
+    files.replace(to, yaml.safe_dump({**raw, "config": {**settings, **kept}}, sort_keys=False).encode())

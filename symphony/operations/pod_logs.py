@@ -1,0 +1,112 @@
+"""Keeps the logs of pods in the folder of their run, in the form of those in tmux."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, suppress
+from io import FileIO
+from pathlib import Path
+from typing import Self
+
+from symphony import files, paths
+from symphony.backends.observe import LogLine
+from symphony.errors import SymphonyError
+from symphony.operations import stacks
+
+_ENDED = re.compile(r"ended: exit (\d+)")
+# Of a process; what comes after is not kept.
+_MOST = 100 * 1024 * 1024
+
+
+def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
+    """Append what pods have printed since the last time to the logs in a folder; return what went wrong.
+
+    Args:
+        stack: The experiment.
+        folder: The logs of its run.
+        began: When the run began, in seconds since the epoch.
+    """
+    assert stack.recorded is not None
+    with Keeper(stack.processes, folder, began) as keeper:
+        try:
+            for line in stack.observer().logs(stack.recorded, list(stack.processes), since=keeper.since):
+                keeper.add(line)
+        except SymphonyError as error:
+            return error.what
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
+
+
+def keeping(stack: stacks.Stack, folder: Path, began: float, lines: Iterable[LogLine]) -> Iterator[LogLine]:
+    """Yield lines of pods that are followed, and append them to the logs in a folder."""
+    collect(stack, folder, began)
+    with Keeper(stack.processes, folder, began) as keeper:
+        for line in lines:
+            with suppress(OSError):
+                keeper.add(line)
+            yield line
+
+
+class Keeper:
+    """Appends lines to the logs of a run; a second one at the same time appends nothing."""
+
+    def __init__(self, processes: Iterable[str], folder: Path, began: float) -> None:
+        self._folders = {path: log_folder(folder, path) for path in processes}
+        self._lock = folder / "lock"
+        self._began = began
+        self._last: dict[str, float] = {}
+        self._files: dict[str, tuple[FileIO, FileIO]] = {}
+        self._is_mine = False
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        with suppress(SymphonyError, OSError):
+            self._open.enter_context(files.locked(self._lock, seconds=0, what="the logs"))
+            self._is_mine = True
+        self._last = {path: _last(folder) for path, folder in self._folders.items()}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def since(self) -> float:
+        """Return when the first of the processes was read last."""
+        # The clock of the cluster may be behind.
+        return max(self._began - 60, min(self._last.values(), default=0))
+
+    def add(self, line: LogLine) -> None:
+        """Append a line that is not there yet."""
+        moment = line.time or 0
+        if not self._is_mine or moment <= self._last.get(line.path, moment):
+            return
+        log, index = self._files.get(line.path) or self._opened(line.path)
+        offset = log.tell()
+        if offset > _MOST:
+            return
+        ended = _ENDED.match(line.text) if line.ended else None
+        index.write(f"{moment:.6f} {offset}{f' exit {ended[1]}' if ended else ''}\n".encode())
+        if not ended:
+            log.write(f"{line.text}\n".encode("utf-8", "replace"))
+        self._last[line.path] = moment
+
+    def _opened(self, path: str) -> tuple[FileIO, FileIO]:
+        folder = paths.private_folder(self._folders[path])
+        log, index = (self._open.enter_context(FileIO(folder / name, "a")) for name in ("log", "index"))
+        self._files[path] = log, index
+        return log, index
+
+
+def log_folder(folder: Path, path: str) -> Path:
+    """Return the folder with the log of a process, below that of all logs of its run."""
+    # No name of a process or a group has a dot.
+    return folder / path.replace("/", ".")
+
+
+def _last(folder: Path) -> float:
+    """Return the time of the last kept line."""
+    with suppress(OSError, ValueError, IndexError):
+        return float(files.read(folder / "index", limit=1 << 30).rsplit(b"\n", 2)[-2].split()[0])
+    return 0.0

@@ -1,0 +1,192 @@
+"""The values that processes report in lines such as `::result {"loss": 0.31}`, one row for each run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from symphony.engine.state.file_store import StackName
+from symphony.errors import UserError
+from symphony.operations import run_logs, runs
+from symphony.plan.names import listed, nearest, shown
+from symphony.reporting import MARK
+from symphony_tmux import logs as reader
+
+_MARK = MARK.encode()
+
+
+@dataclass(frozen=True)
+class Report:
+    """One line with values: when it was printed, and by which process."""
+
+    time: float
+    path: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The results of one run.
+
+    Attributes:
+        label: The number of the run, or that of the trial of a sweep.
+        kind: "run" or "trial".
+        parameters: Its parameters.
+        reports: What its processes reported, in the order of time.
+        ended: How it ended, in words.
+    """
+
+    label: str
+    parameters: dict[str, Any]
+    ended: str
+    reports: list[Report] = field(default_factory=list[Report])
+    kind: str = "run"
+
+    def last(self) -> dict[str, Any]:
+        """Return the last value of every name."""
+        return {name: value for report in self.reports for name, value in report.values.items()}
+
+    def best(self, name: str, choose: Callable[[float, float], bool]) -> dict[str, Any]:
+        """Return the values of the best report, and the last value of every other name."""
+        best: Report | None = None
+        for report in self.reports:
+            if (number := _number(report.values.get(name))) is not None and (
+                best is None or choose(number, cast("float", _number(best.values[name])))
+            ):
+                best = report
+        return {**self.last(), **(best.values if best else {})}
+
+
+def row(name: StackName, run: runs.Run, label: str | None = None) -> Row:
+    """Return the results of a run."""
+    own = f"{run.project}:"
+    settings = {key.removeprefix(own): value for key, value in run.settings.items() if key.startswith(own)}
+    reports = sorted(_reports(name, run), key=lambda report: report.time)
+    return Row(label or str(run.number), run.parameters or settings, run.ending, reports)
+
+
+def _reports(name: StackName, run: runs.Run) -> Iterator[Report]:
+    begin, until = run_logs.span(name, run)
+    for path, log in run_logs.processes(name, run).items():
+        for moment, line in _lines(log, begin):
+            if moment >= until:
+                break
+            values = _values(line)
+            if values and moment >= begin:
+                yield Report(moment, path, values)
+
+
+def _lines(log: Path, since: float) -> Iterator[tuple[float, bytes]]:
+    """Yield the lines with results, and when they were printed."""
+    rest = b""
+    for part in reader.read(log, since=since):
+        data = rest + part.data
+        whole, _, rest = data.rpartition(b"\n")
+        if _MARK in whole:
+            for line in whole.split(b"\n"):
+                if line.startswith(_MARK):
+                    yield part.time or since, line
+
+
+def _values(line: bytes) -> dict[str, Any]:
+    """Return the values of a line; none where it is cut off or no object."""
+    try:
+        values: Any = json.loads(line[len(_MARK) :])
+    except ValueError:
+        return {}
+    if not isinstance(values, dict):
+        return {}
+    pairs = cast("dict[str, Any]", values)
+    return {name: value for name, value in pairs.items() if isinstance(value, (bool, int, float, str))}
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value):
+        return float(value)
+    return None
+
+
+def names_of(rows: Iterable[Row]) -> list[str]:
+    """Return the names of all reported values, in the order of their first report."""
+    return list(dict.fromkeys(name for row in rows for report in row.reports for name in report.values))
+
+
+def table(
+    rows: Sequence[Row], *, least: str | None = None, most: str | None = None, every: bool = False
+) -> list[dict[str, Any]]:
+    """Return a mapping for each row: parameters, values, end.
+
+    Args:
+        rows: The results.
+        least: Show the report with the least value of this name, the best row first.
+        most: The same with the greatest.
+        every: A mapping for each report instead.
+
+    Raises:
+        UserError: No process reports that name.
+    """
+    ranked = least or most
+    if ranked is not None:
+        require(rows, ranked)
+    names = list(dict.fromkeys(name for row in rows for name in row.parameters))
+    made: list[dict[str, Any]] = []
+    for each in rows:
+        head = {each.kind: each.label, **{name: each.parameters.get(name) for name in names}}
+        if every:
+            made += [{**head, "process": report.path, **report.values} for report in each.reports]
+            continue
+        shown_values = each.last()
+        if ranked is not None:
+            shown_values = each.best(ranked, lambda a, b: a < b if least else a > b)
+        made.append({**head, **shown_values, "ended": each.ended})
+    if ranked is not None and not every:
+        sign = 1 if least else -1
+        numbers = {id(mapping): _number(mapping.get(ranked)) for mapping in made}
+        made.sort(key=lambda mapping: math.inf if (n := numbers[id(mapping)]) is None else sign * n)
+    return made
+
+
+def require(rows: Sequence[Row], name: str) -> None:
+    """Raise UserError where no process reports a value of this name."""
+    known = names_of(rows)
+    if name not in known:
+        near = nearest(name, known)
+        remedy = f"Did you mean {near}?" if near else f"Reported: {listed(known) or 'nothing'}"
+        raise UserError(f"no process reports {shown(name)}", remedy=remedy)
+
+
+def plot(rows: Sequence[Row], name: str, file: Path) -> None:
+    """Draw the curve of a value for each run into a file, PNG or SVG by its name.
+
+    Raises:
+        UserError: No process reports that name, or matplotlib is missing.
+    """
+    require(rows, name)
+    try:
+        # Few need it.
+        figures: Any = importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise UserError(
+            "matplotlib, which draws, is missing", remedy="Run `pip install matplotlib`"
+        ) from None
+    figure = figures.Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.subplots()
+    varied = [key for key in rows[0].parameters if len({str(row.parameters.get(key)) for row in rows}) > 1]
+    has_steps = any("step" in report.values for row in rows for report in row.reports)
+    for each in rows:
+        points = [report.values for report in each.reports if _number(report.values.get(name)) is not None]
+        label = (
+            ", ".join(f"{key} {each.parameters.get(key)}" for key in varied) or f"{each.kind} {each.label}"
+        )
+        steps = [values.get("step", number) for number, values in enumerate(points)]
+        axes.plot(
+            steps, [values[name] for values in points], label=label, marker="." if len(points) < 3 else ""
+        )
+    axes.set(xlabel="step" if has_steps else "report", ylabel=name)
+    axes.legend(fontsize="small", frameon=False)
+    figure.savefig(file)

@@ -1,0 +1,142 @@
+"""The kept logs of runs, and the lines of logs that match a pattern."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from symphony.backends import registry
+from symphony.backends.observe import LogLine, Recorded
+from symphony.engine.state.file_store import StackName
+from symphony.errors import UserError
+from symphony.operations import runs, stacks
+from symphony.plan.names import listed, shown
+
+# The index of a log has the time of its parts with this resolution.
+_RESOLUTION = 0.3
+
+
+def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
+    """Return the log file of each process of a run, by its path."""
+    folder = runs.logs_of(name, run)
+    # No name of a process or a group has a dot.
+    folders = sorted(file.parent for file in folder.glob("*/log"))
+    return {each.name.replace(".", "/", 1): each / "log" for each in folders}
+
+
+def span(name: StackName, run: runs.Run) -> tuple[float, float]:
+    """Return when the processes of a run printed: from its start to that of the next run."""
+    later = [number for number in runs.numbers(name) if number > run.number]
+    until = runs.read(name, later[0]).started.timestamp() if later else datetime.max.timestamp()
+    return run.started.timestamp() - _RESOLUTION, until
+
+
+def logs(
+    name: StackName, number: int, words: Sequence[str] = (), since: float = 0, tail: int | None = None
+) -> Iterator[LogLine]:
+    """Yield the lines of a run in the order of time.
+
+    Args:
+        name: The experiment.
+        number: That of the run.
+        words: Names, groups or patterns of its processes; none stands for all.
+        since: Only later lines, in seconds since the epoch.
+        tail: Only so many last lines of each process.
+
+    Raises:
+        UserError: There is no such run, or a word matches no process.
+    """
+    run = runs.read(name, number)
+    kept = processes(name, run)
+    if not kept:
+        lacks = "; ".join(run.missing) or "its processes printed nothing, or never started"
+        raise UserError(f"run {number} of {name.stack} has no logs: {lacks}")
+    paths = stacks.match_processes(words, list(kept))
+    begin, until = span(name, run)
+    facts = {path: {"log": str(kept[path])} for path in paths}
+    # The logs of pods are kept in the form of those of tmux.
+    reader = registry.get(registry.DEFAULT).observer
+    lines = reader.logs(Recorded("", name.stack, facts), paths, since=max(begin, since))
+    own = (line for line in lines if begin <= (line.time or begin) < until)
+    return own if tail is None else _last(own, tail)
+
+
+def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
+    kept: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=tail))
+    for line in lines:
+        kept[line.path].append(line)
+    yield from sorted((line for each in kept.values() for line in each), key=lambda line: line.time or 0)
+
+
+def of_all(name: StackName, words: Sequence[str] = (), since: float = 0) -> Iterator[LogLine]:
+    """Yield the lines of all runs, in which the path of a process begins with the number of its run."""
+    for run in runs.every(name):
+        kept = processes(name, run)
+        if kept and (not words or _has_any(words, list(kept))):
+            for line in logs(name, run.number, words, since):
+                yield replace(line, path=f"{run.number}:{line.path}")
+
+
+def _has_any(words: Sequence[str], paths: Sequence[str]) -> bool:
+    try:
+        return bool(stacks.match_processes(words, paths))
+    except UserError:
+        return False
+
+
+def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterator[LogLine]:
+    """Yield the lines that match a regular expression, and so many lines of the same process around them.
+
+    Raises:
+        UserError: The pattern is no regular expression.
+    """
+    try:
+        search = re.compile(pattern).search
+    except re.error as error:
+        raise UserError(f"{shown(pattern)} is not a regular expression: {error}") from None
+    before: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=context))
+    after: dict[str, int] = defaultdict(int)
+    for line in lines:
+        if search(line.text):
+            yield from before.pop(line.path, ())
+            yield line
+            after[line.path] = context
+        elif after[line.path]:
+            after[line.path] -= 1
+            yield line
+        elif context:
+            before[line.path].append(line)
+
+
+def number_of(word: str) -> int | None:
+    """Return the number that `--run 6` names; None for `all`.
+
+    Raises:
+        UserError: It is neither.
+    """
+    if word == "all":
+        return None
+    if not word.isdecimal():
+        raise UserError(f"--run {shown(word)} is no number of a run", remedy="Write --run 6 or --run all")
+    return int(word)
+
+
+def find(words: Sequence[str]) -> tuple[StackName, Sequence[str]]:
+    """Return the experiment and the words for its processes of `[EXPERIMENT] [PROCESS]...`.
+
+    Raises:
+        UserError: No experiment with runs is meant.
+    """
+    names = {spelling: name for name in runs.known() for spelling in (name.stack, str(name))}
+    if words and (name := names.get(words[0])) is not None:
+        return runs.find(words[0]) if words[0] == name.stack else name, words[1:]
+    if words and len(names) == 0:
+        raise UserError(f"{words[0]} has no runs", remedy=f"Known: {listed([*names]) or 'none'}")
+    try:
+        return runs.find(None), words
+    except UserError:
+        return runs.find(words[0] if words else None), words[1:]

@@ -1,0 +1,388 @@
+"""Sweeps: the trials of a grid, each a stack of its own that runs frozen code with its parameters.
+
+The folder of a sweep has sweep.json and the frozen code. A process of symphony in a window of its own starts
+the trials; it reads and writes sweep.json, so it continues where a killed one stopped.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import os
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from symphony import files, paths
+from symphony.engine import workspace
+from symphony.engine.state.file_store import StackName
+from symphony.errors import SymphonyError, UserError
+from symphony.operations import kept_code, runs, stacks
+from symphony.operations.git import Git
+from symphony.operations.stack_target import StackTarget
+from symphony.plan.names import is_name, shown
+
+VERSION = 1
+# Trials above this are a mistake.
+MOST = 10_000
+PROCESS = "sweep"
+_RECORD = "sweep.json"
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_RANDOM = re.compile(r"(log|uniform)\(([^,()]+),([^,()]+)\)\*(\d+)")
+# What an engine or a process of symphony tells its own children.
+_ENGINES_OWN = ("SYMPHONY_RUN", "SYMPHONY_PLUGINS", "SYMPHONY_COMMAND", "SYMPHONY_ROLE")
+_OPEN = ("waiting", "starting", "running")
+
+
+class Trial(msgspec.Struct):
+    """One trial.
+
+    Attributes:
+        state: waiting, starting, running, completed, failed or stopped.
+        started, ended: In seconds since the epoch; 0 before.
+        why: Why it failed.
+        is_cleared: Whether its stack was deleted after its end; its run is kept.
+    """
+
+    number: int
+    values: dict[str, str]
+    state: str = "waiting"
+    started: float = 0
+    ended: float = 0
+    why: str = ""
+    is_cleared: bool = False
+
+
+class Sweep(msgspec.Struct):
+    """A sweep.
+
+    Attributes:
+        stack: The stack whose program and settings the trials have.
+        at_most: How many trials run at once.
+        stop_after: The seconds after which a trial that still runs has failed; None waits for ever.
+        generation: How often the command was run, which starts the process of the sweep again.
+    """
+
+    name: str
+    project: str
+    stack: str
+    at_most: int
+    trials: list[Trial]
+    version: int = VERSION
+    stop_after: float | None = None
+    generation: int = 0
+    git: Git | None = None
+
+    @property
+    def full_name(self) -> StackName:
+        return StackName(self.project, self.name)
+
+    @property
+    def folder(self) -> Path:
+        return folder_of(self.full_name)
+
+    @property
+    def code(self) -> Path:
+        return self.folder / "code"
+
+    def cell(self, trial: Trial) -> StackName:
+        """Return the stack of a trial."""
+        return StackName(self.project, f"{self.name}.{trial.number}")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its parameters."""
+        return list(dict.fromkeys(name for trial in self.trials for name in trial.values))
+
+    @property
+    def summary(self) -> str:
+        """Return `7/12 done, 4 running, 1 failed`."""
+        counts = Counter(trial.state for trial in self.trials)
+        done = counts.pop("completed", 0)
+        counts["running"] += counts.pop("starting", 0)
+        order = ("running", "failed", "stopped", "waiting")
+        return ", ".join(
+            [f"{done}/{len(self.trials)} done", *(f"{counts[each]} {each}" for each in order if counts[each])]
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        return all(trial.state not in _OPEN for trial in self.trials)
+
+
+def folder_of(name: StackName) -> Path:
+    """Return the folder of a sweep."""
+    return paths.home() / "sweeps" / paths.store_id() / name.project / name.stack
+
+
+def read(name: StackName) -> Sweep | None:
+    """Return a sweep, or None if there is none of this name.
+
+    Raises:
+        SymphonyError: Its record is damaged.
+    """
+    file = folder_of(name) / _RECORD
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Sweep)
+    except OSError:
+        return None
+    except msgspec.MsgspecError as error:
+        remedy = "Remove that folder, and sweep again"
+        raise SymphonyError(
+            f"the sweep {name.stack} is damaged: {error}", where=str(file), remedy=remedy
+        ) from None
+
+
+def every() -> list[Sweep]:
+    """Return all sweeps."""
+    root = paths.home() / "sweeps" / paths.store_id()
+    names = sorted(
+        StackName(*file.parent.relative_to(root).parts) for file in files.matching(root, f"*/*/{_RECORD}")
+    )
+    return [sweep for sweep in map(read, names) if sweep is not None]
+
+
+@contextmanager
+def changing(name: StackName) -> Generator[Sweep]:
+    """Yield a sweep to change, and write it after the block; one process at a time does."""
+    folder = folder_of(name)
+    with files.locked(folder / "lock", seconds=20, what=f"the sweep {name.stack}"):
+        sweep = read(name)
+        if sweep is None:
+            raise UserError(f"there is no sweep {name.stack}")
+        yield sweep
+        _write(sweep)
+
+
+def _write(sweep: Sweep) -> None:
+    content = msgspec.json.format(msgspec.json.encode(sweep), indent=1)
+    files.replace(sweep.folder / _RECORD, content + b"\n", durable=True)
+
+
+def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
+    """Return the values of every trial.
+
+    Args:
+        words: `lr=0.1,0.3`, `seed=1..5`, `lr=log(1e-4,1e-1)*20`, `x=uniform(0,1)*20` or `@trials.csv`;
+            lists and ranges make a grid, random values go together.
+        name: That of the sweep, with which random values are the same each time.
+
+    Raises:
+        UserError: A word is none of these, or there are too many trials.
+    """
+    axes: dict[str, list[str]] = {}
+    drawn: dict[str, list[str]] = {}
+    rows: list[dict[str, str]] = [{}]
+    for word in words:
+        if word.startswith("@"):
+            rows = [{**row, **more} for row in rows for more in _table(Path(word[1:]))]
+            continue
+        key, _, text = word.partition("=")
+        if not (key and text):
+            raise UserError(
+                f"{shown(word)} is no parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
+            )
+        if match := _RANDOM.fullmatch(text.replace(" ", "")):
+            drawn[key] = _drawn(match, f"{name} {key}")
+        else:
+            axes[key] = _listed(text)
+    if len({len(values) for values in drawn.values()}) > 1:
+        raise UserError(
+            "random parameters have different numbers of values", remedy="Write the same *N for all"
+        )
+    grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    random_rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [
+        {}
+    ]
+    made = [{**row, **more, **cell} for row in rows for more in random_rows for cell in grid]
+    if len(made) > MOST:
+        raise UserError(f"{len(made)} trials are more than {MOST}")
+    return [dict(pairs) for pairs in dict.fromkeys(tuple(row.items()) for row in made)]
+
+
+def _listed(text: str) -> list[str]:
+    values: list[str] = []
+    for part in text.split(","):
+        if match := _RANGE.fullmatch(part):
+            first, last = int(match[1]), int(match[2])
+            values += [str(number) for number in range(first, last + 1)]
+        else:
+            values.append(part)
+    if not values or "" in values:
+        raise UserError(f"{shown(text)} lists no values", remedy="Write lr=0.1,0.3 or seed=1..5")
+    return values
+
+
+def _drawn(match: re.Match[str], seed: str) -> list[str]:
+    source = random.Random(seed)
+    try:
+        low, high = float(match[2]), float(match[3])
+        if match[1] == "log":
+            low, high = math.log(low), math.log(high)
+    except ValueError:
+        raise UserError(
+            f"{match[0]} has no numbers as its bounds", remedy="Write log(1e-4,1e-1)*20"
+        ) from None
+    draws = [source.uniform(low, high) for _ in range(int(match[4]))]
+    return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]
+
+
+def _table(file: Path) -> list[dict[str, str]]:
+    try:
+        with file.open(newline="", encoding="utf-8") as opened:
+            rows = [
+                {key: text for key, text in row.items() if key and text} for row in csv.DictReader(opened)
+            ]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"cannot be read: {error}", where=str(file)) from None
+    if not rows:
+        raise UserError(
+            "has no trials", where=str(file), remedy="Write the names, then a line for each trial"
+        )
+    return rows
+
+
+def prepare(
+    place: workspace.Workspace, stack: str, name: str, values: Sequence[Mapping[str, str]], *, at_most: int
+) -> Sweep:
+    """Return a new sweep, or one of this name with further trials; nothing is written.
+
+    Raises:
+        UserError: The name cannot be one, or an experiment has it.
+    """
+    if not is_name(name):
+        raise UserError(
+            f"{shown(name)} is not a sweep's name", remedy="Use letters, digits, - and _ with --name"
+        )
+    full = StackName(place.project, name)
+    sweep = read(full)
+    if sweep is None:
+        existing = stacks.find_exact(str(full))
+        if existing is not None and existing.recorded is not None:
+            raise UserError(f"an experiment is called {name}", remedy="Give the sweep another --name")
+        sweep = Sweep(name, place.project, stack, at_most, [])
+    sweep.at_most = at_most
+    known = [trial.values for trial in sweep.trials]
+    added = [dict(row) for row in values if dict(row) not in known]
+    sweep.trials += [Trial(len(sweep.trials) + number, row) for number, row in enumerate(added, 1)]
+    return sweep
+
+
+def freeze(sweep: Sweep, place: workspace.Workspace) -> list[str]:
+    """Copy the code, unless the sweep has it from before; return what it links instead."""
+    missing: list[str] = []
+    if not sweep.code.is_dir():
+        origin, missing = kept_code.freeze(place.folder, sweep.code)
+        sweep.git = origin.git
+    base = workspace.config_file(place, sweep.stack)
+    target = workspace.config_file(frozen(sweep), f".{sweep.name}-base")
+    if not target.exists():
+        paths.private_folder(target.parent)
+        files.replace(target, base.read_bytes() if base.is_file() else b"config: {}\n")
+    return missing
+
+
+def frozen(sweep: Sweep) -> workspace.Workspace:
+    """Return the project of the frozen code."""
+    place = workspace.find(sweep.code)
+    assert place is not None, "a project was copied"
+    return place
+
+
+def cell_target(sweep: Sweep, trial: Trial) -> StackTarget:
+    """Return the stack of a trial with its settings, which are written."""
+    import yaml
+
+    place, cell = frozen(sweep), sweep.cell(trial)
+    raw: dict[str, Any] = (
+        yaml.safe_load(workspace.config_file(place, f".{sweep.name}-base").read_bytes()) or {}
+    )
+    config: dict[str, Any] = dict(raw.get("config") or {})
+    # Two trials cannot have one session or namespace.
+    config.pop("symphony:namespace", None)
+    config.setdefault("symphony:program", sweep.stack.partition(".")[0])
+    own = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
+    text = yaml.safe_dump({**raw, "config": {**config, **own}}, sort_keys=False)
+    files.replace(workspace.config_file(place, cell.stack), text.encode())
+    return StackTarget(cell, place, own)
+
+
+def begin(sweep: Sweep, *, retry: bool) -> StackTarget:
+    """Write a sweep, and return the stack whose process runs its trials.
+
+    Args:
+        sweep: The sweep with its trials.
+        retry: Run the failed ones again.
+    """
+    paths.private_folder(sweep.folder)
+    with files.locked(sweep.folder / "lock", seconds=20, what=f"the sweep {sweep.name}"):
+        before = read(sweep.full_name)
+        # Its process has changed states meanwhile.
+        states = {trial.number: trial for trial in (before.trials if before else ())}
+        sweep.trials = [states.get(trial.number, trial) for trial in sweep.trials]
+        for number, trial in enumerate(sweep.trials):
+            if trial.state == "stopped" or (retry and trial.state == "failed"):
+                sweep.trials[number] = Trial(trial.number, trial.values)
+        sweep.generation = (before.generation if before else 0) + 1
+        _write(sweep)
+    program = sweep.folder / "runner"
+    paths.private_folder(program)
+    command = [
+        sys.executable,
+        "-m",
+        "symphony.cli.sweep_runner",
+        sweep.project,
+        sweep.name,
+        str(sweep.generation),
+    ]
+    text = (
+        "from symphony import Experiment\n\n"
+        f"with Experiment(inherit={_variables()!r}) as experiment:\n"
+        f"    experiment.new_process({PROCESS!r}, command={command!r}, restart_policy='OnFailure')\n"
+    )
+    files.replace(program / "__main__.py", text.encode())
+    place = workspace.hidden(sweep.project, sweep.name, main=program)
+    return StackTarget(sweep.full_name, place)
+
+
+def _variables() -> list[str]:
+    """Return the names of the variables of this command, which those of the trials may inherit."""
+    from symphony_tmux.processes.environment import RESERVED
+
+    own = {*RESERVED, *_ENGINES_OWN}
+    return sorted(name for name in os.environ if name.isidentifier() and name.isascii() and name not in own)
+
+
+def live_cells(sweep: Sweep) -> list[stacks.Stack]:
+    """Return the trials that have processes."""
+    cells = (stacks.read(sweep.cell(trial)) for trial in sweep.trials if trial.state != "waiting")
+    return [cell for cell in cells if cell.recorded is not None]
+
+
+def stopped(name: StackName) -> None:
+    """Note that a deletion stopped the trials that ran."""
+    with changing(name) as sweep:
+        for trial in sweep.trials:
+            if trial.state in ("starting", "running"):
+                trial.state = "stopped"
+
+
+def forget(sweep: Sweep) -> None:
+    """Remove a sweep with the runs of its trials."""
+    for trial in sweep.trials:
+        runs.forget(sweep.cell(trial))
+    runs.remove(sweep.folder)
+
+
+def last_runs(sweep: Sweep) -> list[tuple[Trial, runs.Run]]:
+    """Return each trial with its last run."""
+    pairs = ((trial, runs.last(sweep.cell(trial))) for trial in sweep.trials)
+    return [(trial, run) for trial, run in pairs if run is not None]

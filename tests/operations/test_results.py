@@ -1,0 +1,129 @@
+"""Parameters of programs, and the table of what their processes report."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import symphony
+from symphony.errors import UserError
+from symphony.operations import results
+from symphony.operations.results import Report, Row
+from tests.sandbox import Sandbox, wait_for
+
+PROGRAM = """
+import symphony
+params = symphony.params(lr=0.1, workers=1, fast=False)
+SCRIPT = '''
+import sys, symphony
+for step in range(3):
+    symphony.report(loss=float(sys.argv[1]) / (1 + step), step=step)
+print('::result {"loss": ')
+print('::result [1]')
+'''
+with Experiment() as e:
+    for i in range(params.workers):
+        e.new_process(f"w-{i}", command=["python", "-c", SCRIPT, str(params.lr)])
+"""
+
+
+def _rows() -> list[Row]:
+    reports = [[3.0, 1.0, 2.0], [5.0, float("nan"), 4.0]]
+    return [
+        Row(
+            str(i),
+            {"lr": i},
+            "completed",
+            [Report(t, "a", {"loss": x, "step": t}) for t, x in enumerate(each)],
+        )
+        for i, each in enumerate(reports)
+    ]
+
+
+def test_a_row_has_the_last_or_the_best_values() -> None:
+    assert [row["loss"] for row in results.table(_rows())] == [2.0, 4.0]
+    assert [(row["loss"], row["step"]) for row in results.table(_rows(), least="loss")] == [
+        (1.0, 1),
+        (4.0, 2),
+    ]
+    assert [(row["run"], row["loss"]) for row in results.table(_rows(), most="loss")] == [
+        ("1", 5.0),
+        ("0", 3.0),
+    ]
+    assert len(results.table(_rows(), every=True)) == 6
+    with pytest.raises(UserError) as error:
+        results.table(_rows(), least="los")
+    assert "loss" in (error.value.remedy or "")
+
+
+def test_a_curve_is_drawn_for_each_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With a stand-in of matplotlib, which only this option needs."""
+    drawn: list[tuple[list[float], list[float], str]] = []
+    axes = SimpleNamespace(
+        plot=lambda x, y, label, **_: drawn.append((x, y, label)),
+        set=lambda **_: None,
+        legend=lambda **_: None,
+    )
+    figure = SimpleNamespace(subplots=lambda: axes, savefig=lambda file: file.touch())
+    module = SimpleNamespace(Figure=lambda **_: figure)
+    monkeypatch.setitem(sys.modules, "matplotlib", SimpleNamespace(figure=module))
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", module)
+    results.plot(_rows(), "loss", tmp_path / "loss.svg")
+    assert drawn == [([0, 1, 2], [3.0, 1.0, 2.0], "lr 0"), ([0, 2], [5.0, 4.0], "lr 1")]
+    assert (tmp_path / "loss.svg").exists()
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(UserError) as error:
+        results.plot(_rows(), "loss", tmp_path / "loss.svg")
+    assert "matplotlib" in error.value.what
+
+
+def test_a_report_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    symphony.report(loss=np.float32(0.5), note="a\nb")
+    line = capsys.readouterr().out
+    assert line.startswith("::result ")
+    assert json.loads(line.removeprefix("::result ")) == {"loss": 0.5, "note": "a\nb"}
+
+
+def test_outside_of_a_program_parameters_are_their_defaults() -> None:
+    assert symphony.params(lr=0.1).lr == 0.1
+
+
+def test_from_parameters_to_a_table(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    planned = sandbox.symphony("up", "rl", "-c", "lr=0.5", "--dry-run")
+    assert "lr 0.5" in planned.out
+    assert not (sandbox.folder / "Pulumi.rl.yaml").exists()
+    for words in (["-c", "lr=0.3"], ["-c", "workers=2", "-c", "fast=true"]):
+        sandbox.symphony("up", "rl", "-y", *words, code=None)
+        wait_for(
+            lambda: all(each["state"] == "completed" for each in sandbox.processes("rl").values()),
+            30,
+            "all ended",
+        )
+    rows = sandbox.symphony("results", "rl", "--json").json
+    assert [(row["run"], row["lr"], row["workers"], row["step"]) for row in rows] == [
+        ("1", 0.3, 1, 2),
+        ("2", 0.3, 2, 2),
+    ]
+    best = sandbox.symphony("results", "rl", "--max", "loss", "--csv", "-").out
+    assert [row["loss"] for row in csv.DictReader(io.StringIO(best))] == ["0.3", "0.3"]
+    config = {row["name"]: row for row in sandbox.symphony("config", "rl", "--json").json}
+    assert (config["lr"]["value"], config["lr"]["default"]) == (0.3, 0.1)
+    assert "Pulumi.rl.yaml" in config["lr"]["from"]
+    for word, remedy in (
+        ("lrr=1", "lr"),
+        ("unheard=1", "workers"),
+        ("workers=two", "whole number"),
+        ("lr", "KEY=VALUE"),
+    ):
+        refused = sandbox.symphony("up", "rl", "-y", "-c", word, code=2).err
+        assert remedy in refused
+    assert "lrr" not in (sandbox.folder / "Pulumi.rl.yaml").read_text()

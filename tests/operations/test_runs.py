@@ -1,0 +1,253 @@
+"""The records of runs: what they hold, that they outlive processes, their bounds, what breaks them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from symphony.engine.state.file_store import StackName
+from symphony.errors import UserError
+from symphony.operations import kept_code, runs
+from tests.sandbox import Sandbox, wait_for
+
+NAME = StackName("lab", "rl")
+PROGRAM = """
+with Experiment() as e:
+    e.new_process("a", command=["sh", "-c", "echo one {word}; echo two; sleep 600"], env={{"TOKEN": "hush"}})
+"""
+
+
+def _record(number: int, **more: object) -> None:
+    folder = runs.folder_of(NAME) / str(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps({"number": number, **more}))
+
+
+def _folder(sandbox: Sandbox, stack: str = "rl") -> Path:
+    (folder,) = sandbox.home.glob(f"runs/*/{sandbox.project}/{stack}")
+    return folder
+
+
+def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -> None:
+    def git(*words: str) -> None:
+        user = ["-c", "user.name=ana", "-c", "user.email=ana@lab"]
+        subprocess.run(["git", *user, *words], cwd=sandbox.folder, check=True, capture_output=True)
+
+    (sandbox.folder / ".gitignore").write_text("data\nPulumi.*.yaml\n")
+    (sandbox.folder / "data").mkdir()
+    sandbox.write(PROGRAM.format(word="first"))
+    git("init")
+    git("add", "-A")
+    git("commit", "-m", "first")
+    sandbox.config("rl", **{"sandbox:lr": "0.1"})
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write(PROGRAM.format(word="second"))
+    sandbox.config("rl", **{"sandbox:lr": "0.3"})
+    sandbox.symphony("up", "rl", "-y")
+    # What changes nothing is no run.
+    sandbox.symphony("up", "rl", "-y")
+    second, first = sandbox.symphony("history", "rl", "--json").json
+    assert (first["number"], second["number"]) == (1, 2)
+    assert first["git"]["changed"] == []
+    assert second["git"]["changed"] == ["__main__.py"]
+    assert first["ended"] is not None
+    assert second["ended"] is None
+    assert second["processes"]["a"]["state"] == "running"
+    folder = _folder(sandbox)
+    assert b"+    e.new_process" in (folder / "2" / "git.diff").read_bytes()
+    assert (folder / "1" / "code" / "data").is_symlink()
+    assert "hush" not in (folder / "2" / "plan.json").read_text()
+    diff = sandbox.symphony("diff", "rl", "1", "2", "--json").json
+    assert diff["code"] == {"__main__.py": "changed"}
+    assert diff["settings"] == {"sandbox:lr": ["0.1", "0.3"]}
+    assert diff["declaration"][0].startswith("a: command")
+    assert "+    e.new_process" in sandbox.symphony("diff", "rl", "--full").out
+    deleted = sandbox.symphony("delete", "rl", "-y").out
+    assert "2 runs kept" in deleted
+    assert "one first" in sandbox.symphony("logs", "rl", "--run", "1").out
+    assert "one second" not in sandbox.symphony("logs", "rl", "--run", "1").out
+    assert "one second" in sandbox.symphony("logs", "rl").out
+    lines = sandbox.symphony("logs", "rl", "--run", "all", "--grep", "one", "-C", "1").out.splitlines()
+    assert [line.partition("| ")[2] for line in lines] == [
+        *("one first", "two"),
+        *("ended: SIGTERM", "one second", "two"),
+    ]
+    assert "run 9" in sandbox.symphony("logs", "rl", "--run", "9", code=2).err
+    sandbox.symphony("delete", "rl", "--forget", "-y")
+    assert not folder.exists()
+
+
+def test_an_experiment_is_deleted_with_its_runs_only_where_that_is_asked(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.format(word="x"))
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("restart", "rl", "a")
+    assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == ["restart", "up"]
+    sandbox.symphony("delete", "rl", "--forget", "-y")
+    assert "no experiment" in sandbox.symphony("history", "rl", code=2).err
+
+
+def test_two_runs_of_one_second_have_two_numbers(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.format(word="x"))
+    words = ["up", "rl", "-y"]
+    both = [sandbox.start([str(sandbox.program), *words], stdout=subprocess.DEVNULL) for _ in range(2)]
+    for each in both:
+        each.wait(timeout=60)
+    runs_of = sandbox.symphony("history", "rl", "--json").json
+    assert [run["number"] for run in runs_of] == list(range(len(runs_of), 0, -1))
+    assert "running" in sandbox.symphony("process", "rl").out
+
+
+def test_a_secret_is_in_no_record(sandbox: Sandbox) -> None:
+    sandbox.write("import pulumi\n" + PROGRAM.format(word="x"))
+    (sandbox.folder / ".env").write_text("KEY=leaked\n")
+    (sandbox.folder / "settings.py").write_text(f"T = 'ghp_{'leaked' * 6}'\n")
+    sandbox.pulumi("stack", "init", "rl")
+    sandbox.pulumi("config", "set", "--secret", "key", "leaked", "--stack", "rl")
+    sandbox.pulumi("config", "set", "password", "leaked", "--stack", "rl")
+    sandbox.symphony("up", "rl", "-y")
+    (run,) = sandbox.symphony("history", "rl", "--json").json
+    assert run["secret_settings"] == ["sandbox:key", "sandbox:password"]
+    assert any("settings.py" in line for line in run["missing"])
+    folder = _folder(sandbox)
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            assert b"leaked" not in file.read_bytes(), file
+
+
+def test_a_full_disk_leaves_a_record_that_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: object, **__: object) -> list[str]:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_code, "keep", full)
+    from symphony.operations import stacks
+
+    recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
+    declared = runs.Declaration("tmux", ["a: new"], {}, {}, {}, frozenset())
+    assert recording.begin(declared) == ""
+    assert any("code: No space" in line for line in runs.read(NAME, 1).missing)
+    monkeypatch.setattr(runs, "write", full)
+    assert "No space" in runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ()).begin(declared)
+
+
+def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None:
+    _record(1)
+    _record(2, version=99, started="2026-11-25T12:00:00Z", unheard_of=True)
+    _record(3)
+    (runs.folder_of(NAME) / "3" / "run.json").write_text('{"number": ')
+    (runs.folder_of(NAME) / "4").mkdir()
+    first, second, third, fourth = runs.every(NAME)
+    assert (first.number, second.started.year) == (1, 2026)
+    assert "damaged" in third.missing[0]
+    assert "no record" in fourth.missing[0]
+
+
+def test_the_oldest_runs_go_above_the_bounds() -> None:
+    for number in range(1, 26):
+        _record(number, settings={"symphony:keepRuns": "7"})
+    assert runs.prune(NAME) == list(range(1, 19))
+    for number in range(19, 26):
+        (runs.folder_of(NAME) / str(number) / "log").write_bytes(os.urandom(100_000))
+    _record(25, settings={"symphony:keepRuns": "6", "symphony:keepGigabytes": "0.00025"})
+    runs.prune(NAME)
+    assert runs.numbers(NAME) == [24, 25]
+
+
+def test_old_runs_are_pruned_and_the_running_one_stays() -> None:
+    _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
+    _record(2, started="2026-01-02T00:00:00Z")
+    assert runs.older(NAME, 3600) == [1]
+
+
+def test_ten_thousand_runs_are_listed_in_half_a_second() -> None:
+    for number in range(1, 10_001):
+        _record(number, started="2026-11-25T12:00:00Z", changed=["a: lr 0.1 -> 0.3"], state="completed")
+    best = 9.0
+    for _ in range(3):
+        began = time.perf_counter()
+        assert len(runs.every(NAME)) == 10_000
+        best = min(best, time.perf_counter() - began)
+    assert best < 0.5
+
+
+def test_a_copy_shares_unchanged_files_and_leaves_data_out(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    (project / "data" / "x.csv").write_text("1")
+    (project / ".gitignore").write_text("data\n")
+    (project / "train.py").write_text("1")
+    (project / "big.bin").write_bytes(b"x")
+    os.truncate(project / "big.bin", kept_code.LARGEST + 1)
+    missing = kept_code.keep(project, tmp_path / "1")
+    assert "big.bin" in missing[0]
+    kept_code.keep(project, tmp_path / "2", tmp_path / "1")
+    assert (tmp_path / "1" / "train.py").samefile(tmp_path / "2" / "train.py")
+    assert (tmp_path / "2" / "data" / "x.csv").read_text() == "1"
+    (project / "train.py").write_text("2")
+    assert (tmp_path / "2" / "train.py").read_text() == "1"
+
+
+def test_a_run_has_its_end_from_its_processes(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sh", "-c", "exit 3"])')
+    sandbox.symphony("up", "rl", "-y", code=None)
+    wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
+    (run,) = sandbox.symphony("history", "rl", "--json").json
+    assert run["state"].startswith("a failed: exit 3")
+    assert run["processes"]["a"]["exit_code"] == 3
+
+
+def test_a_project_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_code, "MOST_FILES", 5)
+    project = tmp_path / "project"
+    project.mkdir()
+    for number in range(10):
+        (project / str(number)).touch()
+    assert "the code" in kept_code.keep(project, tmp_path / "1")[0]
+    assert not (tmp_path / "1").exists()
+    with pytest.raises(UserError):
+        kept_code.freeze(project, tmp_path / "2" / "code")
+
+
+def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.format(word="first"))
+    sandbox.config("rl", **{"sandbox:lr": "0.1"})
+    (sandbox.folder / ".gitignore").write_text("data\n")
+    (sandbox.folder / "data").write_text("1")
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.write(PROGRAM.format(word="second"))
+    sandbox.config("rl", **{"sandbox:lr": "0.3"})
+    sandbox.symphony("up", "rl", "-y")
+    os.utime(sandbox.folder / "data", (time.time() + 60, time.time() + 60))
+    back = sandbox.symphony("up", "rl", "--run", "1", "-y").out
+    assert "data" in back.partition("\n")[0]
+    assert "one first" in sandbox.symphony("logs", "rl", "--run", "3").out
+    third = sandbox.symphony("history", "rl", "--json").json[0]
+    assert third["settings"]["sandbox:lr"] == "0.1"
+    assert sandbox.symphony("diff", "rl", "1", "3", "--json").json["code"] == {}
+    # The project and its settings are as they were.
+    assert "0.3" in (sandbox.folder / "Pulumi.rl.yaml").read_text()
+    sandbox.symphony("up", "rl", "-y")
+    assert "one second" in sandbox.symphony("logs", "rl", "--run", "4").out
+    assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
+
+
+def test_a_plain_pulumi_up_gets_its_record_from_the_next_command(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM.format(word="x"))
+    sandbox.pulumi("stack", "init", "rl")
+    sandbox.pulumi("up", "--yes", "--stack", "rl")
+    (run,) = sandbox.symphony("history", "rl", "--json").json
+    assert (run["command"], run["backend"]) == ("pulumi up", "tmux")
+    assert run["missing"]
+    assert "one x" in sandbox.symphony("logs", "rl", "--run", "1").out
+    # Seen once, also after another of symphony's own.
+    sandbox.symphony("restart", "rl", "a")
+    assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == [
+        "restart",
+        "pulumi up",
+    ]

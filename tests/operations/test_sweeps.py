@@ -1,0 +1,132 @@
+"""Sweeps: the trials that words stand for, frozen code, growth, kills, deletion, retries."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from symphony.errors import UserError
+from symphony.operations import sweep
+from tests.sandbox import Sandbox
+
+PROGRAM = """
+import symphony
+params = symphony.params(lr=0.1, seed=1)
+with Experiment() as e:
+    e.new_process("train", command=["sh", "train.sh", str(params.lr), str(params.seed)])
+"""
+SCRIPT = """echo "$1 $2" >>{log}
+test "$2" = 13 && test ! -e {log}.well && exit 3
+sleep {seconds}
+printf '::result {{"loss": %s}}\\n' "$1"
+echo "$1 $2" >>{log}.ended
+"""
+
+
+def _write(sandbox: Sandbox, seconds: float = 0.2) -> Path:
+    log = sandbox.home.parent / "log"
+    sandbox.write(PROGRAM)
+    (sandbox.folder / "train.sh").write_text(SCRIPT.format(log=log, seconds=seconds))
+    return log
+
+
+def _runner(sandbox: Sandbox, name: str) -> psutil.Process | None:
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        words = process.info["cmdline"] or []
+        home = (process.info["environ"] or {}).get("SYMPHONY_HOME")
+        if words[1:3] == ["-m", "symphony.cli.sweep_runner"] and name in words and home == str(sandbox.home):
+            return process
+    return None
+
+
+def _counts(file: Path) -> dict[str, int]:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {line: lines.count(line) for line in lines}
+
+
+def test_words_stand_for_trials(tmp_path: Path) -> None:
+    grid = sweep.trials_of(["lr=0.1,0.3", "seed=1..3"], "g")
+    assert len(grid) == 6
+    assert grid[0] == {"lr": "0.1", "seed": "1"}
+    drawn = sweep.trials_of(["lr=log(1e-4,1e-1)*20", "seed=1,2"], "g")
+    assert len(drawn) == 40
+    assert all(1e-4 <= float(row["lr"]) <= 1e-1 for row in drawn)
+    assert drawn == sweep.trials_of(["lr=log(1e-4,1e-1)*20", "seed=1,2"], "g")
+    (tmp_path / "t.csv").write_text("lr,seed\n0.1,1\n0.2,2\n")
+    assert sweep.trials_of([f"@{tmp_path / 't.csv'}"], "g") == [
+        {"lr": "0.1", "seed": "1"},
+        {"lr": "0.2", "seed": "2"},
+    ]
+    for wrong in (["lr"], ["lr="], ["lr=1,,2"], ["lr=log(a,b)*3"], ["@/nowhere.csv"], ["x=1..20000"]):
+        with pytest.raises(UserError):
+            sweep.trials_of(wrong, "g")
+
+
+def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None:
+    log = _write(sandbox)
+    words = ["sweep", "train", "--name", "grid", "--at-most", "2"]
+    assert "lrr" in sandbox.symphony(*words, "lrr=1", "-y", code=2).err
+    assert "2 trials" in sandbox.symphony(*words, "lr=0.1,0.3", "--dry-run").out
+    assert sandbox.symphony("ls").out.startswith("No experiments")
+    sandbox.symphony(*words, "lr=0.1,0.3", "-y", timeout=120)
+    # The edit comes too late.
+    (sandbox.folder / "train.sh").write_text("exit 1\n")
+    sandbox.symphony("wait", "grid", timeout=180)
+    rows = sandbox.symphony("results", "grid", "--min", "loss", "--json").json
+    assert [(row["trial"], row["lr"], row["loss"]) for row in rows] == [("1", "0.1", 0.1), ("2", "0.3", 0.3)]
+    (row,) = sandbox.symphony("ls", "--json").json
+    assert (row["name"], row["ready"], row["total"], row["state"]) == ("grid", 2, 2, "2/2 done")
+    sandbox.symphony(*words, "lr=0.1,0.3", "seed=1,13", "-y", timeout=120)
+    assert "4/6 done, 2 failed" in sandbox.symphony("wait", "grid", code=1, timeout=180).out
+    assert _counts(log)["0.1 1"] == 2
+    log.with_name("log.well").touch()
+    sandbox.symphony("sweep", "grid", "--retry", "-y", timeout=120)
+    sandbox.symphony("wait", "grid", timeout=180)
+    ended = _counts(log.with_name("log.ended"))
+    assert ended["0.1 13"] == ended["0.3 13"] == 1
+    assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
+    assert "0.1" in sandbox.symphony("results", "grid", "--csv", "-").out
+    sandbox.symphony("delete", "grid", "--forget", "-y")
+    assert "grid" not in sandbox.symphony("ls").out
+    assert sandbox.trees() == {}
+
+
+def test_a_trial_that_hangs_fails_in_time(sandbox: Sandbox) -> None:
+    _write(sandbox, seconds=600)
+    sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
+    assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
+    sandbox.symphony("delete", "slow", "-y")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_each_of_200_trials_runs_once_though_the_sweep_is_killed_ten_times(sandbox: Sandbox) -> None:
+    _killed(sandbox, trials=200, kills=10, pause=60)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_each_trial_runs_once_though_the_sweep_is_killed(sandbox: Sandbox) -> None:
+    _killed(sandbox, trials=6, kills=3, pause=10)
+
+
+def _killed(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
+    log, source = _write(sandbox, seconds=1), random.Random(1)
+    words = ["sweep", "train", f"seed=101..{100 + trials}", "--name", "grid", "--at-most", "4", "-y"]
+    sandbox.symphony(*words, timeout=120)
+    for _ in range(kills):
+        time.sleep(source.uniform(0, pause))
+        if (runner := _runner(sandbox, "grid")) is not None:
+            os.kill(runner.pid, signal.SIGKILL)
+    # After several kills in a row the supervisor gives up.
+    sandbox.symphony(*words, timeout=120)
+    sandbox.symphony("wait", "grid", timeout=6000)
+    expected = {f"0.1 {seed}": 1 for seed in range(101, 101 + trials)}
+    assert _counts(log.with_name("log.ended")) == expected
+    sandbox.symphony("delete", "grid", "-y")
