@@ -219,8 +219,8 @@ def new_folder(name: StackName) -> Path:
         before = counter.read_text() if counter.is_file() else "0"
         known = [*numbers(name), int(before) if before.isdecimal() else 0]
         place = above / str(max(known) + 1)
-        place.mkdir(mode=0o700)
         files.replace(counter, place.name.encode())
+        place.mkdir(mode=0o700)
     return place
 
 
@@ -255,6 +255,7 @@ class Recording:
         self._hidden = hidden
         self._looked = look(before)
         self._began: datetime | None = None
+        self.has_begun = False
 
     @property
     def is_changing(self) -> bool:
@@ -266,8 +267,9 @@ class Recording:
 
     def begin(self, declared: Declaration) -> str:
         """Write the record; return what is wrong, where there is none at all."""
-        if self.run is not None:
+        if self.has_begun:
             return ""
+        self.has_begun = True
         settle(self.name, self._looked, "until the next run")
         run = Run(
             number=0,
@@ -285,11 +287,14 @@ class Recording:
             parameters=dict(declared.parameters),
             addresses=dict(declared.addresses),
         )
+        place: Path | None = None
         try:
             place = new_folder(self.name)
             run.number = int(place.name)
             write(self.name, run)
         except OSError as error:
+            if place is not None:
+                remove(place)
             return f"this run is not recorded: {error.strerror or error}"
         self.run = run
         with _noting(run, "the plan"):
@@ -341,12 +346,25 @@ class Recording:
             )
             run.missing += kept_code.keep(self.folder, place / CODE, before, secret_files)
             run.code = str(place / CODE) if (place / CODE).is_dir() else ""
+        if not run.code:
+            # A part of it is no code that runs.
+            remove(place / CODE)
 
     def _write(self) -> None:
-        # What a full disk takes, the next command completes.
+        """Write the record; on a full disk in place of what else was kept."""
+        run = self.run
+        if run is None:
+            return
         with suppress(OSError):
-            if self.run is not None:
-                write(self.name, self.run)
+            write(self.name, run)
+            return
+        folder = folder_of(self.name) / str(run.number)
+        for part in (CODE, DIFF, PLAN):
+            remove(folder / part)
+        run.code = ""
+        run.missing.append("plan, diff and code: the disk is full")
+        with suppress(OSError):
+            write(self.name, run)
 
 
 @contextmanager
@@ -481,8 +499,11 @@ def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None
 
 def live(stack: stacks.Stack, run: Run) -> Run:
     """Return a run that has no end yet with the states of its processes now."""
-    if run.ended or stack.recorded is None:
+    if run.ended:
         return run
+    if stack.recorded is None:
+        # Whatever deleted it could not write so.
+        return msgspec.structs.replace(run, state=run.state or "deleted")
     stack = stacks.ensure_same_location(stack)
     assert stack.recorded is not None
     (statuses,) = stack.observer().statuses([stack.recorded])

@@ -262,7 +262,7 @@ def _up(
 
 def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> Iterator[str]:
     """Begin the record of a run that changes something; yield what is wrong with it."""
-    if planned.changes_nothing or recording.run is not None:
+    if planned.changes_nothing or recording.has_begun:
         return
     components = program.components
     members = {"groups": components.groups, "processes": components.processes}

@@ -132,8 +132,29 @@ def test_a_full_disk_leaves_a_record_that_says_what_it_lacks(
     declared = runs.Declaration("tmux", ["a: new"], {}, {}, {}, frozenset())
     assert recording.begin(declared) == ""
     assert any("code: No space" in line for line in runs.read(NAME, 1).missing)
+    _full_after(monkeypatch, 2)
+    recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
+    assert recording.begin(declared) == ""
+    assert any("disk is full" in line for line in runs.read(NAME, 2).missing)
+    assert not (runs.folder_of(NAME) / "2" / "plan.json").exists()
     monkeypatch.setattr(runs, "write", full)
-    assert "No space" in runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ()).begin(declared)
+    recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
+    assert "No space" in recording.begin(declared)
+    assert recording.begin(declared) == ""
+    assert runs.numbers(NAME) == [1, 2]
+
+
+def _full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """Have the disk be full for one record, after so many were written."""
+    write, written = runs.write, list[int]()
+
+    def limited(name: StackName, run: runs.Run) -> None:
+        written.append(1)
+        if len(written) == writes + 1:
+            raise OSError(28, "No space left on device")
+        write(name, run)
+
+    monkeypatch.setattr(runs, "write", limited)
 
 
 def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None:
