@@ -227,8 +227,12 @@ def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> flo
     moments = [now + _PERIOD]
     for name, pod in pods.items():
         if is_gated(pod):
-            limits = (orders["waits"][index]["timeout"] for index in orders["pods"].get(name, ()))
-            moments += [created(pod) + limit for limit in limits if limit is not None]
+            waits = (orders["waits"][index] for index in orders["pods"].get(name, ()))
+            moments += [
+                now + wait["timeout"] - min(now - created(pod), _ran(wait, pods, now))
+                for wait in waits
+                if wait["timeout"] is not None
+            ]
     if orders["stop_after"] is not None and (began := _began(pods)) is not None:
         moments.append(began + orders["stop_after"])
     if (end := ended(orders, pods, (), now)) is not None:

@@ -30,6 +30,22 @@ def messages(
     return [problem.what for problem in result]
 
 
+def test_what_no_pod_can_do_is_refused():
+    idle = Experiment("rl", idle_after="30m")
+    idle.new_process("a")
+    jobs = Experiment("rl", primary="a", stop_after="8h")
+    jobs.new_process("a")
+    for experiment, chosen, words in (
+        (idle, {}, ["idle_after"]),
+        (jobs, {"controller": "Job"}, ["primary", "stop_after"]),
+        (jobs, {}, []),
+    ):
+        settings = Settings(image="rl", **chosen)
+        refused = problems(experiment.spec, target.target(experiment.spec, settings, "rl"))
+        assert [word for word in words if any(word in each.what for each in refused)] == words
+        assert len(refused) == len(words)
+
+
 CASES: list[tuple[str, Declare]] = [
     ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
     ("the image", lambda e: e.new_process("a", image="not an image")),
@@ -53,6 +69,11 @@ CASES: list[tuple[str, Declare]] = [
     (
         "asks for privileged",
         lambda e: e.new_process("a").container_yml.update(securityContext={"privileged": True}),
+    ),
+    ("readiness_probe of a is by log", lambda e: e.new_process("a").readiness_probe(log="Listening")),
+    (
+        "restarts with a",
+        lambda e: (e.new_process("a"), e.new_process("b").depends_on("a", restart_with=True)),
     ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
     ("symphony-secrets", lambda e: e.new_process("a").mount_empty_dir("symphony-secrets", False, "/x")),
