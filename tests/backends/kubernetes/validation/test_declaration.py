@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,11 +36,12 @@ def test_what_no_pod_can_do_is_refused():
     idle.new_process("a")
     jobs = Experiment("rl", primary="a", stop_after="8h")
     jobs.new_process("a")
-    for experiment, chosen, words in (
+    cases: list[tuple[Experiment, dict[str, Any], list[str]]] = [
         (idle, {}, ["idle_after"]),
         (jobs, {"controller": "Job"}, ["primary", "stop_after"]),
         (jobs, {}, []),
-    ):
+    ]
+    for experiment, chosen, words in cases:
         settings = Settings(image="rl", **chosen)
         refused = problems(experiment.spec, target.target(experiment.spec, settings, "rl"))
         assert [word for word in words if any(word in each.what for each in refused)] == words

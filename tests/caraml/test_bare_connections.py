@@ -1,0 +1,55 @@
+"""A connection that says nothing, as a tcp probe of Kubernetes opens one, is no peer and no trouble."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import warnings
+from typing import Any
+
+import pytest
+
+from caraml.zmq import ZmqClient, ZmqPub, ZmqPuller, ZmqPusher, ZmqServer, ZmqSub
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def _dial(port: int) -> None:
+    for _ in range(50):
+        socket.create_connection(("127.0.0.1", port), 5).close()
+
+
+def test_bound_sockets_do_not_notice_bare_connections(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    place: dict[str, Any] = {"host": "127.0.0.1", "port": port}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with ZmqPuller(**place, timeout=10) as puller:
+            _dial(port)
+            with ZmqPusher(**place, timeout=10) as pusher:
+                pusher.push("batch")
+                assert puller.pull() == "batch"
+            _dial(port)
+        with ZmqServer(**place, timeout=10) as server, ZmqClient(**place, timeout=10) as client:
+            _dial(port)
+            answers: list[object] = []
+            asking = threading.Thread(target=lambda: answers.append(client.request("question")))
+            asking.start()
+            assert server.recv() == "question"
+            _dial(port)
+            server.send("answer")
+            asking.join(10)
+            assert answers == ["answer"]
+        with ZmqPub(**place) as pub, ZmqSub(**place, topic="t", timeout=10) as sub:
+            _dial(port)
+            pub.wait_subscribers(1, 10)
+            pub.pub("t", "news")
+            assert sub.recv()[1] == "news"
+            assert pub.subscribers() == 1
+    assert caplog.records == []
