@@ -36,7 +36,7 @@ def command(
     if rows and rows[-1].ended is None:
         rows[-1] = runs.live(stacks.read(experiment), rows[-1])
     if as_json:
-        screen.show_json([msgspec.to_builtins(run) for run in reversed(rows)])
+        screen.show_json([{**msgspec.to_builtins(run), "seconds": run.seconds} for run in reversed(rows)])
     elif not rows:
         print(screen.clean(f"{experiment.stack} has no runs."))
     else:

@@ -21,7 +21,6 @@ from typing import Any, cast
 import msgspec
 
 from symphony import files, paths
-from symphony.backends import registry
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.engine.state import store
 from symphony.engine.state.file_store import StackName
@@ -518,11 +517,11 @@ def live(stack: stacks.Stack, run: Run) -> Run:
 
 
 def _keep_logs(stack: stacks.Stack, run: Run) -> None:
-    """Keep the logs of a run, those on this machine by a second name of their files, which outlives them."""
+    """Keep the logs of a run, those in files by a second name, which outlives the first."""
     if stack.recorded is None or stack.backend is None:
         return
     folder = logs_of(stack.name, run)
-    if not registry.get(stack.backend).local:
+    if not _has_files(stack):
         trouble = pod_logs.collect(stack, folder, run.started.timestamp())
         lack = f"logs since the last look: {trouble}"
         if trouble and lack not in run.missing:
@@ -538,17 +537,22 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
                     _link(origin, target / file)
 
 
+def _has_files(stack: stacks.Stack) -> bool:
+    """Return whether the logs of an experiment are files here, as all but those of pods are."""
+    return any("log" in facts for facts in stack.processes.values())
+
+
 def followed(stack: stacks.Stack, lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Return lines that are followed, which go to the logs of the run as well where those are in pods."""
     run = last(stack.name)
-    if run is None or run.ended or stack.backend is None or registry.get(stack.backend).local:
+    if run is None or run.ended or _has_files(stack):
         return lines
     stack = stacks.ensure_same_location(stack)
     return pod_logs.keeping(stack, logs_of(stack.name, run), run.started.timestamp(), lines)
 
 
 def _link(origin: Path, target: Path) -> None:
-    if target.exists() and target.samefile(origin):
+    if target.exists() and (target.samefile(origin) or _is_copy(origin, target)):
         return
     target.unlink(missing_ok=True)
     try:
@@ -556,6 +560,11 @@ def _link(origin: Path, target: Path) -> None:
     except OSError:
         # Another disk, or one without links.
         shutil.copy2(origin, target)
+
+
+def _is_copy(origin: Path, target: Path) -> bool:
+    old, new = target.stat(), origin.stat()
+    return (old.st_mtime_ns, old.st_size) == (new.st_mtime_ns, new.st_size)
 
 
 def logs_of(name: StackName, run: Run) -> Path:
