@@ -185,7 +185,8 @@ def last(name: StackName) -> Run | None:
 
 def write(name: StackName, run: Run) -> None:
     """Write the record of a run."""
-    content = msgspec.json.format(msgspec.json.encode(run), indent=1)
+    # The name of a file may be no UTF-8.
+    content = json.dumps(msgspec.to_builtins(run), indent=1, ensure_ascii=False).encode("utf-8", "replace")
     files.replace(folder_of(name) / str(run.number) / RECORD, content + b"\n")
 
 

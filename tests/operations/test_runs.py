@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from symphony.engine.state.file_store import StackName
@@ -221,6 +222,17 @@ def test_a_run_has_its_end_from_its_processes(sandbox: Sandbox) -> None:
     (run,) = sandbox.symphony("history", "rl", "--json").json
     assert run["state"].startswith("a failed: exit 3")
     assert run["processes"]["a"]["exit_code"] == 3
+
+
+def test_a_file_whose_name_is_no_text_is_in_no_records_way(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    with (project / os.fsdecode(b"\xff.bin")).open("wb") as file:
+        file.truncate(kept_code.LARGEST + 1)
+    missing = kept_code.keep(project, tmp_path / "1")
+    _record(1)
+    runs.write(NAME, msgspec.structs.replace(runs.read(NAME, 1), missing=missing))
+    assert "?.bin" in runs.read(NAME, 1).missing[0]
 
 
 def test_a_project_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
