@@ -9,9 +9,10 @@ import typer
 
 from symphony.cli import arguments, screen
 from symphony.cli.progress import Board
+from symphony.engine.workspace import Workspace
 from symphony.errors import UserError
 from symphony.operations import runs, stack_target, sweep
-from symphony.operations.plan import plan_of
+from symphony.operations.plan import Planned, plan_of
 from symphony.operations.process import seconds
 from symphony.operations.up import Ended, up
 from symphony.plan.problems import count
@@ -76,7 +77,7 @@ def command(
             _show(wanted, as_json=False)
             for line in missing:
                 print(screen.clean(f"Linked, not frozen: {line}."))
-        _check(wanted)
+        _check(wanted, base.workspace)
         if not yes:
             arguments.confirm("Proceed?")
     except BaseException:
@@ -86,10 +87,12 @@ def command(
     return _start(wanted, retry=retry, as_json=as_json)
 
 
-def _check(wanted: sweep.Sweep) -> None:
+def _check(wanted: sweep.Sweep, place: Workspace) -> None:
     """Plan the first new trial: a mistake is told before anything starts."""
     if (trial := next((each for each in wanted.trials if each.state == "waiting"), None)) is not None:
-        plan_of(sweep.cell_target(wanted, trial))
+        planned = plan_of(sweep.cell_target(wanted, trial))
+        if isinstance(planned, Planned):
+            sweep.link_secrets(wanted, place, planned.plan)
 
 
 def _start(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> int:

@@ -290,6 +290,14 @@ def freeze(sweep: Sweep, place: workspace.Workspace) -> list[str]:
     return missing
 
 
+def link_secrets(sweep: Sweep, place: workspace.Workspace, plan: Mapping[str, Any]) -> None:
+    """Put links in the place of the files with secrets that a plan of the frozen code names."""
+    for file in map(Path, runs.secret_files(plan, sweep.code)):
+        if sweep.code in file.parents and file.is_file() and not file.is_symlink():
+            file.unlink()
+            file.symlink_to(place.folder / file.relative_to(sweep.code))
+
+
 def frozen(sweep: Sweep) -> workspace.Workspace:
     """Return the project of the frozen code."""
     place = workspace.find(sweep.code)

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import sweep
 from tests.sandbox import Sandbox
@@ -130,3 +131,14 @@ def _killed(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
     expected = {f"0.1 {seed}": 1 for seed in range(101, 101 + trials)}
     assert _counts(log.with_name("log.ended")) == expected
     sandbox.symphony("delete", "grid", "-y")
+
+
+def test_a_file_with_a_secret_is_a_link_in_frozen_code(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (tmp_path / "key.txt").write_text("hush")
+    place = workspace.load(tmp_path / "Pulumi.yaml")
+    grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}], at_most=1)
+    sweep.freeze(grid, place)
+    assert not (grid.code / "key.txt").is_symlink()
+    sweep.link_secrets(grid, place, {"secrets": ["key.txt"], "processes": []})
+    assert (grid.code / "key.txt").readlink() == tmp_path / "key.txt"

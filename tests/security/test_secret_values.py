@@ -45,7 +45,8 @@ def files_that_tell(folder: Path) -> set[str]:
     """The files that hold a value, by their names."""
     result: set[str] = set()
     for file in folder.rglob("*"):
-        if file.is_file() and WORD.encode() in file.read_bytes():
+        # The kept code of a run has a link to a file with a secret.
+        if file.is_file() and not file.is_symlink() and WORD.encode() in file.read_bytes():
             result.add(file.name)
     return result
 
