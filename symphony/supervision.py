@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from typing import Literal, Protocol
 
@@ -31,7 +31,7 @@ _NOTIFY_SECONDS = 60.0
 _LAST_LINES = 20
 
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
+class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process that another waits for; restart_with: the other restarts when this one has restarted."""
 
     path: str
@@ -43,7 +43,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.path} ({self.condition})"
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
+class Probe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A check of a process, in the words of Kubernetes; target: a path of http or a pattern of log."""
 
     kind: Literal["tcp", "http", "exec", "log"]
@@ -57,7 +57,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     delay: float = 0
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process of the experiment; ports: those that it is to listen on.
 
     termination_delay: the seconds that it goes on when the primaries have completed.
@@ -70,7 +70,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     termination_delay: float = 0
 
 
-class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The processes of an experiment by path, and when it ends.
 
     primary: the paths of the processes with which it ends. notify: the command that is run at an end.
@@ -87,20 +87,20 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a process does not run.
 
-    why: in words. blocked: waiting alone does not help. stopped: the end of the experiment stopped it.
+    why: in words. blocked: waiting alone does not help. stopped: the end of the experiment that stopped it.
     since: in the seconds of World.now; None where that is not known.
     """
 
     waits_for: tuple[Wait, ...] = ()
     why: str = ""
     blocked: bool = False
-    stopped: bool = False
+    stopped: Literal["", "completed", "failed", "stopped"] = ""
     since: float | None = None
 
     @property
     def ends_soon(self) -> bool:
         """Return whether it waits for starts only, and not for the end of a computation."""
-        over = self.blocked or self.stopped
+        over = self.blocked or bool(self.stopped)
         return not over and all(each.condition in ("started", "ready") for each in self.waits_for)
 
 
@@ -109,10 +109,11 @@ class Fact:
     """A process as it is now.
 
     start: tells one start of it from another; empty while it is between two. since: of that start, in the
-    seconds of World.now. exit: its exit code. hold: why it does not run, in the state "held".
+    seconds of World.now. exit: its exit code. hold: why it does not run, in the state "held", or will not
+    when it has ended, in the state "ending".
     """
 
-    state: Literal["held", "running", "completed", "failed", "lost"]
+    state: Literal["held", "running", "ending", "completed", "failed", "lost"]
     start: str = ""
     since: float = 0
     why: str = ""
@@ -291,7 +292,7 @@ class Supervisor:
 
     def _start(self, look: _Look, now: float) -> bool:
         """Start the processes that need to wait no longer, and say why the others wait."""
-        held = {path: fact.hold for path, fact in look.facts.items() if fact.hold is not None}
+        held = {path: fact.hold for path, fact in look.facts.items() if fact.state == "held" and fact.hold}
         self._since = {path: self._since.get(path, now) for path in held}
         before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
         # One that another waits for first: what holds a chain back is known to all of it in one step.
@@ -314,7 +315,7 @@ class Supervisor:
         failed = [answer.why for _, answer in missing if answer.failed] + [refused] * bool(refused)
         words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in missing]
         why = "; ".join(failed) if failed else f"for {', '.join(words)}"
-        told = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped=False)
+        told = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped="")
         if told != hold:
             self._world.hold(path, told)
         held[path] = told
@@ -328,6 +329,8 @@ class Supervisor:
             return _Answer(failed=other.blocked, why=f"{wait.path} is blocked" if other.blocked else "")
         if (fact := look.facts.get(wait.path)) is None:
             return _late(wait, "not started yet", waited)
+        if fact.state == "ending":
+            return _Answer(why="it is ending")
         if fact.state == "running":
             missing = self._not_ready(wait.path, look) if wait.condition == "ready" else ""
             if wait.condition in ("started", "ready") and not missing:
@@ -352,6 +355,8 @@ class Supervisor:
             if verdict is None or not fact.start or verdict.start != fact.start:
                 return "not probed yet"
             return "" if verdict.ready else verdict.why
+        if not fact.start:
+            return "it is starting again"
         missing = self._world.missing_ports(path, member.ports) if member.ports else []
         return ", ".join(f"port {port}: not listening yet" for port in missing)
 
@@ -373,7 +378,7 @@ class Supervisor:
                     continue
                 hold = Hold(waits_for=member.waits_for, why=f"for {wait}, which restarted", since=now)
                 self._world.hold(path, hold)
-                look.facts[path] = Fact("held", hold=hold)
+                look.facts[path] = Fact("ending", hold=hold)
                 del self._state.started_with[path]
                 break
 
@@ -456,7 +461,9 @@ class Supervisor:
             if fact.hold is not None and fact.hold.stopped:
                 waits = fact.hold.waits_for
                 hold = Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}", since=now)
-                look.facts[path] = Fact("held", hold=hold)
+                # Also where it is still ending: it starts again then.
+                self._world.hold(path, hold)
+                look.facts[path] = replace(fact, hold=hold)
 
     def _end(self, look: _Look, now: float) -> None:
         """End the experiment where it is time, and stop those whose delay is over."""
@@ -471,7 +478,7 @@ class Supervisor:
             delay = self._members[path].termination_delay if end.state != "stopped" else 0
             if _is_alive(fact) and now >= end.at + delay and self._is_ending(end):
                 waits = fact.hold.waits_for if fact.hold is not None else self._members[path].waits_for
-                self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=True, since=now))
+                self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=end.state, since=now))
 
     def _is_ending(self, end: End) -> bool:
         """Return whether an end stops processes: without primaries all have ended anyway."""
@@ -528,6 +535,8 @@ class Supervisor:
         if left > min(_WARNING, limit / 2) or why in self._state.warned:
             return
         self._state.warned = (*self._state.warned, why)
+        # The warning is no output of the processes.
+        self._seen = None
         self._save()
         for path, fact in facts.items():
             if fact.state == "running":
@@ -576,7 +585,7 @@ def length(seconds: float) -> str:
 
 
 def _is_alive(fact: Fact) -> bool:
-    return fact.state == "running" or (fact.state == "held" and not (fact.hold and fact.hold.stopped))
+    return fact.state == "running" or (fact.hold is not None and not fact.hold.stopped)
 
 
 def _has_failed(fact: Fact) -> bool:

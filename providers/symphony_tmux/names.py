@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -16,6 +17,8 @@ PROCESSES = "processes"
 # The window that starts the processes of an experiment in their order.
 SUPERVISOR = "symphony"
 LAUNCH_FILE = "launch.sh"
+# The file with the hold of a process (see hold.py).
+HOLD = "hold"
 
 
 def is_name(text: str) -> bool:
@@ -49,6 +52,11 @@ def folder_name(path: str) -> str:
 def process_folder(server: str, session: str, path: str) -> Path:
     """Return the folder of a process, below one of their own: a process may be called `secrets`."""
     return paths.experiment_folder(server, session) / PROCESSES / folder_name(path)
+
+
+def is_held(log: str) -> bool:
+    """Return whether the process with this log has a hold; asked for each of thousands."""
+    return os.path.lexists(f"{log.removesuffix('log')}{HOLD}")
 
 
 def marker(owner: str, path: str, attempt: int) -> str:

@@ -1,157 +1,260 @@
-"""Starts the processes of one experiment in their order.
+"""Supervises one experiment in tmux: order, probes and ends, as symphony.supervision decides them.
 
     python -P -m symphony_tmux.supervisor SERVER SESSION OWNER
 
-It runs in the window `symphony` of the session, where the experiment declares an order. It keeps nothing in
-memory that matters: what is held back is in files (see hold.py), so it may be killed at any time.
+It runs in the window `symphony` of the session, where the experiment declares any of these. It keeps nothing
+in memory that matters, so it may be killed at any time.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
 
-import msgspec
-import psutil
-
+from symphony import files, paths
 from symphony.errors import SymphonyError
-from symphony_tmux.processes import hold, observe, record
+from symphony.supervision import Declaration, Fact, Hold, Supervisor
+from symphony_tmux import logs, names
+from symphony_tmux.listeners import Sockets
+from symphony_tmux.processes import hold as holds
+from symphony_tmux.processes import observe, process_table, record, start
 from symphony_tmux.processes.declared_code import CHANGED
-from symphony_tmux.processes.hold import Hold, Wait
+from symphony_tmux.resource import supervised
 from symphony_tmux.tmux import client
-from symphony_tmux.tmux.client import Listing
+from symphony_tmux.tmux.client import Listing, Pane
 
 # Seconds between two steps, and after one that started a process; the share of a processor that they take at
 # most: a step of a thousand processes is long.
 PERIOD, SOON, SHARE = 1.0, 0.2, 0.02
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The state of a wait: whether it is over or has failed, and in words why it is not over."""
-
-    met: bool = False
-    failed: bool = False
-    why: str = ""
+_READ_AT_FIRST = 1 << 20
 
 
 def main() -> None:
     """Supervise the experiment until this process is ended."""
-    supervisor = Supervisor(*sys.argv[1:])
+    world = Tmux(*sys.argv[1:])
+    supervisor: Supervisor | None = None
     while True:
-        began, started = time.process_time(), list[str]()
+        began, has_started = time.process_time(), False
         try:
-            started = supervisor.step(time.monotonic())
+            if supervisor is None or world.has_changed():
+                declared = world.declaration()
+                supervisor = Supervisor(world, declared) if declared is not None else None
+            has_started = supervisor is not None and supervisor.step()
         except (OSError, SymphonyError) as error:
             sys.stderr.write(f"{error}; it tries again\n")
         # The next of a chain may follow at once.
-        time.sleep(max(SOON if started else PERIOD, (time.process_time() - began) / SHARE))
+        time.sleep(max(SOON if has_started else PERIOD, (time.process_time() - began) / SHARE))
 
 
-class Supervisor:
-    """The supervisor of one experiment."""
+@dataclass
+class _Reader:
+    """A reader of the output of one start of a process; rest: the beginning of a line."""
+
+    start: str
+    parts: Iterator[logs.Part | None]
+    rest: bytes
+
+
+class Tmux:
+    """The processes of one experiment in a tmux session, for its supervisor."""
 
     def __init__(self, server: str, session: str, owner: str) -> None:
         self._server, self._session, self._owner = server, session, owner
-        # Monotonic seconds: a clock that is set ends no wait.
-        self._since: dict[str, float] = {}
+        self._folder = paths.experiment_folder(server, session)
+        self._declared = Declaration(name=session, members={})
+        self._version: object = None
+        self._panes: dict[str, Pane] = {}
+        self._sockets: Sockets | None = None
+        # What has ended stays so: path -> its pane and what it was found to be.
+        self._ended: dict[str, tuple[Pane, Fact]] = {}
+        self._readers: dict[str, _Reader] = {}
 
-    def step(self, now: float) -> list[str]:
-        """Start what needs to wait no longer, and say why the others wait; return the paths started."""
-        folders, holds = dict[str, Path](), dict[str, Hold]()
-        for path, folder, each in hold.held(self._server, self._session):
-            folders[path], holds[path] = folder, each
-        self._since = {path: self._since.get(path, now) for path in holds}
-        if not holds:
-            return []
+    def has_changed(self) -> bool:
+        """Return whether an `up` has written another declaration."""
+        return self._version_now() != self._version
+
+    def declaration(self) -> Declaration | None:
+        self._version = self._version_now()
+        declared = supervised.read(self._folder)
+        self._declared = declared or self._declared
+        return declared
+
+    def _version_now(self) -> object:
+        with suppress(OSError):
+            facts = (self._folder / supervised.DECLARED).stat()
+            return facts.st_ino, facts.st_mtime_ns
+        return None
+
+    # what is there
+
+    def now(self) -> float:
+        return process_table.now()
+
+    def boot(self) -> str:
+        return process_table.boot_id()
+
+    def facts(self) -> Mapping[str, Fact]:
         listing = client.list_panes(self._server)
-        started: list[str] = []
-        # One that another waits for first: what holds a chain back is known to all of it in one step.
-        order = TopologicalSorter(
-            {path: {wait.path for wait in each.waits_for} for path, each in holds.items()}
-        )
-        for path in order.static_order():
-            if path in holds and self._decide(path, folders[path], holds, listing, now - self._since[path]):
-                started.append(path)
-        return started
+        if not listing.server_pid:
+            # It ends with its window a moment later.
+            return {}
+        self._sockets = None
+        self._panes = {pane.path: pane for pane in listing.panes if pane.owner == self._owner}
+        members = self._declared.members
+        found = ((path, self._fact(path, self._panes.get(path), listing)) for path in members)
+        return {path: fact for path, fact in found if fact is not None}
 
-    def _decide(
-        self, path: str, folder: Path, holds: dict[str, Hold], listing: Listing, waited: float
-    ) -> bool:
-        """Start the process if it needs to wait no longer; return whether it did."""
-        answers = [
-            (wait, _late(wait, self._answer(wait, holds, listing), waited)) for wait in holds[path].waits_for
-        ]
-        open_waits = [(wait, answer) for wait, answer in answers if not answer.met]
-        code = holds[path].code
-        has_changed = not open_waits and code is not None and code.has_changed()
-        if not open_waits and not has_changed:
-            self._release(path, folder, listing)
-            return True
-        failed = [answer.why for _, answer in open_waits if answer.failed] + [CHANGED] * has_changed
-        words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in open_waits]
-        why = "; ".join(failed) if failed else f"for {', '.join(words)}"
-        told = msgspec.structs.replace(holds[path], why=why, blocked=bool(failed))
-        if told != holds[path]:
-            hold.write(folder, told)
-        holds[path] = told
-        return False
+    def _fact(self, path: str, pane: Pane | None, listing: Listing) -> Fact | None:
+        if pane is None or pane.dead:
+            return self._ended_fact(path, pane, listing)
+        program, since = observe.program_start(pane.pid, pane.attempt)
+        if (held := holds.of({"log": self._process_folder(path) / "log"})) is not None:
+            return Fact("ending" if program else "held", program, since, hold=held)
+        return Fact("running", program, since or self.now())
 
-    def _answer(self, wait: Wait, holds: Mapping[str, Hold], listing: Listing) -> Answer:
-        if (other := holds.get(wait.path)) is not None:
-            return Answer(failed=other.blocked, why=f"{wait.path} is blocked" if other.blocked else "")
-        known = record.read(self._server, self._session, wait.path)
+    def _ended_fact(self, path: str, pane: Pane | None, listing: Listing) -> Fact | None:
+        if pane is not None and path in self._ended and self._ended[path][0] == pane:
+            return self._ended[path][1]
+        known = record.read(self._server, self._session, path)
         if known is None or known["owner"] != self._owner:
-            return Answer(why="not started yet")
+            return None
         condition = observe.condition(known, listing)
-        if condition.state == "running":
-            missing = _not_listening(known, wait.ports) if wait.condition == "ready" else ()
-            is_met = wait.condition in ("started", "ready") and not missing
-            return Answer(is_met, why=", ".join(f"port {port}: not listening yet" for port in missing))
-        # A server that has ended listens no more.
-        is_good = condition.state == "completed" and not (wait.condition == "ready" and wait.ports)
-        is_met = is_good or wait.condition == "ended"
-        return Answer(is_met, not is_met, f"{wait.path} {condition.state}: {condition.reason}")
+        if condition.state not in ("completed", "failed"):
+            return Fact("lost", str(known["attempt"]), why=condition.reason)
+        code = None
+        if condition.pane is not None:
+            code = 128 + condition.pane.signal if condition.pane.signal else condition.pane.exit_code
+        fact = Fact(condition.state, str(known["attempt"]), why=condition.reason, exit=code)
+        if pane is not None:
+            self._ended[path] = (pane, fact)
+        return fact
 
-    def _release(self, path: str, folder: Path, listing: Listing) -> None:
-        (folder / hold.NAME).unlink(missing_ok=True)
-        # Its supervisor looks every two seconds by itself; a signal that is ignored by default wakes it.
-        for pane in listing.panes:
-            if (pane.owner, pane.path) == (self._owner, path) and not pane.dead:
+    def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
+        sockets = self._sockets = self._sockets or Sockets()
+        pane = self._panes.get(path)
+        return list(ports) if pane is None else sockets.missing(pane.pid, ports)
+
+    def new_lines(self, path: str, start: str) -> Iterable[str]:
+        log = self._process_folder(path) / "log"
+        reader = self._readers.get(path)
+        if reader is None or reader.start != start:
+            end = logs.end(log)
+            first = logs.last(log, _READ_AT_FIRST, _READ_AT_FIRST)
+            reader = self._readers[path] = _Reader(start, logs.follow(log, end, 0), first)
+        new = b""
+        for part in reader.parts:
+            if part is None or len(new) > _READ_AT_FIRST:
+                break
+            new += part.data
+        lines, _, reader.rest = (reader.rest + new).rpartition(b"\n")
+        return lines.decode(errors="replace").splitlines()
+
+    def last_lines(self, path: str, lines: int) -> list[str]:
+        last = logs.last(self._process_folder(path) / "log", lines)
+        return last.decode(errors="replace").splitlines()
+
+    def activity(self) -> Mapping[str, tuple[float, int]]:
+        times = process_table.times()
+        return {
+            path: (sum(times.get(pid, 0) for pid in process_table.tree(pane.pid)), self._output(path))
+            for path, pane in self._panes.items()
+            if not pane.dead and path in self._declared.members
+        }
+
+    def _output(self, path: str) -> int:
+        with suppress(OSError):
+            return (self._process_folder(path) / "log").stat().st_size
+        return 0
+
+    # what is done
+
+    def hold(self, path: str, hold: Hold) -> None:
+        holds.write(self._process_folder(path), hold)
+        self._wake(path)
+
+    def release(self, path: str) -> str:
+        folder = self._process_folder(path)
+        held = holds.read(folder)
+        if held is not None and held.code is not None and held.code.has_changed():
+            return CHANGED
+        (folder / holds.NAME).unlink(missing_ok=True)
+        self._wake(path)
+        return ""
+
+    def restart(self, path: str) -> None:
+        files.replace(self._process_folder(path) / start.RESTART, b"")
+        self._wake(path)
+
+    def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
+        pane = self._panes.get(path)
+        below = process_table.children(pane.pid) if pane is not None else []
+        if not below:
+            return "it does not run"
+        # The environment that the process began with, and its folder: what `command` would see.
+        place = Path(f"/proc/{below[0]}")
+        environ = os.fsdecode((place / "environ").read_bytes()).split("\0")
+        pairs = (each.partition("=") for each in environ if "=" in each)
+        try:
+            process = subprocess.Popen(
+                argv,
+                env={name: text for name, _, text in pairs},
+                cwd=(place / "cwd").readlink(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"{argv[0]}: {error.strerror}"
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return f"{argv[0]} did not end within {timeout:g} s"
+        return "" if code == 0 else f"{argv[0]}: exit {code}"
+
+    def tell(self, path: str, line: str) -> None:
+        pane = self._panes.get(path)
+        if pane is None:
+            return
+        # Through its window, as the words of its own supervisor: the log then has it in its place.
+        with suppress(OSError):
+            window = os.open(f"/proc/{pane.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                if stat.S_ISCHR(os.fstat(window).st_mode):
+                    os.write(window, f"\r\n[symphony: {line}]\r\n".encode())
+            finally:
+                os.close(window)
+
+    def _wake(self, path: str) -> None:
+        """Make its supervisor look, which it does every two seconds by itself."""
+        pane = self._panes.get(path)
+        if pane is not None and not pane.dead:
+            with suppress(ProcessLookupError):
+                # It is ignored by default.
                 os.kill(pane.pid, signal.SIGCHLD)
 
-
-def _late(wait: Wait, answer: Answer, waited: float) -> Answer:
-    if answer.met or answer.failed or wait.timeout is None or waited < wait.timeout:
-        return answer
-    more = f": {answer.why}" if answer.why else ""
-    return Answer(failed=True, why=f"{wait.path} is not {wait.condition} after {wait.timeout:.0f} s{more}")
-
-
-def _not_listening(known: Mapping[str, Any], ports: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the ports that no process of this tree listens on; the listener of a stranger does not count."""
-    if not ports:
-        return ()
-    heard: set[int] = set()
-    try:
-        root = psutil.Process(int(known["pid"]))
-        tree = [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return ports
-    for process in tree:
+    def load(self) -> bytes:
         try:
-            sockets = process.net_connections("tcp")
-        except psutil.Error:
-            continue
-        heard.update(each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN)
-    return tuple(port for port in ports if port not in heard)
+            return files.read(self._folder / supervised.STATE, limit=1 << 26)
+        except OSError:
+            return b""
+
+    def save(self, state: bytes) -> None:
+        files.replace(self._folder / supervised.STATE, state)
+
+    def _process_folder(self, path: str) -> Path:
+        return names.process_folder(self._server, self._session, path)
 
 
 if __name__ == "__main__":

@@ -53,6 +53,4 @@ def test_the_settings_of_a_row_are_settings_that_vary() -> None:
     varying = {each.name for kind in kinds for each in settings_of(kind).values() if each.varies}
     varying = varying - {"mounts"} | {f"mount_{name}" for name in MOUNT_KINDS}
     used = [registry.get(name).settings for name in ("tmux", "kubernetes")]
-    # No backend ends an experiment that does nothing yet.
-    varying -= {"idle_after"}
     assert frozenset.union(*used) == varying

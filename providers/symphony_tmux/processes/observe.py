@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from symphony import files
+from symphony_tmux import names
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing, Pane
 
@@ -16,21 +17,25 @@ if TYPE_CHECKING:
     from symphony_tmux.logs import Mark
 
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
-State = Literal["running", "completed", "failed", "lost", "elsewhere"]
+State = Literal["running", "completed", "failed", "lost", "elsewhere", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """state; reason in words, empty while running; the pane, when it is still there."""
+    """state; reason in words, empty while running; the pane, when it is still there.
+
+    resumes: it was stopped because the primaries ended, and starts again with them.
+    """
 
     state: State
     reason: str = ""
     pane: Pane | None = None
+    resumes: bool = False
 
     @property
     def is_good(self) -> bool:
         """Return whether it runs, or has ended as it should."""
-        return self.state in ("running", "completed")
+        return self.state in ("running", "completed") or self.resumes
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
@@ -49,7 +54,22 @@ def condition(outputs: Mapping[str, Any], listing: Listing) -> Condition:
         return _without_window("its window is gone", outputs)
     if pane.pid != int(outputs["pid"]) or not _same_start(pane, int(outputs["start_time"])):
         return Condition("lost", "another process runs in its window", pane)
-    return _ended(pane, outputs) if pane.dead else Condition("running", pane=pane)
+    if pane.dead:
+        return _ended(pane, outputs)
+    return _stopped(pane, outputs) or Condition("running", pane=pane)
+
+
+def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
+    """Return the condition of a process that the end of its experiment stopped."""
+    if not names.is_held(str(outputs["log"])):
+        return None
+    # What runs has no hold.
+    from symphony_tmux.processes import hold
+
+    held = hold.read(Path(str(outputs["log"])).parent)
+    if held is None or not held.stopped:
+        return None
+    return Condition("stopped", held.why, pane, resumes=held.stopped != "stopped")
 
 
 def waits_for(outputs: Mapping[str, Any]) -> str:
@@ -81,6 +101,16 @@ def program(outputs: Mapping[str, Any]) -> int:
         pid = below[0]
         below = process_table.children(pid) if process_table.command_name(pid) in SHELLS else []
     return pid
+
+
+def program_start(pid: int, attempt: int) -> tuple[str, float]:
+    """Return the name of this start of a program under its supervisor, and when it was.
+
+    The name is empty between two starts.
+    """
+    below = process_table.children(pid)
+    start = process_table.start_of(below[0]) if below else 0
+    return (f"{attempt}.{below[0]}.{start}", process_table.seconds(start)) if start else ("", 0)
 
 
 def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,6 +76,16 @@ def start_of(pid: int) -> int:
     return facts[3] if facts else 0
 
 
+def now() -> float:
+    """Return the seconds by which starts are counted; on Linux those since the boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if HAS_PROC else time.time()
+
+
+def seconds(start: int) -> float:
+    """Return the start of a process, as `start_of` returns it, in the seconds of `now`."""
+    return start / (os.sysconf("SC_CLK_TCK") if HAS_PROC else 1000)
+
+
 def exists(pid: int) -> bool:
     """Return whether a process has the pid, be it a zombie."""
     return psutil.pid_exists(pid)
@@ -86,6 +97,29 @@ def children(pid: int) -> list[int]:
         return [int(child) for child in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+def tree(root: int) -> Iterator[int]:
+    """Yield a process and all below it, also what threads of theirs started."""
+    ahead = [root]
+    while ahead:
+        pid = ahead.pop()
+        yield pid
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
+                    ahead += map(int, file.read().split())
+
+
+def times() -> dict[int, float]:
+    """Return the seconds of processor time of every process, with those of its children that have ended."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    found: dict[int, float] = {}
+    for pid in psutil.pids():
+        with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            text = file.read()
+            found[pid] = sum(map(int, text[text.rfind(b")") + 2 :].split()[11:15])) / ticks
+    return found
 
 
 def alive(identities: Iterable[Identity]) -> list[Identity]:

@@ -27,6 +27,8 @@ LOG_CAP = 100 * 1024 * 1024
 STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
 PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 PIPE = "pipe"
+# While it is there, the supervisor of a process ends it; the restart policy decides what follows.
+RESTART = "restart"
 TRIES = 5
 
 
@@ -97,10 +99,10 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         if not perl():
             remedy = "Install perl, or take depends_on out"
             raise UserError("perl, which holds it back, is missing", where=inputs.path, remedy=remedy)
-        services = variables.read_services(inputs.server, inputs.session)
-        hold.write(folder, hold.first(inputs.waits_for, services, code))
+        hold.write(folder, hold.first(inputs.waits_for, code))
     else:
         files.remove(folder / hold.NAME)
+    files.remove(folder / RESTART)
     files.touch(folder / "log")
     files.remove(folder / PIPE)
     os.mkfifo(folder / PIPE, 0o600)

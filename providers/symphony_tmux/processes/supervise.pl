@@ -1,8 +1,9 @@
 # Supervises one process in its tmux pane. It may do five things, and nothing else belongs here: start the process
 # (with the caller's limits, in a process group of its own); write what the pane shows to its log and when it came to
-# the index; start it again by its restart policy, or when a port that it needs is free; end what
-# the process leaves running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux
-# starts it (see start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
+# the index; start it again by its restart policy, when a port that it needs is free, or when the supervisor of the
+# experiment removes the file `hold`; end it where that file or `restart` appears, and what the process leaves
+# running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux starts it (see
+# start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
 # Perl because one runs beside every process: a Python takes longer to start and more memory.
 # With SYMPHONY_STEP=1 it runs as a step of Slurm, without a terminal: the process writes to a pipe of ours, its begins
 # and ends go to our standard output, and the end of our standard input asks us to end the process.
@@ -56,8 +57,10 @@ syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = ($is_step ? -1 : undef, '', 0);
-hold_back();
+# When its end was asked for by a file, and whether it is held back after that.
+my ($asked, $to_hold) = (0, 0);
 while (1) {
+    hold_back();
     my $began = now();
     # The user may have removed the one before.
     open_log() if $restarts;
@@ -66,6 +69,14 @@ while (1) {
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     run_once();
     mark_end();
+    unlink "$folder/restart" if $asked;
+    $asked = 0;
+    if ($to_hold && !$stopping) {
+        # Whatever its policy: it starts again when the hold is gone.
+        ($to_hold, $in_use, $pause, $failures) = (0, 0, 1, 0);
+        $restarts++;
+        next;
+    }
     if (port_was_held()) { $restarts++; next }
     last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
     ($pause, $failures) = (1, 0) if now() - $began > $long;
@@ -107,6 +118,15 @@ sub hold_back {
         wait_for_news(undef, 1);
         if (take_news()) { put($held); $held = '' }
     }
+}
+
+# Ends the process with its group where the supervisor of the experiment asks for that by a file.
+sub end_if_asked {
+    $to_hold ||= -e "$folder/hold";
+    return if !$asked && !$to_hold && !-e "$folder/restart";
+    if (!$asked) { kill $_, -$child for 'TERM', 'CONT' }
+    $asked ||= now();
+    kill 'KILL', -$child if now() - $asked > $grace;
 }
 
 # Returns true when the process failed because a port of its own was held, and the port is free now. Connections
@@ -187,7 +207,7 @@ sub run_once {
     # Whoever stops the tree while the child was made did not see it.
     kill 'TERM', $child if $stopping;
     while (1) {
-        wait_for_news($end || $over ? 0.05 : undef, !$end);
+        wait_for_news($end || $over || $asked ? 0.05 : undef, !$end);
         if (take_news()) {
             my $found = $end ? index($held, $end) : -1;
             if ($found >= 0) {
@@ -201,6 +221,7 @@ sub run_once {
         }
         reap();
         kill 'KILL', -$child if $child && $stopped && now() - $stopped > $grace;
+        end_if_asked() if $child;
         $over ||= now() unless $child;
         if ($over && !$end && end_the_rest($over)) {
             $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";

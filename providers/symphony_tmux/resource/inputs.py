@@ -15,9 +15,9 @@ import msgspec
 from symphony import paths
 from symphony.content import code_files
 from symphony.errors import SymphonyError, UserError
+from symphony.supervision import Declaration, Wait
 from symphony_tmux import names
 from symphony_tmux.processes.declared_code import DeclaredCode
-from symphony_tmux.processes.hold import Wait
 
 SESSION_INPUTS = (
     "name",
@@ -31,6 +31,7 @@ SESSION_INPUTS = (
     "secrets",
     "configs",
     "grace",
+    "supervision",
 )
 # What goes into the outputs, too: of secret_env only its digests.
 WINDOW_INPUTS = (
@@ -73,6 +74,7 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
     fixed_ports: the services that can have no other.
     port_range:  the first and the last port to choose from.
     secrets, configs: the files that its processes find in its folders.
+    supervision: the order, the probes and the ends, with the ports that the program found.
     """
 
     name: _Name
@@ -86,6 +88,7 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
     grace: _Grace = 5.0
+    supervision: Declaration | None = None
 
 
 class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +128,8 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     """Return the inputs of a Session. UserError: the first that is wrong."""
     # Pulumi turns whole numbers into floats.
     port_range = [int(port) for port in props.get("port_range") or ()] or None
-    return _converted({**props, "ports": ports_of(props), "port_range": port_range}, SessionInputs)
+    whole = {"ports": ports_of(props), "port_range": port_range, "supervision": supervision_of(props)}
+    return _converted({**props, **whole}, SessionInputs)
 
 
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
@@ -149,6 +153,20 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
 def ports_of(props: Mapping[str, Any]) -> dict[str, int]:
     """Return the port of each service; Pulumi turns whole numbers into floats."""
     return msgspec.convert(props.get("ports") or {}, dict[str, int], strict=False)
+
+
+def supervision_of(props: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the supervision in the inputs or outputs of a Session, with the numbers that it has.
+
+    Raises:
+        WrongInput: It is none.
+    """
+    if not (supervision := props.get("supervision")):
+        return None
+    try:
+        return msgspec.to_builtins(msgspec.convert(supervision, Declaration, strict=False))
+    except msgspec.ValidationError as error:
+        raise WrongInput("supervision", str(error)) from error
 
 
 def _converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:

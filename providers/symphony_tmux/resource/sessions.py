@@ -13,7 +13,7 @@ from symphony_tmux.experiment_folder import KINDS
 from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.resource import inputs, windows
+from symphony_tmux.resource import inputs, supervised, windows
 from symphony_tmux.resource.changes import REASON, STRAYS, Difference
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
@@ -65,6 +65,8 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("services")
     if inputs.ports_of(olds) != inputs.ports_of(news) or leases.of(olds["owner"]) != inputs.ports_of(olds):
         changed.append("ports")
+    if inputs.supervision_of(olds) != inputs.supervision_of(news):
+        changed.append("supervision")
     on, name = str(olds["server"]), str(olds["name"])
     changed += [
         kind for kind in KINDS if not experiment_folder.are_copied(on, name, kind, news.get(kind) or ())
@@ -139,8 +141,10 @@ def _made(
     variables.write_services(wanted.server, wanted.name, services)
     for kind in KINDS:
         experiment_folder.copy_files(wanted.server, wanted.name, kind, getattr(wanted, kind))
+    supervision = supervised.write(wanted, ports)
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},
+        "supervision": supervision,
         **{name: list(getattr(wanted, name)) for name in ("fixed_ports", *KINDS)},
         "port_range": list(wanted.port_range) if wanted.port_range else None,
         "services": services,

@@ -103,6 +103,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         launch_file.FAILED_LINES,
         start.PIPE,
         hold.NAME,
+        start.RESTART,
         record.NAME,
     ):
         with suppress(OSError):

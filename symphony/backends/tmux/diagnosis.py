@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +12,15 @@ from typing import Any
 
 from symphony.backends import process_logs as logs
 from symphony.backends.observe import Link, ProcessStatus
+from symphony.backends.tmux.look import Look
 from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux import logs as files
 from symphony_tmux import variables
-from symphony_tmux.processes import hold, launch_file, observe
+from symphony_tmux.processes import hold, launch_file, observe, process_table
 from symphony_tmux.processes.observe import Condition
-from symphony_tmux.tmux.client import Listing, Pane
+from symphony_tmux.tmux.client import Pane
 
 _LONGEST = 100
 _WIDEST = 120
@@ -29,8 +31,9 @@ _LINES = 5
 _CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 
 
-def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str) -> Iterator[Link]:
+def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     """Yield the steps of a process that was started; name: of the experiment, for the remedies."""
+    listing = look.listing(str(facts["server"]))
     yield Link("planned", _planned(facts))
     again = f"`symphony up {name}` starts it again"
     launched = float(facts["launched"]) if facts.get("launched") else None
@@ -48,15 +51,30 @@ def chain(facts: Mapping[str, Any], listing: Listing | SymphonyError, name: str)
     if failed := launch_file.failed_lines(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
-    if condition.state == "running" and (held := hold.of(facts)) is not None:
+    if condition.state == "stopped":
+        yield Link(
+            "stopped",
+            condition.reason,
+            broken=True,
+            more=_last(facts),
+            remedy="" if condition.resumes else again,
+        )
+    elif condition.state == "running" and (held := hold.of(facts)) is not None:
         remedy = f"`symphony why {name} {held.waits_for[0].path}` tells more" if held.blocked else ""
-        yield Link("blocked" if held.blocked else "waiting", held.why, launched, True, remedy=remedy)
+        since = launched if held.since is None else time.time() - (process_table.now() - held.since)
+        yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
         remedy = f"It starts by itself when the port is free: wait, or stop the program that uses it; {again}"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
         how = f"{logs.how(mark)}; it restarts by itself ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
+    elif (
+        condition.pane is not None
+        and condition.state == "running"
+        and (why := look.why_not_ready(facts, condition.pane))
+    ):
+        yield Link("ready", f"no: {why}", launched, True, _last(facts))
     elif condition.state == "running":
         yield Link("ready", f"running, process {observe.program(facts)}", launched)
     elif condition.state == "completed" and condition.pane is None:

@@ -11,8 +11,9 @@ import pulumi
 
 from symphony.backends import local_commands
 from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.supervision import declaration
 from symphony.backends.tmux import render
-from symphony.backends.tmux.settings import server_of
+from symphony.backends.tmux.settings import notify_of, server_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import wanted_ports
@@ -41,7 +42,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     server = server_of(context)
     fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
     grace = context.settings.grace
-    session = render.session(plan, context.owner, server, grace, fixed, spec.port_range)
+    supervision = declaration(plan, notify_of(context))
+    session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)
     for kind in experiment_folder.KINDS:
         session[kind] = [str(local_commands.resolved(file, context.folder)) for file in session[kind]]
     folders = [
@@ -86,7 +88,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
             secret_env=secret_env,
             opts=pulumi.ResourceOptions.merge(shared, options),
         )
-    if prepared.plan.is_ordered:
+    if prepared.session["supervision"] is not None:
         options = pulumi.ResourceOptions(parent=components.experiment)
         inputs = render.supervisor(prepared.session, str(context.folder))
         Window(names.SUPERVISOR, **inputs, opts=pulumi.ResourceOptions.merge(shared, options))

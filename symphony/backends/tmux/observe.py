@@ -20,6 +20,7 @@ from symphony.backends.observe import (
     Resource,
     Usage,
 )
+from symphony.backends.tmux.look import Look
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import DEFAULT_SERVER, host
@@ -28,10 +29,9 @@ from symphony_tmux.processes import observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource import changes
 from symphony_tmux.tmux import client
-from symphony_tmux.tmux.client import Listing
 
 if TYPE_CHECKING:
-    from symphony_tmux.processes.hold import Hold
+    from symphony.supervision import Hold
 
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
@@ -54,6 +54,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             if window["path"] == names.SUPERVISOR:
                 continue
             windows[str(window["path"])] = {**window, "fingerprint": changes.fingerprint(window)}
+    supervision: Mapping[str, Any] = session.get("supervision") or {}
+    members: Mapping[str, Mapping[str, Any]] = supervision.get("members") or {}
+    for path in windows.keys() & members.keys():
+        if members[path].get("readiness"):
+            windows[path] = {**windows[path], "is_probed": True}
     nothing: Mapping[str, Any] = {}
     facts = session or next(iter(windows.values()), nothing)
     if not facts:
@@ -64,41 +69,45 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
     """Return the status of the processes of several experiments, with one listing a server."""
-    listings: dict[str, Listing | SymphonyError] = {}
+    look = Look()
     return [
-        [_status(path, facts, listings) for path, facts in each.processes.items()]
-        or _left(each.owner, listings)
+        [_status(path, facts, look) for path, facts in each.processes.items()] or _left(each.owner, look)
         for each in recorded
     ]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` restarts a process whose settings did not change."""
-    listings: dict[str, Listing | SymphonyError] = {}
-    result: dict[str, str] = {}
+    look = Look()
+    reasons: dict[str, str] = {}
     for path, facts in recorded.processes.items():
-        listing = _listing(str(facts["server"]), listings)
+        listing = look.listing(str(facts["server"]))
         if isinstance(listing, SymphonyError):
             raise listing
         condition = observe.condition(facts, listing)
         if not condition.is_good:
-            result[path] = condition.reason
-    return result
+            reasons[path] = condition.reason
+    return reasons
 
 
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the status of the processes, again whenever it changes while some wait for others to start."""
+    """Yield the status of the processes, again after a change, while some are not ready or wait for that."""
     began, last = time.monotonic(), None
+    changed = began
     while True:
         now = tuple(statuses([recorded])[0])
         if now != last:
             yield now
+            changed = time.monotonic()
         waited, last = time.monotonic() - began, now
         holds = [held for facts in recorded.processes.values() if (held := _hold(facts)) is not None]
         # The supervisor may not have looked at what this run changed.
-        if not holds or waited > limit or (waited > _SETTLED and not any(each.ends_soon for each in holds)):
+        waits = bool(holds) and (waited <= _SETTLED or any(each.ends_soon for each in holds))
+        is_starting = any(status.state == "running" and not status.ready for status in now)
+        is_patient = time.monotonic() - changed < patience and waited < limit
+        if (not waits and not (is_starting and is_patient)) or waited > limit:
             return
         time.sleep(_LOOK)
 
@@ -136,7 +145,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     if facts is None:
         again = f"`symphony up {name}` tries again and says why it fails"
         return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
-    return list(chain(facts, _listing(str(facts["server"]), {}), name))
+    return list(chain(facts, Look(), name))
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
@@ -241,23 +250,21 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     return len(stopped)
 
 
-def _left(owner: str, listings: dict[str, Listing | SymphonyError]) -> list[ProcessStatus]:
+def _left(owner: str, look: Look) -> list[ProcessStatus]:
     """Return the processes that an interrupted deletion left: their windows are no longer in the state."""
     # Few experiments have no processes.
     from symphony_tmux.processes import record
 
-    result = [_status(known["path"], known, listings) for known in record.of_owner(owner)]
-    return [status for status in result if status.state == "running"]
+    found = [_status(known["path"], known, look) for known in record.of_owner(owner)]
+    return [status for status in found if status.state == "running"]
 
 
-def _status(
-    path: str, facts: Mapping[str, Any], listings: dict[str, Listing | SymphonyError]
-) -> ProcessStatus:
-    listing = _listing(str(facts["server"]), listings)
+def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
+    listing = look.listing(str(facts["server"]))
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
     condition = observe.condition(facts, listing)
-    status = replace(_status_of(path, facts, condition), code=_code(facts))
+    status = replace(_status_of(path, facts, condition, look), code=_code(facts))
     if not facts.get("restart_policy"):
         return status
     from symphony.backends.tmux import diagnosis
@@ -265,33 +272,34 @@ def _status(
     return diagnosis.starting_again(status, str(facts["log"]))
 
 
-def _code(facts: Mapping[str, Any]) -> str:
-    services: Mapping[str, str] = facts.get("services") or {}
-    return services.get(VARIABLE, "")
-
-
 def _hold(facts: Mapping[str, Any]) -> Hold | None:
-    """Return what holds a process back before its start; None for most."""
-    if not facts.get("waits_for"):
+    if not names.is_held(str(facts["log"])):
         return None
-    # Few experiments declare an order.
     from symphony_tmux.processes import hold
 
     return hold.of(facts)
 
 
-def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> ProcessStatus:
+def _code(facts: Mapping[str, Any]) -> str:
+    services: Mapping[str, str] = facts.get("services") or {}
+    return services.get(VARIABLE, "")
+
+
+def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: Look) -> ProcessStatus:
     launched = float(facts["launched"]) if facts.get("launched") else None
-    if condition.state == "running" and (held := _hold(facts)) is not None:
-        state, waits = "blocked" if held.blocked else "waiting", tuple(map(str, held.waits_for))
-        return ProcessStatus(path, state, ready=False, why=held.why, since=launched, waits_for=waits)
+    if condition.state in ("running", "stopped") and names.is_held(str(facts["log"])):
+        return _held(path, facts, launched)
     if condition.state == "running" and (holder := observe.waits_for(facts)):
         return ProcessStatus(path, "waiting", ready=False, why=holder)
+    why = condition.reason or observe.log_trouble(str(facts["log"]))
+    not_ready = ""
+    if condition.state == "running" and condition.pane is not None:
+        not_ready = look.why_not_ready(facts, condition.pane)
     status = ProcessStatus(
         path=path,
         state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
-        ready=condition.state == "running",
-        why=condition.reason or observe.log_trouble(str(facts["log"])),
+        ready=condition.state == "running" and not not_ready,
+        why="; ".join(filter(None, (not_ready, why))),
         since=_since(condition, launched),
         pid=observe.program(facts) if condition.state == "running" else None,
     )
@@ -303,13 +311,21 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition) -> Pro
     return diagnosis.ended(status, condition.pane, facts)
 
 
-def _listing(server: str, listings: dict[str, Listing | SymphonyError]) -> Listing | SymphonyError:
-    if server not in listings:
-        try:
-            listings[server] = client.list_panes(server)
-        except SymphonyError as error:
-            listings[server] = error
-    return listings[server]
+def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> ProcessStatus:
+    """Return the status of a process that waits, is blocked, or was stopped with its experiment."""
+    # Few experiments declare an order or an end.
+    from symphony_tmux.processes import hold, process_table
+
+    held = hold.of(facts)
+    if held is None:
+        # It was released a moment ago.
+        return ProcessStatus(path, "running", ready=False, since=launched)
+    since = launched if held.since is None else time.time() - (process_table.now() - held.since)
+    if held.stopped == "completed":
+        return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
+    state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"
+    waits = () if held.stopped else tuple(map(str, held.waits_for))
+    return ProcessStatus(path, state, ready=False, why=held.why, since=since, waits_for=waits)
 
 
 def _since(condition: Condition, launched: float | None) -> float | None:

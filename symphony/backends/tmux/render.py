@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from symphony.plan.plan import Plan, PlannedProcess, Wait
-from symphony.plan.services import file_variables, port_variables, used_variables
+from symphony.plan.services import file_variables, used_variables
+from symphony.supervision import Declaration
 from symphony_tmux import names
 
 
@@ -19,13 +22,15 @@ def session(
     grace: float,
     fixed_ports: Sequence[str] = (),
     port_range: tuple[int, int] | None = None,
+    supervision: Declaration | None = None,
 ) -> dict[str, Any]:
     """Return the inputs of the experiment's session."""
+    own = [names.SUPERVISOR] if supervision is not None else []
     return {
         "name": plan.launched_as,
         "owner": owner,
         "server": server,
-        "processes": sorted([each.path for each in plan.processes] + [names.SUPERVISOR] * plan.is_ordered),
+        "processes": sorted([*(each.path for each in plan.processes), *own]),
         "services": dict(plan.service_env),
         "ports": {each.declared or each.name: each.port for each in plan.services},
         "fixed_ports": list(fixed_ports),
@@ -33,6 +38,7 @@ def session(
         "secrets": list(plan.secrets),
         "configs": list(plan.configs),
         "grace": grace,
+        "supervision": msgspec.to_builtins(supervision) if supervision is not None else None,
     }
 
 
@@ -64,14 +70,14 @@ def window(
         "services": used_variables(plan, process),
         "inherit": list(plan.inherit),
         "restart_policy": _restart_policy(plan, process),
-        "waits_for": [_wait(plan, wait) for wait in process.waits_for],
+        "waits_for": [_plain(wait) for wait in process.waits_for],
         "grace": session["grace"],
         **({"code": list(process.code), "folder": folder} if process.code else {}),
     }
 
 
 def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """Return the inputs of the window that starts processes in their order."""
+    """Return the inputs of the window of the experiment's supervisor."""
     own = {name: session[name] for name in ("server", "owner", "grace")}
     arguments = (session["server"], session["name"], session["owner"])
     return {
@@ -84,9 +90,9 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
     }
 
 
-def _wait(plan: Plan, wait: Wait) -> dict[str, Any]:
-    binds = plan.process(wait.path).binds if wait.condition == "ready" else ()
-    return {**asdict(wait), "port_variables": port_variables(binds)}
+def _plain(wait: Wait) -> dict[str, Any]:
+    """Return a wait without what is not set: a state of before has none of it."""
+    return {name: value for name, value in asdict(wait).items() if value not in (None, False)}
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -14,6 +15,11 @@ from symphony.paths import DEFAULT_SERVER
 _Server = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?$")]
 
 
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words of a command: no shell runs it."""
+    return tuple(shlex.split(text))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
     """The settings of a stack that this backend uses."""
@@ -21,8 +27,22 @@ class Settings(StackSettings):
     server: str = setting(
         _Server, DEFAULT_SERVER, "Name of the tmux server.", takes="letters, digits, - and _"
     )
+    notify: tuple[str, ...] = setting(
+        str,
+        (),
+        "Command to run at the end of an experiment, with NAME, STATE, EXIT, SECONDS and LAST_LINES in its"
+        " environment.",
+        takes="a command",
+        otherwise="none",
+        convert=_words,
+    )
 
 
 def server_of(context: Context) -> str:
     """The name of the tmux server that the stack says."""
     return cast("Settings", context.settings).server
+
+
+def notify_of(context: Context) -> tuple[str, ...]:
+    """The command that is run at the end of an experiment."""
+    return cast("Settings", context.settings).notify

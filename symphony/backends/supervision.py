@@ -1,0 +1,65 @@
+"""The order, the probes and the ends of a plan, for the supervisor of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from symphony.plan.plan import Plan, PlannedProcess
+from symphony.spec.probe import Probe
+from symphony.supervision import Declaration, Member, Wait
+from symphony.supervision import Probe as Check
+
+
+def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
+    """Return what a supervisor has to do; None where the plan declares nothing of the kind.
+
+    Args:
+        plan: The plan.
+        notify: The command that is run at an end.
+    """
+    probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
+    if not (plan.is_ordered or probed or plan.ends.are_declared or notify):
+        return None
+    ports = {service.name: service.port for service in plan.services}
+    return Declaration(
+        name=plan.launched_as,
+        members={each.path: _member(each, ports) for each in plan.processes},
+        primary=plan.ends.primary,
+        stop_after=plan.ends.stop_after,
+        idle_after=plan.ends.idle_after,
+        notify=notify,
+    )
+
+
+def _member(process: PlannedProcess, ports: Mapping[str, int]) -> Member:
+    readiness, liveness = process.readiness_probe, process.liveness_probe
+    return Member(
+        ports=tuple(ports[service] for service in dict.fromkeys((*process.binds, *process.exposes))),
+        readiness=_check(readiness, ports) if readiness else None,
+        liveness=_check(liveness, ports) if liveness else None,
+        waits_for=tuple(
+            Wait(
+                path=wait.path,
+                condition=wait.condition,
+                timeout=wait.timeout,
+                restart_with=wait.restart_with,
+            )
+            for wait in process.waits_for
+        ),
+        termination_delay=process.termination_delay or 0,
+    )
+
+
+def _check(probe: Probe, ports: Mapping[str, int]) -> Check:
+    port = probe.port if probe.handler == "http" else probe.tcp
+    return Check(
+        kind=cast("Any", probe.handler),
+        port=ports[port] if isinstance(port, str) else port or 0,
+        target=probe.http or probe.log or "",
+        argv=probe.exec or (),
+        period=probe.period_seconds,
+        timeout=probe.timeout_seconds,
+        failures=probe.failure_threshold,
+        delay=probe.initial_delay_seconds,
+    )

@@ -1,0 +1,61 @@
+"""One look at the processes of this machine, and whether they are ready."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from symphony.errors import SymphonyError
+from symphony.paths import experiment_folder
+from symphony_tmux.processes import observe
+from symphony_tmux.tmux import client
+from symphony_tmux.tmux.client import Listing, Pane
+
+if TYPE_CHECKING:
+    from symphony.supervision import State
+    from symphony_tmux.listeners import Sockets
+
+
+class Look:
+    """One look at this machine: what is asked for several processes is read once."""
+
+    def __init__(self) -> None:
+        self._listings: dict[str, Listing | SymphonyError] = {}
+        self._states: dict[Path, State] = {}
+        self._sockets: Sockets | None = None
+
+    def listing(self, server: str) -> Listing | SymphonyError:
+        if server not in self._listings:
+            try:
+                self._listings[server] = client.list_panes(server)
+            except SymphonyError as error:
+                self._listings[server] = error
+        return self._listings[server]
+
+    def why_not_ready(self, facts: Mapping[str, Any], pane: Pane) -> str:
+        """Return why a process that runs is not ready; nothing where it is."""
+        if facts.get("is_probed"):
+            return self._by_probe(facts, pane)
+        services: Mapping[str, str] = facts.get("services") or {}
+        if not any(name.endswith("_BIND") for name in services):
+            return ""
+        # Few processes bind services.
+        from symphony_tmux import variables
+        from symphony_tmux.listeners import Sockets
+
+        sockets = self._sockets = self._sockets or Sockets()
+        missing = sockets.missing(pane.pid, sorted(variables.bound_ports(services)))
+        return ", ".join(f"port {port}: not listening yet" for port in missing)
+
+    def _by_probe(self, facts: Mapping[str, Any], pane: Pane) -> str:
+        from symphony_tmux.resource import supervised
+
+        folder = experiment_folder(str(facts["server"]), str(facts["session"]))
+        if folder not in self._states:
+            self._states[folder] = supervised.state(folder)
+        verdict = self._states[folder].verdicts.get(str(facts["path"]))
+        start, _ = observe.program_start(pane.pid, pane.attempt)
+        if verdict is None or verdict.start != start:
+            return "not probed yet"
+        return "" if verdict.ready else verdict.why
