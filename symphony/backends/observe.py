@@ -69,6 +69,7 @@ class ProcessStatus:
         last: How the attempt before this one ended.
         pid: Its process id, where it is on this machine.
         words: The last lines of a failed process, where its backend keeps them.
+        exit_code: Its exit code where it has ended, 128 and more for a signal; None where that is not known.
         waits_for: The processes that it waits for, with the condition: `prepare (completed)`.
         node: The machine that it runs on, where there are several.
         code: The digest of its code when `up` started it; empty where it declares none.
@@ -86,6 +87,7 @@ class ProcessStatus:
     node: str = ""
     code: str = ""
     waits_for: tuple[str, ...] = ()
+    exit_code: int | None = None
 
     @property
     def group(self) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     # Only --watch needs it.
     from symphony.operations.sources import Sources
 
+# Seconds from which an `up` says what took them.
+_LONG = 5.0
 Up = Callable[[Callable[[Planned], None]], Planned | None]
 
 
@@ -41,6 +43,7 @@ def command(
     run: Annotated[
         int | None, typer.Option("--run", metavar="N", help="Bring back the code and settings of a run.")
     ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Then wait until it has completed.")] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
@@ -53,7 +56,10 @@ def command(
         symphony up 'sweep.*' -y
         symphony up rl --run 6
         symphony up rl --watch
+        symphony up rl -y --wait
     """
+    if watch and wait:
+        raise UserError("--watch and --wait exclude each other", remedy="Choose one of them")
     if as_json and (watch or not (yes or dry_run)):
         problem = "--watch has no JSON" if watch else "--json does not ask"
         raise UserError(problem, remedy="Run `symphony up -y --json`")
@@ -67,6 +73,7 @@ def command(
         from symphony.cli.at_once import run_all
 
         words = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
+        words += ["--wait"] if wait else []
         return run_all("up", names, words, as_json=as_json)
     target, output = _selected(stack, config), ProgramOutput()
     to = sys.stderr if as_json else sys.stdout
@@ -90,6 +97,10 @@ def command(
             sources.of(target.workspace, planned),
             lambda show: _run(_selected(stack, config), show, ProgramOutput())[0],
         )
+    if wait and planned is not None:
+        from symphony.cli.wait import wait_for
+
+        return wait_for(stacks.read(target.name), to=to)
     return code
 
 
@@ -194,6 +205,8 @@ def show_end(ended: Ended, text: str = "") -> int:
             print(screen.clean(f"    | {line}"))
     # Processes that never ran have no logs.
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
+    if ended.seconds > _LONG and len(ended.chain) > 1:
+        print(screen.clean(f"  {' > '.join(f'{path} {seconds:.0f} s' for path, seconds in ended.chain)}"))
     print(screen.clean(f"{text or ended}{why}{logs}"))
     return 1 if ended.troubled else 0
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+import time
+from typing import Annotated, TextIO
 
 import typer
 
 from symphony.cli import arguments, screen
 from symphony.operations import sweep
 from symphony.operations.ls import summary
-from symphony.operations.stacks import match_processes
+from symphony.operations.stack_target import select_all
+from symphony.operations.stacks import Stack, match_processes
 from symphony.operations.wait import TIMED_OUT, wait
 from symphony.spec.convert import seconds
 
@@ -28,25 +31,43 @@ def command(
 ) -> None:
     """Wait until an experiment is ready or has completed, or until a process has completed.
 
-    The exit code is 0 then, 1 where a process failed, was lost or is blocked, and 124 at the timeout. A sweep
-    has completed when all its trials have ended; the exit code is 1 if one failed.
+    An experiment with primaries has completed when they have. The exit code is 0 then, that of a primary that
+    failed, 1 where another process failed, was lost or is blocked, and 124 at the timeout; of several
+    experiments the highest. A sweep has completed when all its trials have ended; it is 1 if one failed.
 
     Examples:
         symphony wait pipe && symphony logs pipe
         symphony wait rl --for ready --timeout 10m
         symphony wait rl --for learner
+        symphony wait 'sweep.*'
     """
-    limit = None if timeout is None else seconds(timeout)
-    stack = arguments.experiment(name)
+    began, limit = time.monotonic(), None if timeout is None else seconds(timeout)
+    several = select_all(name) if name is not None else []
+    codes: list[int] = []
+    for each in several or [name]:
+        left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
+        codes.append(wait_for(arguments.experiment(each), goal, left, late=timeout or ""))
+    raise typer.Exit(max(codes))
+
+
+def wait_for(
+    stack: Stack,
+    goal: str = "completed",
+    timeout: float | None = None,
+    *,
+    late: str = "",
+    to: TextIO | None = None,
+) -> int:
+    """Wait, print the state of the experiment, and return the exit code; late: the timeout in words."""
     if goal == "ready" or goal == "completed":
-        statuses, code = wait(stack, (), goal, limit)
+        statuses, code = wait(stack, (), goal, timeout)
     else:
-        statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", limit)
+        statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", timeout)
     state, hint = summary(stack.shown, statuses)
     if (swept := sweep.read(stack.name)) is not None:
         state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
         code = 1 if code == 0 and failed else code
         hint = f"symphony results {swept.name}" if code == 0 or failed else hint
-    late = f" after {timeout}" if code == TIMED_OUT else ""
-    print(screen.clean(f"{stack.shown}: {state}{late}{f'   {hint}' if hint else ''}"))
-    raise typer.Exit(code)
+    after = f" after {late}" if code == TIMED_OUT else ""
+    print(screen.clean(f"{stack.shown}: {state}{after}{f'   {hint}' if hint else ''}"), file=to or sys.stdout)
+    return code

@@ -92,12 +92,14 @@ class Ended:
 
     print(cluster.launch(experiment))
 
-    stack: its name. statuses: those of all processes. seconds: the duration.
+    stack: its name. statuses: those of all processes. seconds: the duration. chain: the processes that waited
+    for one another and took longest, with the seconds that each took to become ready or to complete.
     """
 
     stack: str
     statuses: tuple[ProcessStatus, ...]
     seconds: float
+    chain: tuple[tuple[str, float], ...] = ()
 
     @property
     def troubled(self) -> tuple[ProcessStatus, ...]:
@@ -126,6 +128,8 @@ class Ended:
             return f"{self.stack} has completed: {completed} of {total}, in {self.seconds:.1f} s."
         others = [f"{completed} completed"] if completed else []
         others += [f"{number} {state}" for state, number in sorted(counts.items())]
+        not_ready = sum(1 for status in self.statuses if status.state == "running" and not status.ready)
+        others += [f"{not_ready} not ready"] * bool(not_ready)
         parts = ", ".join([f"{running} of {total} running", *others])
         return f"{self.stack}{'' if counts else ' is up'}: {parts}, in {self.seconds:.1f} s."
 
@@ -144,7 +148,8 @@ UpEvent = Planned | Progress | Remark | Watched | Ended | ResourcesEnded
 
 def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
-    return waits or status.state in ("running", "completed")
+    # One that was stopped with the primaries of its experiment starts again with them.
+    return waits or status.state in ("running", "completed", "stopped")
 
 
 def _cause(status: ProcessStatus) -> str:
@@ -286,13 +291,41 @@ def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]
     """Yield the statuses while processes start, then the end; seconds: the duration of the run before."""
     began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
-    waited = False
+    waited, times = False, _Times(began)
     for statuses in _watched(target):
         # Also the last statuses, in which those that were waiting run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
             yield Watched(statuses)
-    yield Ended(target.name.stack, statuses, time.monotonic() - began)
+        times.see(statuses, time.monotonic())
+    yield Ended(target.name.stack, statuses, time.monotonic() - began, times.longest_chain())
+
+
+class _Times:
+    """The moments at which processes became ready or completed, and what they waited for before."""
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._done: dict[str, float] = {}
+        self._waits: dict[str, set[str]] = {}
+
+    def see(self, statuses: Sequence[ProcessStatus], now: float) -> None:
+        for status in statuses:
+            waits = {wait.rpartition(" (")[0] for wait in status.waits_for}
+            self._waits.setdefault(status.path, set()).update(waits)
+            if status.ready or status.state == "completed":
+                self._done.setdefault(status.path, now)
+
+    def longest_chain(self) -> tuple[tuple[str, float], ...]:
+        """Return the chain that ended last, first process first, with the seconds that each took."""
+        chain: list[tuple[str, float]] = []
+        path = max(self._done, key=self._done.__getitem__, default=None)
+        while path is not None:
+            before = [other for other in self._waits.get(path, ()) if other in self._done]
+            last = max(before, key=self._done.__getitem__, default=None)
+            chain.append((path, self._done[path] - (self._began if last is None else self._done[last])))
+            path = last
+        return tuple(reversed(chain))
 
 
 def _check(

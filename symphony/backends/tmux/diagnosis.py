@@ -150,12 +150,13 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
         # It completed before its window went.
         attempts = files.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
-        return replace(status, why="", since=end.time if end is not None else None)
+        return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
     pane = _known(pane, str(facts["log"]))
     if pane.exit_code == 0:
         status = replace(status, state="completed")
     words = logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
-    return replace(status, why=_short(pane, words, facts), words=words[-3:])
+    code = 128 + pane.signal if pane.signal else pane.exit_code
+    return replace(status, why=_short(pane, words, facts), words=words[-3:], exit_code=code)
 
 
 def _known(pane: Pane, log: str) -> Pane:

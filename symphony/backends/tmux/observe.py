@@ -38,7 +38,9 @@ WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
 # Seconds between two looks at processes that wait for others.
 _LOOK = 0.2
-_SETTLED = 1.5
+_SETTLED = 3.0
+# Seconds that an `up` waits for a port without a probe: it may come much later, or be one of UDP.
+_UNDECLARED = 3.0
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -105,9 +107,11 @@ def watch(
         holds = [held for facts in recorded.processes.values() if (held := _hold(facts)) is not None]
         # The supervisor may not have looked at what this run changed.
         waits = bool(holds) and (waited <= _SETTLED or any(each.ends_soon for each in holds))
-        is_starting = any(status.state == "running" and not status.ready for status in now)
-        is_patient = time.monotonic() - changed < patience and waited < limit
-        if (not waits and not (is_starting and is_patient)) or waited > limit:
+        quiet = time.monotonic() - changed
+        not_ready = [status.path for status in now if status.state == "running" and not status.ready]
+        is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
+        is_starting = bool(not_ready) and quiet < (patience if is_probed else min(patience, _UNDECLARED))
+        if waited > limit or not (waits or is_starting):
             return
         time.sleep(_LOOK)
 
