@@ -26,8 +26,8 @@ def wait(
 ) -> tuple[Sequence[ProcessStatus], int]:
     """Return the statuses of the processes when the goal is reached or missed, and the exit code for it.
 
-    The code is 0 for a goal that is reached, and 124 at the timeout. Where a primary failed, or the process that
-    is waited for, it is its exit code; it is 1 where another failed, or one is lost, blocked or stopped.
+    The code is 0 for a goal that is reached, and 124 at the timeout. Where a primary failed, or the process
+    that is waited for, it is its exit code; it is 1 where another failed, or one is lost, blocked or stopped.
 
     Args:
         stack: The experiment.
