@@ -100,10 +100,12 @@ def watch(
     changed = began
     while True:
         now = tuple(statuses([recorded])[0])
-        if now != last:
+        # The pid of a shell's program changes with each line.
+        seen = [(each.path, each.state, each.ready, each.why, each.restarts) for each in now]
+        if seen != last:
             yield now
             changed = time.monotonic()
-        waited, last = time.monotonic() - began, now
+        waited, last = time.monotonic() - began, seen
         holds = [held for facts in recorded.processes.values() if (held := _hold(facts)) is not None]
         # The supervisor may not have looked at what this run changed.
         waits = bool(holds) and (waited <= _SETTLED or any(each.ends_soon for each in holds))
