@@ -101,7 +101,7 @@ class ZmqSocket:
         self._sliced: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
         self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
-        self.link = Link(self.address, bind)
+        self.link = Link(self.address, bind, keyed=keyed)
         try:
             self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode, zmq.Socket)
         except zmq.ZMQError as error:

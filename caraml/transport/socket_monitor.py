@@ -43,9 +43,10 @@ _PATIENCE = 2  # handshakes closed without a reason before a connector calls it 
 class Link:
     """The connections of a socket: refusals, losses, and the error that its calls raise."""
 
-    def __init__(self, endpoint: str, bind: bool) -> None:
+    def __init__(self, endpoint: str, bind: bool, *, keyed: bool = False) -> None:
         self.endpoint = endpoint
         self.bind = bind
+        self.keyed = keyed
         self.budget: Any = None  # counts what connections bring: opened(), closed(), end()
         self.fault: AuthenticationError | None = None
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
@@ -74,7 +75,8 @@ class Link:
         elif event == zmq.Event.DISCONNECTED:
             if descriptor in self.shaking:
                 del self.shaking[descriptor]
-                self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
+                if self.keyed or not self.bind:
+                    self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
             else:
                 self.lost += 1
                 self.news += 1
@@ -89,6 +91,8 @@ class Link:
             break
 
     def _refused(self, event: zmq.Event) -> None:
+        if self.bind and not self.keyed and event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
+            return  # no peer: a tcp probe of Kubernetes connects, says nothing, and closes
         error = AuthenticationError(f"{self.endpoint}: refused: {_HANDSHAKE_ERRORS[event]}")
         self.denied_count += 1
         self.denied.append(error)
