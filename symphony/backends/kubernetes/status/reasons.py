@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
@@ -73,7 +74,9 @@ def job_statuses(
         pods: Those that are there.
     """
     missing = {
-        name: kind for name, kind in kinds.items() if name not in pods or not pod_status.is_good(pods[name])
+        name: kind
+        for name, kind in kinds.items()
+        if name not in pods or not (pod_status.is_good(pods[name]) or supervisor.is_gated(pods[name]))
     }
     if not missing:
         return {}
