@@ -46,6 +46,7 @@ SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
+DefMemPerNode=1000
 ReturnToService=2
 SlurmdParameters=config_overrides
 MinJobAge=30
