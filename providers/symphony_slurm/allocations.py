@@ -30,7 +30,8 @@ def repairs(news: Props, old_inputs: Props) -> dict[str, Any]:
     wanted = inputs_of(news)
     folder = Folder(wanted.folder)
     job = live_job(folder, wanted.experiment)
-    return {} if job is not None else {REASON: why_ended(folder, None)}
+    is_good = job is not None or not _is_needed(folder, wanted.experiment)
+    return {} if is_good else {REASON: why_ended(folder, None)}
 
 
 def create(props: Props) -> tuple[str, dict[str, Any]]:
@@ -132,6 +133,8 @@ def _made(wanted: AllocationInputs, props: Props) -> dict[str, Any]:
     for kind in (SECRETS, CONFIGS):
         _copy(folder, kind, getattr(wanted, kind))
     folder.declare(experiment)
+    for stray in folder.wanted().keys() - experiment.members.keys():
+        folder.unwant(stray)
     job = live_job(folder, experiment)
     if job is None:
         number = commands.submit(experiment.configuration, _options(wanted, folder), str(_script(folder)))

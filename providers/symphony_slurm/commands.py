@@ -13,7 +13,7 @@ from symphony.errors import SymphonyError, UserError
 _DEADLINE = 15.0
 # What squeue tells of a job, in this order; the comment may have any character, so it is the last.
 _COLUMNS = "%i|%T|%S|%L|%r|%k"
-_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH", "SYMPHONY_HOME", "XDG_STATE_HOME")
+_PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH")
 _ENDED = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY"),

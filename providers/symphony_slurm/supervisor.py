@@ -107,7 +107,9 @@ class Supervisor:
         experiment = self._folder.experiment()
         if experiment is None:
             return True
-        wanted = self._wanted = self._folder.wanted()
+        # What a killed run left is wanted by no program.
+        wanted = {path: n for path, n in self._folder.wanted().items() if path in experiment.members}
+        self._wanted = wanted
         self._seen = names
         for path, running in self._running.items():
             if wanted.get(path) != running.record.attempt:
@@ -115,9 +117,7 @@ class Supervisor:
         self._nodes.place(experiment.members)
         starts = [self._to_start(path, attempt) for path, attempt in sorted(wanted.items())]
         ready = [wish for wish in starts if wish is not None and path_is_free(wish, self._running)]
-        now = [
-            wish for wish in ready if wish.path in experiment.members and self._may_start(wish, experiment)
-        ]
+        now = [wish for wish in ready if self._may_start(wish)]
         if now:
             self._find_ports(experiment, {wish.path for wish in now})
         for wish in now:
@@ -141,7 +141,7 @@ class Supervisor:
                 return None
         return self._folder.wish(path, attempt)
 
-    def _may_start(self, wish: Wanted, experiment: Experiment) -> bool:
+    def _may_start(self, wish: Wanted) -> bool:
         """Return whether nothing holds the process back; else note what does."""
         began = self._since.setdefault(f"{wish.path}@{wish.attempt}", time.monotonic())
         whys: list[str] = []

@@ -25,6 +25,10 @@ class SlurmBackend(LocalBackend):
     def settings(self, stack: str) -> Mapping[str, str]:
         return {"backend": "slurm", "grace": "2", "nodes": "4", "slurmConf": str(self.slurm.configuration)}
 
+    def begun(self, stack: str) -> int:
+        folders = (self.sandbox.home / "slurm").glob(f"{stack.replace('.', '-')}-????????")
+        return sum(1 for folder in folders for _ in (folder / "wanted").glob("*.json"))
+
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
         psutil.Process(int(self.identities(stack)[path][0].split()[0])).send_signal(number)
 

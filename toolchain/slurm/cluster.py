@@ -79,7 +79,8 @@ class Slurm:
 
     @classmethod
     def default(cls) -> Slurm:
-        return cls(cache_folder() / "slurm")
+        # Jobs of other users read that of root, whose home is closed to them.
+        return cls(Path("/run/symphony/slurm") if os.geteuid() == 0 else cache_folder() / "slurm")
 
     @property
     def configuration(self) -> Path:
@@ -136,7 +137,8 @@ class Slurm:
         return ["env", f"SLURM_CONF={self.configuration}", program]
 
     def _configure(self) -> None:
-        (self.folder / "state").mkdir(parents=True)
+        self.folder.mkdir(parents=True, mode=0o755)
+        (self.folder / "state").mkdir(mode=0o700)
         for name in NODES:
             (self.folder / name).mkdir()
         host, numbers = socket.gethostname(), dict(enumerate(NODES.items(), 1))
@@ -151,10 +153,6 @@ class Slurm:
         self.configuration.write_text(text)
         gpus = [f"NodeName=n1 Name=gpu Type=v100 File={file}" for file in ("/dev/null", "/dev/zero")]
         (self.folder / "gres.conf").write_text("\n".join(gpus) + "\n")
-        for folder in (self.folder, *self.folder.parents):
-            # Jobs of other users read it: root's home is often closed.
-            if os.geteuid() == 0 and not folder.stat().st_mode & 0o001:
-                folder.chmod(folder.stat().st_mode | 0o011)
 
     def _start_munged(self) -> None:
         key = self.folder / "munge.key"
