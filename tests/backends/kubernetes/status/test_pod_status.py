@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.status import pod_status
 
 NO_NODE = "0/5 nodes are available: 5 Insufficient cpu."
@@ -135,3 +136,66 @@ def test_a_program_that_the_image_does_not_have_is_named():
     assert status.why == 'StartError, exit 128: the image has no program "sh"'
     again = pod_status.status("a", "a", pod(waits("RunContainerError", message)))
     assert again.why == 'RunContainerError: the image has no program "sh"'
+
+
+def gated(**notes: str) -> dict[str, Any]:
+    """Return a pod that waits for others; the scheduler says so in its own words."""
+    blocked = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gates"}
+    made = pod(metadata={"annotations": notes}, conditions=[blocked])
+    made["spec"]["schedulingGates"] = [{"name": supervisor.GATE}]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("note", "state", "good"),
+    [
+        (supervisor.WHY, "waiting", True),
+        (supervisor.BLOCKED, "blocked", False),
+        (supervisor.STOPPED, "stopped", False),
+    ],
+)
+def test_a_pod_that_is_held_back_says_what_its_supervisor_says(note: str, state: str, good: bool) -> None:
+    held = gated(**{note: "for prepare (completed)"})
+    status = pod_status.status("a", "a", held)
+    assert (status.state, status.why, status.ready) == (state, "for prepare (completed)", False)
+    assert pod_status.is_good(held) == good
+    assert not pod_status.is_hopeless(held)
+
+
+def test_a_pod_that_lost_its_gate_is_not_scheduled_yet() -> None:
+    free = gated()
+    free["spec"]["schedulingGates"] = []
+    assert "gates" not in pod_status.status("a", "a", free).why
+
+
+def test_a_pod_that_waits_tells_that_its_supervisor_does_not_run() -> None:
+    facts = {"waits_for": [{"path": "b", "condition": "ready"}], "supervisor": "s"}
+    keeper = pod(waits("ErrImagePull", "no such image"))
+    status = pod_status.held(pod_status.status("a", "a", gated()), facts, {"s": keeper})
+    assert status.waits_for == ("b (ready)",)
+    assert all(word in status.why for word in ("b (ready)", "ErrImagePull"))
+
+
+@pytest.mark.parametrize("why", [supervisor.COMPLETED, "stop_after: 60 s are over"])
+def test_a_pod_that_was_stopped_with_its_experiment_has_not_failed(why: str) -> None:
+    stopped = pod(ended(143), phase="Failed", metadata={"annotations": {supervisor.STOPPED: why}})
+    status = pod_status.status("a", "a", stopped)
+    assert (status.state, status.why) == ("stopped", why)
+    # An `up` starts again what a limit stopped.
+    assert pod_status.is_good(stopped) == (why == supervisor.COMPLETED)
+
+
+def test_a_process_that_does_not_listen_yet_runs_and_says_at_which_port() -> None:
+    running = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+    running["status"]["containerStatuses"][0]["ready"] = False
+    running["spec"]["containers"][0]["startupProbe"] = {
+        "exec": {"command": ["sh", "-c", "", "listens", "7001"]}
+    }
+    status = pod_status.status("a", "a", running)
+    assert (status.state, status.ready) == ("running", False)
+    assert "7001" in status.why
+
+
+def test_an_ended_process_has_its_exit_code() -> None:
+    assert pod_status.status("a", "a", pod(ended(3))).exit_code == 3
+    assert pod_status.status("a", "a", pod({"running": {}})).exit_code is None
