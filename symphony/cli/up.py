@@ -16,7 +16,7 @@ from symphony.cli.progress import Board, alike, names_of
 from symphony.engine.errors import Interrupted
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stack_target, stacks
+from symphony.operations import stack_target, stacks, sweep
 from symphony.operations.plan import Planned, ProgramOutput, plan_of
 from symphony.operations.process import in_order, processes, state
 from symphony.operations.up import Ended, ResourcesEnded, UpEvent, Watched, up
@@ -107,6 +107,9 @@ def command(
 def _selected(stack: str | None, config: Sequence[str] | None) -> stack_target.StackTarget:
     """Return the stack with the settings of `-c`."""
     target = stack_target.select(stack)
+    if sweep.read(target.name) is not None:
+        name = target.name.stack
+        raise UserError(f"{name} is a sweep", remedy=f"`symphony sweep {name}` continues it")
     return replace(target, given=stack_target.given(config or (), target.name.project))
 
 

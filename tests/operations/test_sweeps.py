@@ -91,6 +91,7 @@ def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None
     sandbox.symphony("wait", "grid", timeout=180)
     ended = _counts(log.with_name("log.ended"))
     assert ended["0.1 13"] == ended["0.3 13"] == 1
+    assert "is a sweep" in sandbox.symphony("up", "grid", "-y", code=2).err
     assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
     assert "0.1" in sandbox.symphony("results", "grid", "--csv", "-").out
     sandbox.symphony("delete", "grid", "--forget", "-y")
