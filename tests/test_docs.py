@@ -28,7 +28,7 @@ def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "sweep", "-y")
 
 
-@pytest.mark.parametrize("name", ["gke", "order", "processes"])
+@pytest.mark.parametrize("name", ["gke", "order", "processes", "runs"])
 def test_a_program_can_be_planned(sandbox: Sandbox, name: str) -> None:
     (program,) = blocks(f"docs/{name}.md", "python")
     (sandbox.folder / "__main__.py").write_text(program)
