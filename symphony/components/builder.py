@@ -222,7 +222,7 @@ class MemberBuilder(Builder[MemberSpec]):
         timeout: float | None = None,
         restart_with: bool = False,
     ) -> None:
-        """Start only after other processes have come so far (tmux).
+        """Start only after other processes have come so far.
 
         Called on a group, all its processes wait; where a group is named, all its processes are waited for.
 
@@ -231,7 +231,7 @@ class MemberBuilder(Builder[MemberSpec]):
             condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
             timeout: Seconds after which the wait has failed: by default 600 until started or ready, and
                 none until completed or ended.
-            restart_with: Whether a restart of one of them restarts this one, too.
+            restart_with: Whether a restart of one of them restarts this one, too (tmux).
 
         Raises:
             UserError: One has another type, or the condition is none of these.

@@ -42,7 +42,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         primary: Processes, or their names: the experiment has completed when they have, and ends then.
         termination_delay: Seconds that the others go on after the primaries have completed; 0 by default.
         stop_after: The time after which the experiment is stopped, in seconds or such as "8h".
-        idle_after: The time without output and use of a processor after which it is stopped.
+        idle_after: The time without output and use of a processor after which it is stopped (tmux).
         inherit: Variables of the caller's environment that the processes get beside the usual ones (tmux).
         opts: The pulumi.ResourceOptions of its component.
 

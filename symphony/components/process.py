@@ -47,7 +47,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         place: The machines that it runs on (Kubernetes); see place().
         node_selector: Labels that its node has (Kubernetes).
         tolerations: Taints of nodes that it may run on (Kubernetes).
-        depends_on: Processes that it waits for before it starts: one, a list, or {name: condition} (tmux).
+        depends_on: Processes that it waits for before it starts: one, a list, or {name: condition}.
         termination_delay: Seconds that it goes on after the primaries have completed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
         readiness_probe: How it shows that it is ready, a Probe: by default it listens at what it binds.
@@ -161,7 +161,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
 
         Args:
             services: Names, or lists of names.
-            wait: Whether to start only when the processes that bind them are ready (tmux).
+            wait: Whether to start only when the processes that bind them are ready.
 
         Raises:
             UserError: A name has another type.
