@@ -59,8 +59,8 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     supervision: Mapping[str, Any] = session.get("supervision") or {}
     members: Mapping[str, Mapping[str, Any]] = supervision.get("members") or {}
     for path in windows.keys() & members.keys():
-        if members[path].get("readiness"):
-            windows[path] = {**windows[path], "is_probed": True}
+        is_probed = bool(members[path].get("readiness"))
+        windows[path] = {**windows[path], "is_supervised": True, "is_probed": is_probed}
     nothing: Mapping[str, Any] = {}
     facts = session or next(iter(windows.values()), nothing)
     if not facts:
@@ -271,11 +271,13 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
         return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
     condition = observe.condition(facts, listing)
     status = replace(_status_of(path, facts, condition, look), code=_code(facts))
-    if not facts.get("restart_policy"):
+    if not facts.get("restart_policy") and not facts.get("is_supervised"):
         return status
     from symphony.backends.tmux import diagnosis
 
-    return diagnosis.starting_again(status, str(facts["log"]))
+    again = diagnosis.starting_again(status, str(facts["log"]))
+    # Without a policy only the supervisor of the experiment starts it again.
+    return again if facts.get("restart_policy") or again.state == "running" else status
 
 
 def _hold(facts: Mapping[str, Any]) -> Hold | None:
