@@ -108,9 +108,9 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 class Fact:
     """A process as it is now.
 
-    start: tells one start of it from another; empty while it is between two. since: of that start, in the
-    seconds of World.now. exit: its exit code. hold: why it does not run, in the state "held", or will not
-    when it has ended, in the state "ending".
+    start: tells one start of it from another, of one that has ended perhaps only its beginning; empty while
+    it is between two. since: of that start, in the seconds of World.now. exit: its exit code. hold: why it
+    does not run, in the state "held", or will not when it has ended, in the state "ending".
     """
 
     state: Literal["held", "running", "ending", "completed", "failed", "lost"]
@@ -450,8 +450,8 @@ class Supervisor:
             self._state.began = min(starts, default=now)
         if (end := self._state.end) is None:
             return
-        again = {path: fact for path, fact in look.facts.items() if path in end.starts}
-        if not any(_is_alive(fact) and fact.start != end.starts[path] for path, fact in again.items()):
+        known = {path: fact for path, fact in look.facts.items() if path in end.starts}
+        if not any(_is_another(fact, end.starts[path]) for path, fact in known.items()):
             return
         self._state.end, self._state.began, self._state.active, self._state.warned = None, now, now, ()
         if end.state == "stopped":
@@ -586,6 +586,13 @@ def length(seconds: float) -> str:
 
 def _is_alive(fact: Fact) -> bool:
     return fact.state == "running" or (fact.hold is not None and not fact.hold.stopped)
+
+
+def _is_another(fact: Fact, start: str) -> bool:
+    """Return whether a process has started again since this start; it may have ended again as well."""
+    if _is_alive(fact):
+        return fact.start != start
+    return fact.state in ("completed", "failed") and not start.startswith(fact.start)
 
 
 def _has_failed(fact: Fact) -> bool:

@@ -310,6 +310,12 @@ def test_the_others_are_stopped_when_the_primaries_have_completed_each_after_its
     _steps(supervisors)
     assert read_state(world.saved).end.state == "failed"  # type: ignore[union-attr]
     assert world.states["agent"] == "stopped"
+    # It is mended, and completes before the supervisor looks.
+    world.start("learner")
+    world.end("learner")
+    _steps(supervisors, 2)
+    assert read_state(world.saved).end.state == "completed"  # type: ignore[union-attr]
+    assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 
 
 def test_limits_stop_all_after_a_warning_and_count_anew_after_an_up(world: World) -> None:

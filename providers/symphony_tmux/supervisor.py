@@ -126,13 +126,14 @@ class Tmux:
         known = record.read(self._server, self._session, path)
         if known is None or known["owner"] != self._owner:
             return None
+        start = f"{known['attempt']}."
         condition = observe.condition(known, listing)
         if condition.state not in ("completed", "failed"):
-            return Fact("lost", str(known["attempt"]), why=condition.reason)
+            return Fact("lost", start, why=condition.reason)
         code = None
         if condition.pane is not None:
             code = 128 + condition.pane.signal if condition.pane.signal else condition.pane.exit_code
-        fact = Fact(condition.state, str(known["attempt"]), why=condition.reason, exit=code)
+        fact = Fact(condition.state, start, why=condition.reason, exit=code)
         if pane is not None:
             self._ended[path] = (pane, fact)
         return fact

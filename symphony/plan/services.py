@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from caraml import service_env
 from symphony.plan.names import as_name, is_name
@@ -55,11 +55,6 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     uses = set(process.uses)
     used = variables(tuple(service for service in plan.services if service.name in uses))
     return {**used, **process.service_env}
-
-
-def port_variables(services: Iterable[str]) -> list[str]:
-    """Return the names of the variables with the ports of services."""
-    return [service_env.variable_names(service)[1] for service in services]
 
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:

@@ -13,8 +13,14 @@ WILD = r"printf '\033]0;owned\007\033[2J\033[31mred\033[0m\202 \342\200\256back\
 PROGRAM = f"""
 def sh(script):
     return ["sh", "-c", script]
+LISTEN = '''
+import os, socket, time
+server = socket.create_server(("127.0.0.1", int(os.environ["SYMPH_REPLAY_PORT"])))
+print("step 1\\\\nstep 2\\\\nstep 3", flush=True)
+time.sleep(3600)
+'''
 with Experiment() as e:
-    learner = e.new_process("learner", command=sh("for i in 1 2 3; do echo step $i; done; sleep 3600"))
+    learner = e.new_process("learner", command=["python3", "-c", LISTEN])
     learner.binds("replay")
     for i in range(2):
         e.new_process("agent-%d" % i, command=sh("echo hello; sleep 3600")).connects("replay")

@@ -1,0 +1,149 @@
+"""The supervisor of an experiment in tmux: readiness, restarts and ends, on real processes."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import sys
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.sandbox import Sandbox, wait_for
+
+SERVE = "python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND"
+
+
+def _becomes(sandbox: Sandbox, path: str, state: str, seconds: float = 30) -> dict[str, Any]:
+    wait_for(lambda: sandbox.processes("rl")[path]["state"] == state, seconds, f"{path} is {state}")
+    return sandbox.processes("rl")[path]
+
+
+def _supervisor(sandbox: Sandbox) -> psutil.Process:
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        is_ours = (process.info["environ"] or {}).get("SYMPHONY_HOME") == str(sandbox.home)
+        if is_ours and "symphony_tmux.supervisor" in (process.info["cmdline"] or ()):
+            return process
+    raise AssertionError("no supervisor runs")
+
+
+def test_a_process_that_binds_is_ready_when_its_own_tree_listens(sandbox: Sandbox) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+    sandbox.write(
+        "with Experiment() as e:\n"
+        f'    late = e.new_process("late", "while ! [ -e go ]; do sleep 0.1; done; {SERVE}")\n'
+        f'    late.binds({{"web": {port}}})\n'
+        '    e.new_process("other", "sleep 1000")'
+    )
+    ran = sandbox.symphony("up", "rl", "-y")
+    assert f"port {port}: not listening yet" in ran.out
+    assert "1 not ready" in ran.out
+    with socket.create_server(("127.0.0.1", port)):
+        status = sandbox.processes("rl")["late"]
+        assert (status["state"], status["ready"]) == ("running", False)
+    (sandbox.folder / "go").touch()
+    wait_for(lambda: sandbox.processes("rl")["late"]["ready"], 30, "it listens")
+    assert _no_supervisor(sandbox)
+
+
+def _no_supervisor(sandbox: Sandbox) -> bool:
+    """Return whether none runs: this declaration asks for none."""
+    try:
+        _supervisor(sandbox)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_probes_make_ready_and_restart_and_a_supervisor_that_was_killed_goes_on(sandbox: Sandbox) -> None:
+    alive = sandbox.folder / "alive"
+    alive.touch()
+    sandbox.write(
+        "with Experiment() as e:\n"
+        '    web = e.new_process("web", "echo Listening on all; sleep 1000", restart_policy="OnFailure")\n'
+        '    web.readiness_probe(log="Listening on .*")\n'
+        f'    web.liveness_probe(exec=["test", "-e", "{alive}"], period_seconds=1, failure_threshold=2)\n'
+        '    follows = e.new_process("follows", "echo $$; sleep 1000")\n'
+        "    follows.depends_on(web, restart_with=True)"
+    )
+    sandbox.symphony("up", "rl", "-y")
+    assert all(status["ready"] for status in sandbox.processes("rl").values())
+    supervisor = _supervisor(sandbox)
+    supervisor.kill()
+    wait_for(lambda: not supervisor.is_running(), 10, "it is gone")
+    alive.unlink()
+    wait_for(lambda: sandbox.processes("rl")["web"]["restarts"] > 0, 30, "it restarts")
+    alive.touch()
+    wait_for(lambda: sandbox.processes("rl")["follows"]["restarts"] > 0, 30, "the other one restarts, too")
+    _becomes(sandbox, "follows", "running")
+    assert "liveness" in sandbox.symphony("logs", "rl", "web").out
+
+
+def test_the_end_of_the_primary_ends_the_others_and_is_told_once(sandbox: Sandbox) -> None:
+    told, go = sandbox.folder / "told", sandbox.folder / "go"
+    program = (
+        f"import os; print(*map(os.environ.get, ['NAME', 'STATE', 'EXIT']), file=open({str(told)!r}, 'a'))"
+    )
+    sandbox.config("rl", notify=f'{sys.executable} -c "{program}"')
+    sandbox.write(
+        'with Experiment(primary="learner") as e:\n'
+        '    e.new_process("learner", "while ! [ -e go ]; do sleep 0.1; done; exit $CODE", env={"CODE": 3})\n'
+        '    e.new_process("replay", "trap \'echo told; exit\' TERM; while :; do sleep 0.1; done",\n'
+        "        termination_delay=2)\n"
+        '    e.new_process("agent", "sleep 1000 & sleep 1000")'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    go.touch()
+    sandbox.symphony("wait", "rl", "--timeout", "30s", code=3)
+    assert "learner" in _becomes(sandbox, "agent", "stopped")["why"]
+    _becomes(sandbox, "replay", "stopped")
+    assert "told" in sandbox.symphony("logs", "rl", "replay").out
+    wait_for(told.exists, 10, "the end is told")
+    assert told.read_text() == "rl failed 3\n"
+    # Mended: all of it runs again, and completes.
+    program = (sandbox.folder / "__main__.py").read_text()
+    sandbox.write(program.partition("\n")[2].replace('"CODE": 3', '"CODE": 0'))
+    ran = sandbox.symphony("up", "rl", "-y", "--wait")
+    assert "completed" in ran.out
+    _becomes(sandbox, "agent", "completed")
+    wait_for(lambda: len(told.read_text().splitlines()) == 2, 10, "the second end is told")
+
+
+def test_a_limit_stops_all_after_a_warning_and_an_up_starts_them_again(sandbox: Sandbox) -> None:
+    sandbox.write(
+        'with Experiment(stop_after="12s") as e:\n'
+        '    e.new_process("a", "sleep 1000")\n'
+        '    e.new_process("b", "trap \\"\\" TERM; sleep 1000 & wait; sleep 1000")'
+    )
+    sandbox.config("rl", grace="1")
+    sandbox.symphony("up", "rl", "-y")
+    assert "12 s are over" in _becomes(sandbox, "b", "stopped")["why"]
+    assert "is stopped in" in sandbox.symphony("logs", "rl", "a").out
+    assert "12 s are over" in sandbox.symphony("up", "rl", "--dry-run").out
+    sandbox.symphony("up", "rl", "-y")
+    assert _becomes(sandbox, "a", "running")["ready"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(3))
+def test_deletes_and_restarts_while_waits_are_open(sandbox: Sandbox, seed: int) -> None:
+    chance = random.Random(seed)
+    program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 1000')\n"
+    for i in range(1, 6):
+        on, condition = f"p{chance.randrange(i)}", chance.choice(["started", "ready"])
+        program += f"    e.new_process('p{i}', 'sleep 1000').depends_on('{on}', condition='{condition}')\n"
+    sandbox.write(program)
+    for _ in range(6):
+        sandbox.symphony("up", "rl", "-y")
+        deed = chance.random()
+        if deed < 0.4:
+            sandbox.symphony("delete", "rl", "-y")
+        elif deed < 0.8:
+            sandbox.symphony("restart", "rl", f"p{chance.randrange(6)}", "-y")
+        else:
+            _supervisor(sandbox).send_signal(signal.SIGKILL)
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("wait", "rl", "--for", "ready", "--timeout", "60s")
