@@ -16,7 +16,7 @@ from tests.documents import blocks, on_a_terminal, screens, shape, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
-HELLO, INIT, TALK = blocks("README.md", "python")
+HELLO, INIT, STEPS, TALK = blocks("README.md", "python")
 (SETTINGS,) = blocks("docs/settings.md", "python")
 (LOOP,) = blocks("README.md", "")
 (MISTAKE,) = blocks("docs/code.md", "")
@@ -48,6 +48,22 @@ def test_the_picture_of_surreal_is_that_of_its_plan(sandbox: Sandbox) -> None:
     # Which ports are free differs.
     kept, now = (re.sub(r":\d+<", ":PORT<", svg) for svg in (text("docs/screens/surreal.svg"), drawn))
     assert now == kept, "run `python -m scripts.picture`"
+
+
+def test_the_steps_follow_one_another_and_end(lab: Sandbox) -> None:
+    serve = (
+        "import os, socket, time\nserver = socket.create_server(('', int(os.environ['SYMPH_REPLAY_PORT'])))"
+    )
+    for step in ("prepare", "train", "evaluate"):
+        (lab.folder / f"{step}.py").write_text(f"print({step!r}, 'is done')\n")
+    (lab.folder / "replay.py").write_text(f"{serve}\ntime.sleep(1000)\n")
+    (lab.folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (lab.folder / "__main__.py").write_text(STEPS)
+    lab.symphony("up", "lab", "-y", "--wait")
+    logs = lab.symphony("logs", "lab").out
+    places = [logs.index(f"{step} is done") for step in ("prepare", "train", "evaluate")]
+    assert places == sorted(places)
+    wait_for(lambda: "stopped" in lab.processes("lab")["replay"]["why"], 20, "replay is stopped")
 
 
 def test_the_first_experiment_is_the_file_it_names() -> None:
