@@ -88,7 +88,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
             secret_env=secret_env,
             opts=pulumi.ResourceOptions.merge(shared, options),
         )
-    if prepared.session["supervision"] is not None:
+    if "supervision" in prepared.session:
         options = pulumi.ResourceOptions(parent=components.experiment)
         inputs = render.supervisor(prepared.session, str(context.folder))
         Window(names.SUPERVISOR, **inputs, opts=pulumi.ResourceOptions.merge(shared, options))

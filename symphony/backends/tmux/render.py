@@ -38,7 +38,7 @@ def session(
         "secrets": list(plan.secrets),
         "configs": list(plan.configs),
         "grace": grace,
-        "supervision": msgspec.to_builtins(supervision) if supervision is not None else None,
+        **({"supervision": msgspec.to_builtins(supervision)} if supervision is not None else {}),
     }
 
 
