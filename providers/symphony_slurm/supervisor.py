@@ -27,6 +27,7 @@ from symphony import files
 from symphony.errors import SymphonyError
 from symphony_slurm import commands, free_ports
 from symphony_slurm.folder import Address, Ended, Experiment, Folder, Member, Record, Wait, Wanted
+from symphony_slurm.observe import how
 from symphony_slurm.placement import Nodes
 from symphony_tmux import variables
 from symphony_tmux.processes import start as tmux_start
@@ -185,7 +186,7 @@ class Supervisor:
             return met, False, ", ".join(f"{name}: not listening yet" for name in missing)
         is_good = not (record.exit or record.signal) and not (wait.condition == "ready" and wait.services)
         met = is_good or wait.condition == "ended"
-        return met, not met, f"{wait.path} has ended: {record.why or 'exit 0'}"
+        return met, not met, f"{wait.path} has ended: {record.why or how(record)}"
 
     def _listens(self, service: str) -> bool:
         address = self._addresses.get(service)

@@ -157,3 +157,40 @@ def test_a_controller_that_does_not_answer_is_one_line(lab: Lab) -> None:
             assert "Slurm does not answer" in ran.err
     finally:
         file.write_text(before)
+
+
+def test_processes_wait_for_others_and_a_failure_blocks(lab: Lab) -> None:
+    lab.sandbox.write(
+        """
+with Experiment() as e:
+    prepare = e.new_process("prepare", "sleep 1")
+    e.new_process("train", "exec sleep 1000").depends_on(prepare, condition="completed")
+    bad = e.new_process("bad", "exit 3")
+    e.new_process("never", "exec sleep 1000").depends_on(bad, condition="completed")
+    server = e.new_process("server", "sleep 2; exec python3 -m http.server $SYMPH_WEB_PORT")
+    server.binds("web")
+    e.new_process("client", "curl -sf $SYMPH_WEB_ADDR >/dev/null && exec sleep 1000").connects("web", wait=True)
+"""
+    )
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120, code=1)
+    lab.becomes("train", "running")
+    lab.becomes("client", "running")
+    status = lab.becomes("never", "blocked")
+    assert "bad" in status["why"]
+    assert "exit 3" in status["why"]
+    assert status["waits_for"] == ["bad (completed)"]
+
+
+def test_nothing_is_left_of_what_ignores_its_end_or_cuts_its_ties(lab: Lab) -> None:
+    lab.sandbox.write(
+        """
+with Experiment() as e:
+    e.new_process("stubborn", "trap '' TERM HUP; while :; do sleep 1; done")
+    e.new_process("daemon", "setsid sleep 1000 & exec sleep 1000")
+"""
+    )
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    lab.becomes("daemon", "running")
+    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+    assert lab.sandbox.trees() == {}
+    assert lab.jobs() == []
