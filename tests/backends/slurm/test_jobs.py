@@ -60,8 +60,8 @@ def test_what_the_job_does_not_hold_needs_a_new_allocation(lab: Lab) -> None:
 
 def test_what_slurm_would_never_start_is_refused_by_the_plan(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources(cpu=1000)"))
-    ran = lab.sandbox.symphony("up", "rl", "-y", code=1)
-    assert "1000 cpu" in ran.err
+    ran = lab.sandbox.symphony("up", "rl", "-y", code=2)
+    assert "1000 cpu" in ran.out + ran.err
     assert lab.jobs() == []
 
 
