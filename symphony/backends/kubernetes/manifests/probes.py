@@ -38,6 +38,11 @@ def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
     }
 
 
+def is_undeclared(container: Values) -> bool:
+    """Return whether a container has the probe of a process that declares none."""
+    return _NAME in texts(container, "startupProbe", "exec", "command")
+
+
 def why_not_ready(container: Values) -> str:
     """Return what a container that runs lacks to be ready: `port 21602: not listening yet`."""
     command = texts(container, "startupProbe", "exec", "command")

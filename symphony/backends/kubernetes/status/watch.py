@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
-from symphony.backends.kubernetes.api.fields import text
-from symphony.backends.kubernetes.manifests import labels
+from symphony.backends.kubernetes.api.fields import listing, text
+from symphony.backends.kubernetes.manifests import labels, probes
 from symphony.backends.kubernetes.status import pod_status
 
 # A server that falls silent during a watch is an error within 30 s: one watch, and one answer that does not
@@ -24,6 +24,9 @@ _IMAGE_PATIENCE = 35.0
 _ASK_EVERY = 1.0
 # A program that fails as it begins runs for a moment; kubelet looks once a second, or later if it is busy.
 _SECOND_LOOK = 2.5
+# What binds a service and never listens declares no probe, and most likely needs none.
+_UNDECLARED = 5.0
+_ENDED = ("completed", "failed", "lost", "blocked")
 
 Look = TypeVar("Look")
 # The pod, the process and its restarts, for all of them.
@@ -61,7 +64,8 @@ def watch(
 
     The watch ends when every pod has ended or runs, and none was restarted until a second look; when for
     `patience` seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its
-    first crash; when an image cannot be pulled, whatever else is on its way; or after `limit` seconds.
+    first crash; what binds a service, declares no probe and does not listen is waited for some seconds; when
+    an image cannot be pulled, whatever else is on its way; or after `limit` seconds.
 
     Raises:
         Unreachable: The API server does not answer any more.
@@ -82,11 +86,17 @@ def watch(
                 yield now
             planned = {name: pods.get(name) for name in names if name not in reported.finished}
             held = {name for name, pod in planned.items() if pod is not None and supervisor.is_gated(pod)}
-            waiting = [
-                pod
+            silent = {
+                name: since for name, pod in planned.items() if (since := _silent_since(pod)) is not None
+            }
+            moment = time.time() + client.clock_skew
+            given_up = {name for name, since in silent.items() if moment - since > _UNDECLARED}
+            left_alone = held.intersection(reported.late) | given_up
+            waiting = {
+                name: pod
                 for name, pod in planned.items()
-                if pod is None or not (_is_settled(pod) or name in held.intersection(reported.late))
-            ]
+                if pod is None or not (_is_settled(pod) or name in left_alone)
+            }
             if not waiting:
                 starts = _starts(planned)
                 # The supervisor may not have looked at what this run changed.
@@ -96,8 +106,12 @@ def watch(
                 # The second look is a new listing: the changes of the watch are old by then.
                 break
             moved, settled = True, None
-            if trouble.is_final(planned, waiting, reported.events):
+            if trouble.is_final(planned, list(waiting.values()), reported.events):
                 return
+            if waiting.keys() <= silent.keys():
+                # Nothing may change before they are given up.
+                time.sleep(_ASK_EVERY)
+                break
         if settled is not None:
             time.sleep(_SECOND_LOOK)
 
@@ -202,9 +216,22 @@ def _has_crashed(pod: Body) -> bool:
     return any(each.restarts and not each.ready for each in pod_status.statuses(pod))
 
 
+def _silent_since(pod: Body | None) -> float | None:
+    """Return since when all that a pod lacks is that what it runs listens, and declares no probe."""
+    if pod is None:
+        return None
+    containers = {text(each, "name"): each for each in listing(pod, "spec", "containers")}
+    unready = [each for each in pod_status.statuses(pod) if each.state == "running" and not each.ready]
+    others = [each for each in pod_status.statuses(pod) if each not in unready]
+    is_undeclared = all(probes.is_undeclared(containers[each.name]) for each in unready)
+    are_settled = all(each.ready or each.state in _ENDED for each in others)
+    if not (unready and is_undeclared and are_settled):
+        return None
+    return max(each.since or 0.0 for each in unready)
+
+
 def _is_settled(pod: Body) -> bool:
     """Return whether every process of the pod runs or has ended."""
     if supervisor.note(pod, supervisor.STOPPED):
         return True
-    ended = ("completed", "failed", "lost", "blocked")
-    return all(each.ready or each.state in ended for each in pod_status.statuses(pod))
+    return all(each.ready or each.state in _ENDED for each in pod_status.statuses(pod))
