@@ -11,6 +11,7 @@ from typing import TypeVar
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import listing, text
+from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, probes
 from symphony.backends.kubernetes.status import pod_status
 
@@ -89,7 +90,7 @@ def watch(
             silent = {
                 name: since for name, pod in planned.items() if (since := _silent_since(pod)) is not None
             }
-            moment = time.time() + client.clock_skew
+            moment = inventory.server_time(client) if silent else 0.0
             given_up = {name for name, since in silent.items() if moment - since > _UNDECLARED}
             left_alone = held.intersection(reported.late) | given_up
             waiting = {
