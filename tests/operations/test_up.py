@@ -17,7 +17,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stack_target, stacks
 from symphony.operations.plan import Planned
-from symphony.operations.up import Ended, Progress, Remark, _event_line, _watched, path_of
+from symphony.operations.up import Ended, Progress, Remark, _event_line, _Times, _watched, path_of
 from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
@@ -154,8 +154,26 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     ],
 )
 def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
-    result = tuple(ProcessStatus(str(n), state, ready=False) for n, state in enumerate(states))
+    result = tuple(ProcessStatus(str(n), state, ready=state == "running") for n, state in enumerate(states))
     assert str(Ended("rl", result, 1.0)) == f"{words} 1.0 s."
+
+
+def test_what_runs_and_is_not_ready_is_told_and_no_trouble() -> None:
+    ended = Ended("rl", (ProcessStatus("a", "running", ready=False, why="port 1: not listening yet"),), 1.0)
+    assert "1 not ready" in str(ended)
+    assert not ended.troubled
+
+
+def test_the_chain_is_that_of_the_process_that_was_ready_last() -> None:
+    times = _Times(0.0)
+
+    def status(path: str, ready: bool, *waits: str) -> ProcessStatus:
+        return ProcessStatus(path, "running" if ready or not waits else "waiting", ready, waits_for=waits)
+
+    times.see((status("a", False), status("b", False, "a (ready)"), status("c", True)), 1.0)
+    times.see((status("a", True), status("b", False, "a (ready)"), status("c", True)), 41.0)
+    times.see((status("a", True), status("b", True), status("c", True)), 44.0)
+    assert times.longest_chain() == (("a", 41.0), ("b", 3.0))
 
 
 def test_a_process_that_an_interruption_caught_is_not_told_as_failed() -> None:
