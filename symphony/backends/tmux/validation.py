@@ -18,9 +18,13 @@ def check(spec: ExperimentSpec, owner: str, session: str, server: str) -> tuple[
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Yield the restart policies that need perl where it is missing."""
+    """Yield the restart policies and the ends that need perl where it is missing."""
     if start.perl():
         return
+    for setting in ("primary", "stop_after", "idle_after"):
+        if getattr(spec, setting):
+            what = f"the experiment has {setting}, for which tmux needs perl on this machine"
+            yield Problem(what, f"install perl, or take {setting} out", (spec.at(setting),))
     for owner in (*spec.groups, *spec.processes):
         if owner.pod.restart_policy in ("OnFailure", "Always"):
             who = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
