@@ -87,6 +87,7 @@ COMMANDS = (
         ("e", "se", "switch-experiment"),
         ("use", "select"),
     ),
+    Row("gpus", "List the GPUs of this machine with who holds them.", (), ("gpu", "nvidia-smi")),
     Row(
         "images",
         "List images built by symphony; `clean` removes unused ones.",

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from symphony.backends import registry
 from symphony.cli import screen
 from symphony.cli.progress import names_of
 from symphony.operations.plan import AnyPlanned, Planned, ResourcesPlanned
@@ -56,6 +57,8 @@ def show(planned: AnyPlanned) -> None:
     print(" ".join([_total(planned), *unused]))
     for image in planned.images:
         print(screen.clean(str(image)))
+    if gpus := _gpus(planned):
+        print(screen.clean(f"GPUs of this machine: {gpus}.   symphony gpus"))
     if planned.plan.get("placement"):
         show_placement(planned.plan["placement"])
     for remark in planned.remarks:
@@ -65,6 +68,21 @@ def show(planned: AnyPlanned) -> None:
 def _parameters(planned: Planned) -> Iterator[str]:
     for name, row in planned.parameters.items():
         yield f"{name} {row['value']}" + ("" if row["from"] == "default" else f" ({row['from']})")
+
+
+def _gpus(planned: Planned) -> str:
+    """Return `learner 1, agent-0..3 1 each; 5 in all`, where processes take GPUs of this machine."""
+    counts = [
+        (process["path"], int(process["resource_limit"]["gpu"] or 0)) for process in planned.plan["processes"]
+    ]
+    if not registry.get(planned.backend).local or not any(count for _, count in counts):
+        return ""
+    parts = [
+        f"{range_of([path for path, _ in run])} {run[0][1]}{' each' if len(run) > 1 else ''}"
+        for run in runs(counts, name=itemgetter(0), alike=itemgetter(1))
+        if run[0][1]
+    ]
+    return f"{', '.join(parts)}; {sum(count for _, count in counts)} in all"
 
 
 def _show_resources(planned: ResourcesPlanned) -> None:

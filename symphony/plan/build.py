@@ -23,7 +23,7 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.inputs import Secret
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.probe import Probe
-from symphony.spec.process import ProcessSettings, ProcessSpec
+from symphony.spec.process import ProcessSettings, ProcessSpec, Resources
 from symphony.spec.setting import made_settings, settings_of
 
 _LISTED = 5
@@ -221,6 +221,10 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
             without_effect += ("start_dir",)
     else:
         without_effect = ("command", "args") if settings.get("cmds") else ()
+    limit: Resources = settings.get("resource_limit", Resources())
+    # Of this machine, only GPUs are counted.
+    if target.gpus is not None and limit != Resources() and not (target.gpus and limit.gpu):
+        without_effect += ("resource_limit",)
     return tuple(name for name in without_effect if settings.get(name))
 
 

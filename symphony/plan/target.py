@@ -38,6 +38,7 @@ class Target:
     pools:        the pools of machines among which processes are placed; none: the backend places them.
     pools_are_known: False where no cluster was asked, and its stack is not up.
     prices:       what machines cost.
+    gpus:         the number of GPUs that processes get from this machine; None: the backend places them.
     """
 
     backend: str
@@ -60,6 +61,7 @@ class Target:
     pools: tuple[Pool, ...] = ()
     pools_are_known: bool = True
     prices: Prices = LIST_PRICES
+    gpus: int | None = None
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """Return the path of a process within its experiment there."""

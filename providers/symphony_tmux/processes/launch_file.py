@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import resource
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from symphony import files, paths
+from symphony_tmux import gpus, names
 from symphony_tmux.processes.environment import Caller, own_variables, passed_on
 
 # What the tmux server and tmux itself put into a pane.
@@ -72,6 +74,8 @@ def content(
     lines += _exports(passed_on(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
     lines += _exports(own_variables(inputs.services, inputs.env, marker))
+    if inputs.env.get(gpus.VARIABLE):
+        lines += _gpus(inputs, process_folder)
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":
         # Else COLUMNS and LINES are those of the window after the first command.
@@ -85,6 +89,28 @@ def content(
     if inputs.argv:
         lines += [b"exec " + b" ".join(quote(_bytes(word)) for word in inputs.argv)]
     return b"\n".join(lines) + b"\n"
+
+
+def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
+    """Return the lines that start this file again once its GPUs are held, and then name them."""
+    session, path = folder.parents[1].name.rpartition(".")[2], folder.name.replace(".", "/")
+    words = ("env", f"{gpus.FOLDER}={gpus.folder()}", sys.executable, "-P", "-m", "symphony_tmux.gpus")
+    who = f"{_user()}/{session}/{path}"
+    file = folder / names.LAUNCH_FILE
+    again = (*words, inputs.env[gpus.VARIABLE], who, str(folder), shell(inputs), str(file))
+    command = b" ".join(quote(os.fsencode(word)) for word in again)
+    return [
+        f'[ "${gpus.HOLDER}" = "$$" ] || exec '.encode() + command,
+        f'export CUDA_VISIBLE_DEVICES="${gpus.TAKEN}" CUDA_DEVICE_ORDER=PCI_BUS_ID'.encode(),
+        f"unset {gpus.HOLDER} {gpus.TAKEN}".encode(),
+    ]
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _section(before: int, *, ends: bool) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import names, variables
+from symphony_tmux import gpus, names, variables
 from symphony_tmux.processes import hold, launch_file, process_table, record
 from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.snapshot import Snapshot
@@ -103,6 +103,8 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     else:
         files.remove(folder / hold.NAME)
     files.remove(folder / RESTART)
+    # A start that was killed may have left it.
+    files.remove(folder / gpus.NOTE)
     files.touch(folder / "log")
     files.remove(folder / PIPE)
     os.mkfifo(folder / PIPE, 0o600)

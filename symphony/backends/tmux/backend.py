@@ -20,6 +20,7 @@ BACKEND = Backend(
             "preamble_cmds",
             "primary",
             "readiness_probe",
+            "resource_limit",
             "restart_policy",
             "secret_env",
             "secrets",

@@ -12,7 +12,7 @@ import msgspec
 from symphony.plan.plan import Plan, PlannedProcess, Wait
 from symphony.plan.services import file_variables, used_variables
 from symphony.supervision import Declaration
-from symphony_tmux import names
+from symphony_tmux import gpus, names
 
 
 def session(
@@ -65,7 +65,7 @@ def window(
         "script": list(process.cmds) or None,
         "preamble": list(process.preamble_cmds),
         "cwd": start_dir,
-        "env": {**process.env, **file_variables(plan, secrets_folder, configs_folder)},
+        "env": {**process.env, **file_variables(plan, secrets_folder, configs_folder), **_gpus(process)},
         "secret_digests": {name: each.digest(key) for name, each in process.secret_env.items()},
         "services": used_variables(plan, process),
         "inherit": list(plan.inherit),
@@ -93,6 +93,12 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
 def _plain(wait: Wait) -> dict[str, Any]:
     """Return a wait without what is not set: a state of before has none of it."""
     return {name: value for name, value in asdict(wait).items() if value not in (None, False)}
+
+
+def _gpus(process: PlannedProcess) -> dict[str, str]:
+    """Return the variable by which a process waits for GPUs of this machine."""
+    count = process.resource_limit.gpu
+    return {gpus.VARIABLE: str(count)} if count else {}
 
 
 def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:

@@ -30,6 +30,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         one_host=True,
         host_of=HOST,
         bind_host=HOST,
+        gpus=_gpus(spec),
         ports=leased.ports,
         taken=leased.taken,
         unreadable=local_commands.unusable(spec, context.folder),
@@ -40,6 +41,16 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
         changed_files=_changed_files(spec, server_of(context), context.launched_as),
     )
+
+
+def _gpus(spec: ExperimentSpec) -> int:
+    """Return the number of GPUs of this machine, where the experiment asks for any."""
+    if not any(process.resource_limit.gpu for _, process in spec.members()):
+        return 0
+    # Few experiments do.
+    from symphony_tmux import gpus
+
+    return len(gpus.devices())
 
 
 def _changed_files(spec: ExperimentSpec, server: str, session: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import psutil
 
 from symphony.backends.observe import Port, Usage
+from symphony_tmux import gpus
 from symphony_tmux.processes.process_table import HAS_PROC
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -45,9 +46,23 @@ def usage(roots: Mapping[str, int]) -> dict[str, Usage]:
         if path := path_of.get(member.pid):
             seconds[path] += member.seconds
             memory[path] += 0 if member.pid == roots[path] else member.memory
+    on_gpus = _on_gpus(path_of)
     return {
-        path: Usage(memory=memory[path], cpu_time=seconds[path], moment=moment)
+        path: Usage(memory=memory[path], gpu=on_gpus.get(path, ""), cpu_time=seconds[path], moment=moment)
         for path in dict.fromkeys(path_of.values())
+    }
+
+
+def _on_gpus(path_of: Mapping[int, str]) -> dict[str, str]:
+    """Return path -> `0: 6.2G` for each GPU on which the tree of a process uses memory."""
+    used: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for gpu in gpus.devices():
+        for pid, memory in gpu.programs.items():
+            if path := path_of.get(pid):
+                used[path][gpu.index] += memory
+    return {
+        path: ", ".join(f"{index}: {memory / (1 << 30):.1f}G" for index, memory in sorted(each.items()))
+        for path, each in used.items()
     }
 
 

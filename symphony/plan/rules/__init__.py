@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     commands.commands_can_start,
     settings.pod_settings_belong_to_the_group,
     settings.quantities_are_legal,
+    settings.gpus_are_there,
     settings.mounts_are_legal,
     settings.mounts_do_not_clash,
 )

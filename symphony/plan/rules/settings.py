@@ -46,6 +46,17 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 )
 
 
+def gpus_are_there(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        count = process.resource_limit.gpu
+        if count and target.gpus and count > target.gpus:
+            yield Problem(
+                f"{path_of(group, process)} asks for {count} GPUs, this machine has {target.gpus}",
+                "ask for fewer, or run it on Kubernetes",
+                (process.at("resource_limit gpu"),),
+            )
+
+
 def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for who, part in spec.parts():
         for mount in part.mounts:

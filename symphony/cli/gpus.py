@@ -1,0 +1,62 @@
+"""`symphony gpus`: the GPUs of this machine."""
+
+from __future__ import annotations
+
+from symphony.cli import arguments, screen
+from symphony.errors import UserError
+from symphony.operations.usage import size
+from symphony_tmux import gpus
+
+HEAD = ("gpu", "name", "memory", "use", "held by", "programs")
+
+
+def command(as_json: arguments.AsJson = False) -> None:
+    """List the GPUs of this machine with who holds them, and the processes that wait for one.
+
+    A process in tmux holds as many as resource_limit(gpu=...) says.
+
+    Examples:
+        symphony gpus
+        symphony gpus --json
+    """
+    devices, claims = gpus.devices(), gpus.claims()
+    if not devices:
+        raise UserError(
+            "no GPU is known here",
+            remedy="They are read by nvidia-ml-py (pip install 'symphony-launch[gpu]') from NVIDIA's driver",
+        )
+    holder = {uuid: claim for claim in claims for uuid in claim.gpus}
+    waiting = [claim for claim in claims if not claim.gpus]
+    if as_json:
+        rows = [
+            {
+                "index": gpu.index,
+                "uuid": gpu.uuid,
+                "name": gpu.name,
+                "used": gpu.used,
+                "total": gpu.total,
+                "busy": gpu.busy,
+                "held_by": holder[gpu.uuid].who if gpu.uuid in holder else None,
+                "programs": {str(pid): used for pid, used in gpu.programs.items()},
+            }
+            for gpu in devices
+        ]
+        queue = [{"who": claim.who, "count": claim.count, "asked": claim.asked} for claim in waiting]
+        screen.show_json({"gpus": rows, "waiting": queue})
+        return
+    screen.show_table(
+        HEAD,
+        [
+            (
+                gpu.index,
+                gpu.name,
+                f"{size(gpu.used)} of {size(gpu.total)}",
+                f"{gpu.busy}%",
+                holder[gpu.uuid].who if gpu.uuid in holder else "-",
+                ", ".join(map(gpus.program, gpu.programs)),
+            )
+            for gpu in devices
+        ],
+    )
+    for claim in waiting:
+        print(screen.clean(f"{claim.who} waits for {claim.count}"))

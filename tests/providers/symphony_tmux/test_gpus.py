@@ -1,0 +1,183 @@
+"""GPUs of this machine: who gets which, what waits and why, and what is given back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from symphony.errors import SymphonyError
+from symphony_tmux import gpus
+from tests.sandbox import Sandbox, wait_for
+
+FAKE = Path(__file__).parents[2] / "fake_nvml"
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A machine of three GPUs: the file that tells them."""
+    file = tmp_path / "nvml.json"
+    file.write_text(json.dumps({"gpus": [{"uuid": f"GPU-{number}"} for number in range(3)]}))
+    monkeypatch.setenv("FAKE_NVML", str(file))
+    monkeypatch.setenv("PYTHONPATH", str(FAKE))
+    monkeypatch.setenv(gpus.FOLDER, str(tmp_path / "gpus"))
+    monkeypatch.syspath_prepend(str(FAKE))
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    gpus._nvml.cache_clear()
+    yield file
+    sys.modules.pop("pynvml", None)
+    gpus._nvml.cache_clear()
+
+
+@pytest.fixture
+def start(machine: Path, tmp_path: Path) -> Iterator[Start]:
+    """Starts `sleep` behind a claim; its environment goes to a file."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(who: str, count: int) -> subprocess.Popen[bytes]:
+        folder = tmp_path / who
+        folder.mkdir()
+        words = ["sh", "-c", f"env >{folder}/env; exec sleep 60"]
+        command = [sys.executable, "-P", "-m", "symphony_tmux.gpus", str(count), who, str(folder), "/bin/sh"]
+        started.append(subprocess.Popen([*command, *words[1:]], stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def held() -> dict[str, tuple[str, ...]]:
+    return {claim.who: claim.gpus for claim in gpus.claims()}
+
+
+def test_each_gets_its_own_and_the_dead_give_theirs_back(start: Start, tmp_path: Path) -> None:
+    first = start("first", 2)
+    wait_for(lambda: len(held().get("first", ())) == 2, 20, "two are held")
+    start("second", 2)
+    note = tmp_path / "second" / gpus.NOTE
+    assert "held by first" in wait_for(lambda: note.exists() and note.read_text(), 20, "it says why")
+    assert held()["second"] == ()
+    first.kill()
+    first.wait()
+    wait_for(lambda: len(held().get("second", ())) == 2, 20, "the second has them")
+    assert not note.exists()
+    assert "first" not in held()
+    variables = wait_for(lambda: (tmp_path / "second" / "env").read_text(), 20, "it runs")
+    assert f"{gpus.TAKEN}={','.join(held()['second'])}" in variables
+
+
+def test_they_are_given_in_the_order_of_asking(start: Start, tmp_path: Path) -> None:
+    """One that asks for many is not passed by those that ask for one."""
+    first = start("first", 2)
+    wait_for(lambda: len(held().get("first", ())) == 2, 20, "two are held")
+    start("large", 2)
+    wait_for(lambda: "large" in held(), 20, "it has asked")
+    start("small", 1)
+    note = tmp_path / "small" / gpus.NOTE
+    assert "large asked before" in wait_for(lambda: note.exists() and note.read_text(), 20, "it says why")
+    first.kill()
+    first.wait()
+    wait_for(lambda: all(held().get(who) for who in ("large", "small")), 20, "both have theirs")
+    assert not set(held()["large"]) & set(held()["small"])
+
+
+def test_what_others_use_is_left_alone(machine: Path) -> None:
+    machine.write_text(
+        json.dumps({"gpus": [{"uuid": "GPU-0", "programs": {str(os.getpid()): 1 << 30}}, {"uuid": "GPU-1"}]})
+    )
+    assert gpus.claim(1, "me", 1.0) == ("GPU-1",)
+    answer = gpus.claim(2, "me", 1.0)
+    assert isinstance(answer, str)
+    assert f"0 is busy (python {os.getpid()} of " in answer
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":0,"who":"x","count":1,"asked":0,"gpus":["GPU-0"]}'],
+)
+def test_a_strange_file_holds_nothing(machine: Path, content: bytes) -> None:
+    (gpus.folder() / "0-1").write_bytes(content)
+    (gpus.folder() / "7-7").mkdir()
+    assert gpus.claims() == []
+    assert gpus.claim(3, "me", 1.0) == ("GPU-0", "GPU-1", "GPU-2")
+
+
+def test_a_claim_for_a_process_of_another_user_holds_nothing(machine: Path) -> None:
+    """The file says who it is of by its owner: it must be the user of the process."""
+    if os.getuid():
+        pytest.skip("only root can give a file away")
+    assert gpus.claim(1, "me", 1.0)
+    (file,) = gpus.folder().glob("0-*")
+    os.chown(file, 12345, 12345)
+    file.rename(file.with_name(f"12345-{os.getpid()}"))
+    assert gpus.claims() == []
+
+
+def test_a_folder_in_which_all_may_remove_all_is_refused(machine: Path) -> None:
+    gpus.folder().chmod(0o777)
+    with pytest.raises(SymphonyError) as refused:
+        gpus.folder()
+    assert "1777" in refused.value.remedy
+
+
+def test_the_gpus_of_this_machine() -> None:
+    """On a real driver."""
+    gpus._nvml.cache_clear()
+    sys.modules.pop("pynvml", None)
+    every = gpus.devices()
+    if not every:
+        pytest.skip("this machine has no GPU")
+    assert all(gpu.uuid.startswith("GPU-") and gpu.total > 0 for gpu in every)
+
+
+def test_an_experiment(sandbox: Sandbox, machine: Path) -> None:
+    env: dict[str, Any] = {name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER)}
+    program = (
+        'with Experiment(inherit=["FAKE_NVML", "PYTHONPATH"]) as e:\n'
+        " for name, count in (('a', 2), ('b', 2)):\n"
+        "  p = e.new_process(name, cmds=['echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER', 'sleep 600'])\n"
+        "  p.resource_limit(gpu=count, cpu=1)"
+    )
+    sandbox.write(program)
+    assert "a 2, b 2; 4 in all" in sandbox.symphony("plan", "rl", env=env).out
+    sandbox.symphony("up", "rl", "-y", env=env, code=None)
+
+    def settled() -> dict[str, dict[str, Any]]:
+        every = sandbox.processes("rl", env=env)
+        return every if {row["state"] for row in every.values()} == {"running", "waiting"} else {}
+
+    rows = wait_for(settled, 30, "one waits")
+    (waiting,) = [row for row in rows.values() if row["state"] == "waiting"]
+    (running,) = [row for row in rows.values() if row["state"] == "running"]
+    assert f"rl/{running['path']}" in waiting["why"]
+    assert "GPU" in sandbox.symphony("why", "rl", waiting["path"], env=env).out
+    listed = sandbox.symphony("gpus", "--json", env=env).json
+    assert [gpu["held_by"] is not None for gpu in listed["gpus"]].count(True) == 2
+    assert [each["count"] for each in listed["waiting"]] == [2]
+    shown = sandbox.symphony("logs", "rl", running["path"], env=env).out
+    assert "GPU-" in shown
+    assert "PCI_BUS_ID" in shown
+    sandbox.write(program.replace("('a', 2)", "('a', 9)"))
+    assert "9 GPUs" in sandbox.symphony("plan", "rl", env=env, code=2).err
+    sandbox.symphony("delete", "rl", "-y", env=env)
+    assert "held by" in sandbox.symphony("gpus", env=env).out
+    assert gpus.claims() == []
+
+
+def test_a_machine_without_gpus_ignores_them(sandbox: Sandbox) -> None:
+    """A program for pods runs on a laptop, too, and the plan says so."""
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "9"]).resource_limit(gpu=1)')
+    env = {"PYTHONPATH": str(FAKE)}
+    shown = sandbox.symphony("plan", "rl", env=env).out
+    assert "Not used on tmux: resource_limit (a)" in shown
+    assert "GPUs of" not in shown
+    assert sandbox.symphony("gpus", env=env, code=2).err.count("\n") == 1
