@@ -48,6 +48,7 @@ def command(
 ) -> int:
     """Print the output of the processes of an experiment, merged in the order of time.
 
+    Without names, only rank 0 of equal workers (replicas=, rendezvous=True) is shown.
     With --follow, it ends when they end, with exit code 1 if one of them failed. Logs of runs outlive their
     processes: of an experiment that was deleted, those of the last run are printed.
 

@@ -14,7 +14,15 @@ from symphony.components.overrides import ContainerOverride, Override, written
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
 from symphony.spec.probe import Probe, ProbeOptions
-from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity, Resources, Services, ServiceUse
+from symphony.spec.process import (
+    ProcessOptions,
+    ProcessSpec,
+    Quantity,
+    Rendezvous,
+    Resources,
+    Services,
+    ServiceUse,
+)
 from symphony.spec.shared import Arguments, Texts
 
 if TYPE_CHECKING:
@@ -174,6 +182,11 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         if wait:
             waits = [dependency(each.name, "connects", service=True) for each in added]
             self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
+
+    def meet(self, rendezvous: Rendezvous) -> None:
+        """Be one of several equal workers; new_process(replicas=, rendezvous=True) calls it."""
+        self._set("rendezvous", rendezvous=rendezvous)
+        self.connects(rendezvous.service) if rendezvous.rank else self.binds(rendezvous.service)
 
     def exposes(self, *services: Services) -> None:
         """Serve services to outside; `symphony visit` opens them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 import pulumi
 
@@ -14,7 +14,7 @@ from symphony.components.overrides import Override
 from symphony.components.process import Process
 from symphony.plan.names import DECLARED, nearest, shown
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
-from symphony.spec.process import ProcessOptions
+from symphony.spec.process import ProcessOptions, Rendezvous
 from symphony.spec.shared import Texts
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Members:
         def name(self) -> str: ...
         def _refuse_launched(self) -> None: ...
 
+    @overload
     def new_process(
         self,
         name: str,
@@ -42,12 +43,37 @@ class Members:
         *,
         opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ProcessOptions],
-    ) -> Process:
-        """Declare a process in it; Process explains all keywords.
+    ) -> Process: ...
+
+    @overload
+    def new_process(
+        self,
+        name: str,
+        cmds: Texts | None = None,
+        *,
+        replicas: int,
+        rendezvous: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> list[Process]: ...
+
+    def new_process(
+        self,
+        name: str,
+        cmds: Texts | None = None,
+        *,
+        replicas: int | None = None,
+        rendezvous: bool = False,
+        opts: pulumi.ResourceOptions | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> Process | list[Process]:
+        """Declare a process in it, or several equal ones; Process explains all keywords.
 
         Args:
             name: Letters, digits, "-" and "_".
             cmds: Lines for a shell; or command= and args= without a shell.
+            replicas: The number of equal processes, NAME-0, NAME-1, ...: it returns their list.
+            rendezvous: Set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.
             opts: The pulumi.ResourceOptions of its component.
 
         Raises:
@@ -55,8 +81,21 @@ class Members:
 
         Example:
             experiment.new_process("agent", command="python agent.py", connects=["replay"])
+            experiment.new_process("train", command="python train.py", replicas=4, rendezvous=True)
         """
-        return self._add(self.process_class(name, cmds, opts=opts, **options))
+        if replicas is None:
+            if rendezvous:
+                raise usage_error(f"{name}: rendezvous=True needs replicas=", "Say how many workers meet")
+            return self._add(self.process_class(name, cmds, opts=opts, **options))
+        if type(replicas) is not int or replicas < 1:
+            raise usage_error(f"{name}: replicas is {replicas!r}", "Give a number from 1 on")
+        members = [
+            self.process_class(f"{name}-{rank}", cmds, opts=opts, **options) for rank in range(replicas)
+        ]
+        if rendezvous:
+            for rank, member in enumerate(members):
+                member.meet(Rendezvous(rank, replicas, f"{name}-rendezvous"))
+        return [self._add(member) for member in members]
 
     def add_process(self, process: Process) -> Process:
         """Put a process into it.

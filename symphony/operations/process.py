@@ -98,7 +98,7 @@ def logs(
 
     Args:
         stack: The experiment.
-        words: Names, groups or patterns of its processes; none stands for all.
+        words: Names, groups or patterns of its processes; none stands for all, of equal workers for rank 0.
         follow: Keep yielding new output.
         since: Only output of the last `90s`, `5m`, `2h`; "0" stands for all, as in kubectl.
         tail: Only so many last lines of each process.
@@ -110,8 +110,22 @@ def logs(
     if stack.recorded is None:
         raise stack.not_up()
     paths = stacks.match_processes(words, list(stack.processes))
+    if not words:
+        further = further_ranks(stack)
+        paths = [path for path in paths if path not in further]
     moment = time.time() - length if since and (length := seconds(since)) else None
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
+
+
+def further_ranks(stack: stacks.Stack) -> set[str]:
+    """Return the equal workers but rank 0, whose output is mostly that of rank 0 again."""
+    resources = stack.state.resources if stack.state else ()
+    ranks = {
+        resource.name: resource.inputs.get(DECLARED, {}).get("service_env", {}).get("RANK", "0")
+        for resource in resources
+        if resource.type == _PROCESS
+    }
+    return {path for path, rank in ranks.items() if rank != "0"}
 
 
 def is_well(status: ProcessStatus) -> bool:

@@ -11,13 +11,13 @@ from typing import Any
 from symphony.placement.planner import summed
 from symphony.plan import code
 from symphony.plan.place import Places, place
-from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, Unused, Wait
+from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused, Wait
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
 from symphony.plan.rules.order import known, waits
 from symphony.plan.rules.probes import PROBES, services_of
 from symphony.plan.rules.remarks import remarks
-from symphony.plan.services import bind_variables, resolve, variables
+from symphony.plan.services import bind_variables, rendezvous_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.inputs import Secret
@@ -56,7 +56,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     services = resolve(spec, target)
     order = _order(spec, target)
     members = tuple(
-        _planned(spec, group, process, target, places, order) for group, process in spec.members()
+        _planned(spec, group, process, target, places, order, services) for group, process in spec.members()
     )
     names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
     files = {each.code: code.files_of(spec, each.code) for each in members if each.code}
@@ -88,6 +88,7 @@ def _planned(
     target: Target,
     places: Places,
     order: Mapping[str, tuple[Wait, ...]],
+    services: tuple[PlannedService, ...],
 ) -> PlannedProcess:
     settings = merge(spec, group, process, target)
     if claims := places.resources.get(path_of(group, process)):
@@ -100,12 +101,17 @@ def _planned(
             settings[setting] = _named_probe(probe, process, target)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
+    settings = {name: value for name, value in settings.items() if name not in ineffective(settings, target)}
+    has_own_gpus = bool(settings.get("resource_limit", Resources()).gpu)
     return PlannedProcess(
-        **{name: value for name, value in settings.items() if name not in ineffective(settings, target)},
+        **settings,
         path=target.path_of(group, process),
         name=target.named(process.name),
         group=target.named(group.name) if group else None,
-        service_env=bind_variables((*binds, *exposes), target),
+        service_env={
+            **bind_variables((*binds, *exposes), target),
+            **rendezvous_variables(process, services, shares_gpus=target.one_host and not has_own_gpus),
+        },
         binds=binds,
         connects=_names(process, "connects", target),
         exposes=exposes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from caraml import service_env
 from symphony.plan.names import as_name, is_name
@@ -11,6 +11,7 @@ from symphony.plan.rules import environment
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.process import ProcessSpec
 
 
 def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
@@ -55,6 +56,28 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
     uses = set(process.uses)
     used = variables(tuple(service for service in plan.services if service.name in uses))
     return {**used, **process.service_env}
+
+
+def rendezvous_variables(
+    process: ProcessSpec, services: Iterable[PlannedService], *, shares_gpus: bool
+) -> dict[str, str]:
+    """Return the variables by which one of several equal workers finds the others, as torchrun sets them.
+
+    Args:
+        process: The worker; none for a process that is no such worker.
+        services: The services of the experiment.
+        shares_gpus: Whether all workers see the same GPUs, those of one machine.
+    """
+    if process.rendezvous is None:
+        return {}
+    meets = next(each for each in services if process.rendezvous.service in (each.declared, each.name))
+    return {
+        "RANK": str(process.rendezvous.rank),
+        "LOCAL_RANK": str(process.rendezvous.rank if shares_gpus else 0),
+        "WORLD_SIZE": str(process.rendezvous.size),
+        "MASTER_ADDR": meets.host,
+        "MASTER_PORT": str(meets.port),
+    }
 
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from symphony.spec.convert import (
     arguments,
     instance_of,
     manifest,
+    of_type,
     optional,
     strict_text,
     texts,
@@ -88,6 +89,21 @@ class Resources(Checked):
 _PROBE = optional(instance_of(Probe))
 
 
+@dataclass(frozen=True)
+class Rendezvous(Checked):
+    """The place of a process among several equal workers.
+
+    Attributes:
+        rank: Its number, from 0.
+        size: The number of workers.
+        service: The service by which they meet, which rank 0 binds.
+    """
+
+    rank: int = required(of_type(int))
+    size: int = required(of_type(int))
+    service: str = required(strict_text)
+
+
 class ProcessOptions(MemberOptions, total=False):
     """Keywords of a process."""
 
@@ -126,3 +142,4 @@ class ProcessSpec(ProcessSettings, Declared):
     binds: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)
     connects: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)
     exposes: tuple[ServiceUse, ...] = setting(services, (), keyword=True, part=ServiceUse)
+    rendezvous: Rendezvous | None = setting(of_type(Rendezvous | None), part=Rendezvous)
