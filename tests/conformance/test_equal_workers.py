@@ -1,0 +1,41 @@
+"""Equal workers on every backend: four processes that meet and sum, by the variables of torch.distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.backend import Backend
+from tests.conformance.conftest import BACKENDS
+
+pytestmark = pytest.mark.parametrize("backend", BACKENDS, indirect=True, scope="module")
+STACK = "equal"
+PROGRAM = f"""
+source = {Path(__file__).with_name("all_reduce.py").read_text()!r}
+with Experiment() as e:
+    e.new_process("train", command=["python3", "-u", "-c", source], replicas=4, rendezvous=True)
+"""
+
+
+@pytest.fixture
+def stack(backend: Backend) -> Iterator[str]:
+    try:
+        yield STACK
+    finally:
+        backend.delete(STACK)
+        assert backend.leftovers(STACK) == []
+        backend.forget(STACK)
+
+
+def test_four_workers_sum(backend: Backend, stack: str) -> None:
+    backend.up(stack, PROGRAM)
+    for rank in range(4):
+        backend.becomes(stack, f"train-{rank}", "completed", 40)
+    printed = [line for line in backend.lines(stack, "train-*") if not line["ended"]]
+    locals_ = [0] * 4 if backend.name == "kubernetes" else range(4)
+    assert sorted(line["text"] for line in printed if line["text"].startswith("rank")) == [
+        f"rank {rank} of 4, local {local}: [0.0, 10.0]" for rank, local in enumerate(locals_)
+    ]
+    assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "without names it is rank 0"
