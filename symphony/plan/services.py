@@ -77,6 +77,8 @@ def rendezvous_variables(
         "WORLD_SIZE": str(process.rendezvous.size),
         "MASTER_ADDR": meets.host,
         "MASTER_PORT": str(meets.port),
+        # Backends that move services read where this one is when a worker starts.
+        "SYMPHONY_RENDEZVOUS": service_env.variable_names(meets.name)[0].removesuffix("_HOST"),
     }
 
 

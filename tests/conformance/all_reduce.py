@@ -39,7 +39,7 @@ if RANK:
     files[0].flush()
     total = receive(files[0])
 else:
-    total = [sum(column) for column in zip(own, *map(receive, files))]
+    total = [sum(column) for column in zip(own, *map(receive, files), strict=True)]
     for file in files:
         file.write(json.dumps(total) + "\n")
         file.flush()

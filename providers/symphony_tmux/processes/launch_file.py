@@ -23,6 +23,8 @@ PANE_VARIABLES = (
     b" LOGNAME LANG OLDPWD"
 )
 
+# For one of several equal workers: how the variables of the service begin by which they meet.
+RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 # In the folder of a process: the lines of cmds and preamble_cmds that failed, for `why`.
 FAILED_LINES = "failed-lines"
 NOTE = b"[symphony: line "
@@ -74,6 +76,9 @@ def content(
     lines += _exports(passed_on(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
     lines += _exports(own_variables(inputs.services, inputs.env, marker))
+    if stem := inputs.services.get(RENDEZVOUS):
+        # The service may be elsewhere by now than the plan had it.
+        lines += [f'export MASTER_ADDR="${stem}_HOST" MASTER_PORT="${stem}_PORT"'.encode()]
     if inputs.env.get(gpus.VARIABLE):
         lines += _gpus(inputs, process_folder)
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]

@@ -187,10 +187,7 @@ def _with_addresses(props: Props) -> Props:
     if not services:
         return props
     known = variables.read_services(props.get("server") or paths.DEFAULT_SERVER, props["session"])
-    # MASTER_PORT of equal workers is the port of a service under another name.
-    moved = {value: known[name] for name, value in services.items() if name in known}
-    fresh = {name: known.get(name, moved.get(value, value)) for name, value in services.items()}
-    return {**props, "services": fresh}
+    return {**props, "services": {name: known.get(name, value) for name, value in services.items()}}
 
 
 def _numbers(props: Props) -> dict[str, Any]:
