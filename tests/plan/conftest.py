@@ -40,6 +40,7 @@ def tmux() -> Target:
         bind_host="127.0.0.1",
         ports=AnyPort(),
         defaults={"start_dir": "/work"},
+        gpus=0,
     )
 
 
@@ -54,6 +55,7 @@ def kubernetes(tmux: Target) -> Target:
         host_of="{service}.rl.svc",
         bind_host="0.0.0.0",
         defaults={},
+        gpus=None,
     )
 
 

@@ -71,8 +71,8 @@ def test_each_gets_its_own_and_the_dead_give_theirs_back(start: Start, tmp_path:
     wait_for(lambda: len(held().get("second", ())) == 2, 20, "the second has them")
     assert not note.exists()
     assert "first" not in held()
-    variables = wait_for(lambda: (tmp_path / "second" / "env").read_text(), 20, "it runs")
-    assert f"{gpus.TAKEN}={','.join(held()['second'])}" in variables
+    wanted, env = f"{gpus.TAKEN}={','.join(held()['second'])}", tmp_path / "second" / "env"
+    wait_for(lambda: env.exists() and wanted in env.read_text(), 20, "it runs with them")
 
 
 def test_they_are_given_in_the_order_of_asking(start: Start, tmp_path: Path) -> None:
