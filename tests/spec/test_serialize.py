@@ -18,7 +18,7 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings, Toleration
 from symphony.spec.probe import Probe
-from symphony.spec.process import ProcessSpec, Resources, ServiceUse
+from symphony.spec.process import ProcessSpec, Rendezvous, Resources, ServiceUse
 from symphony.spec.serialize import from_dict, to_dict
 
 text = st.text(max_size=8) | st.sampled_from(
@@ -86,6 +86,8 @@ processes = st.builds(
     binds=services,
     connects=services,
     exposes=services,
+    rendezvous=st.none()
+    | st.builds(Rendezvous, rank=st.integers(0, 9), size=st.integers(1, 9), service=text),
     resource_request=resources,
     resource_limit=resources,
     mounts=mounted,
