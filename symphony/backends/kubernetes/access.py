@@ -14,7 +14,7 @@ from symphony.backends.kubernetes.remote import exec as running
 from symphony.backends.kubernetes.remote.exec import Place
 from symphony.backends.observe import Recorded
 
-# A login shell: the better one where the image has it.
+# A login shell: bash where the image has it.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")
 
 
@@ -30,7 +30,7 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
     """Copy to a place in the container, which needs sh and tar."""
-    # Only copies need it, as only `visit` needs forward.
+    # Imported only by the commands that use it.
     from symphony.backends.kubernetes.remote import copy
 
     return copy.send(_place(recorded, path), source, place, tell)

@@ -13,7 +13,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 
 def changed(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
-    """Return the files that an `up` changes in the cluster, where the experiment has some there."""
+    """Return the files that an `up` changes in the cluster; none where the experiment is not up."""
     every: list[str] = []
     kinds = (
         ("secret", "secrets", labels.SECRETS, spec.secrets),

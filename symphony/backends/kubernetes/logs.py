@@ -30,7 +30,7 @@ _SILENCE = 12.0
 _REPLACED_WITHIN = 5.0
 # A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
 _EXIT_STATUS_WITHIN = 6.0
-# A few last lines are there at once, or the node does not answer.
+# The last lines come at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
 
@@ -87,7 +87,7 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
 
 
 def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """Yield the lines to come, until all processes have ended; a thread follows the log of each.
+    """Yield new lines until all processes have ended; a thread follows the log of each.
 
     While one of them runs, an `up` may start the others again.
     """
@@ -160,7 +160,7 @@ def _second(stamp: str) -> str:
 
 
 class _Reader:
-    """The log of one process: the lines that are there, then those that come."""
+    """The log of one process: its lines so far, then the new ones."""
 
     def __init__(self, client: Client, namespace: str, place: Place) -> None:
         self.place = place
@@ -174,10 +174,10 @@ class _Reader:
         self._from: float | None = None
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
-        """Return the lines so far, of a restarted container also those of its previous start."""
+        """Return the lines so far, with those of the previous start of a restarted container."""
         self._from = since
         query = _since(since)
-        # At least one: it says from when on to follow.
+        # At least one line: its time is where following begins.
         query |= {} if tail is None else {"tailLines": str(max(tail, 1))}
         lines: list[LogLine] = []
         pods = self._pods()
@@ -198,7 +198,7 @@ class _Reader:
         return [*(lines if tail is None else _last_of(lines, tail)), *self._take_notes()]
 
     def news(self, ended: threading.Event) -> Iterator[LogLine]:
-        """Yield the lines that come, over restarts, until the process has ended or its pod is gone."""
+        """Yield new lines, across restarts, until the process has ended or its pod no longer exists."""
         gone = 0.0
         while not ended.is_set():
             pods = self._pods()
@@ -281,17 +281,17 @@ class _Reader:
             self._pods()
             self._unread[self._uid] = "its node does not answer"
         except OSError as error:
-            raise Unreachable(f"the log of {self.place.path} stopped coming: {error}") from error
+            raise Unreachable(f"the log of {self.place.path} was interrupted: {error}") from error
         return lines
 
     def _take_notes(self) -> list[LogLine]:
         """Return a line for every log that could not be read, once."""
         reasons = list(self._unread.values())
         self._unread.clear()
-        return [LogLine(self.place.path, f"log not read: {why}", time.time()) for why in reasons]
+        return [LogLine(self.place.path, f"its log could not be read: {why}", time.time()) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
-        """Yield the lines that come; return whether a start ended whose exit code is not known yet."""
+        """Yield new lines; return whether a start ended whose exit code is not known yet."""
         query = {"follow": "true", **_since(pod_status.epoch(self._seen.last) or self._from)}
         grew = False
         try:

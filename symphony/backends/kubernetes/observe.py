@@ -1,4 +1,4 @@
-"""Reads how an experiment on Kubernetes is, from its state and one listing a namespace."""
+"""Reads the state of an experiment on Kubernetes, from its record and one listing of its namespace."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
-# What an experiment has beside pods, by how the server calls it.
+# The other objects of an experiment: their type in the state -> their name in API paths.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
     "kubernetes:core/v1:ConfigMap": "configmaps",
     "kubernetes:core/v1:Secret": "secrets",
 }
-# How the URN of the provider that expand makes ends: the program may have others for things of its own.
+# The end of the URN of the provider that expand registers: the program may have other providers.
 _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
@@ -89,7 +89,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
-    """Return how the processes of some experiments are, or the error that keeps that unknown."""
+    """Return the statuses of the processes of each experiment, or the error that prevents reading them."""
     away: dict[tuple[str, str], SymphonyError] = {}
     with short_timeouts():
         return [_statuses(each, away) for each in recorded]
@@ -122,7 +122,7 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of some processes, merged by time; with follow also that of their next starts."""
-    # Only this command needs it.
+    # Imported only by the commands that use it.
     from symphony.backends.kubernetes import logs as log_lines
 
     places = [
@@ -142,10 +142,10 @@ def logs(
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield how the processes are, at once and after every change, until all run or have ended."""
+    """Yield the statuses at once and after every change, until all processes run or have ended."""
     client = client_for(recorded)
     reported = watching.Reported()
-    not_made = _not_made(client, recorded)
+    not_created = _not_created(client, recorded)
 
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         job_statuses = _job_statuses(client, recorded, pods)
@@ -154,7 +154,7 @@ def watch(
             reported.pending = _pending(client, recorded)
         reported.finished = {name for name, (state, *_) in job_statuses.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
-        return (*_with_balancers(recorded, statuses, reported.pending), *not_made)
+        return (*_with_balancers(recorded, statuses, reported.pending), *not_created)
 
     every = recorded.processes.values()
     places = (facts.get(place) for facts in every for place in ("pod_name", "supervisor"))
@@ -180,8 +180,8 @@ def _late(recorded: Recorded) -> set[str]:
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of one process up to where it is, or came no further."""
-    # Only this command needs it.
+    """Return the steps of one process up to its present one, or up to the one that failed."""
+    # Imported only by the commands that use it.
     from symphony.backends.kubernetes.why import read_chain
 
     return read_chain(client_for(recorded), recorded, path, name)
@@ -195,7 +195,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
                 f"{_METRICS}/{quote(recorded.launched_as)}/pods", labelSelector=labels.OURS
             )
     except SymphonyError:
-        # It is an addition to a cluster, and not every user may read it.
+        # Not every cluster has it, and not every user may read it.
         return {}
     used = {
         (name, text(container, "name")): mapping(container, "usage")
@@ -236,16 +236,16 @@ def ensure_reachable(recorded: Recorded) -> None:
 
 
 def deletion_blockers(recorded: Recorded) -> str:
-    """Return what a deletion waits for; nothing when the cluster does not say."""
+    """Return the objects that block a deletion; empty where the cluster does not report them."""
     with contextlib.suppress(SymphonyError):
         return inventory.deletion_blockers(client_for(recorded), recorded.launched_as)
     return ""
 
 
 def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-    """Delete what an owner has in a namespace, and its own namespace; return how many processes ran.
+    """Delete the objects of an owner in a namespace, and its own namespace; return how many processes ran.
 
-    recorded: what the state said before, for how to reach the cluster; else the user's current context.
+    recorded: the earlier record, whose connection is used; without it the user's current context is.
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
     ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
@@ -278,7 +278,7 @@ def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
-    """Return the pods of ours in a namespace by their names in the plan."""
+    """Return symphony's pods in a namespace, by their names in the plan."""
     return labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
 
 
@@ -294,10 +294,12 @@ def _statuses(
         pods = labels.by_pod(every)
         job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
-        result = _with_tries(recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every))
+        result = _with_attempts(
+            recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every)
+        )
         result = _with_balancers(recorded, result, _pending(client, recorded))
         result = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in result]
-        return [*result, *_not_made(client, recorded)]
+        return [*result, *_not_created(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -324,10 +326,10 @@ def _status_of(
     return result
 
 
-def _with_tries(
+def _with_attempts(
     recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
-    """Count the tries of a Job as restarts, and tell how the last one ended."""
+    """Count the earlier pods of a Job as restarts, and add how the last one ended."""
     result: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
@@ -339,12 +341,12 @@ def _with_tries(
     return result
 
 
-def _not_made(client: Client, recorded: Recorded) -> list[ProcessStatus]:
-    """Return the processes whose pods were never made; the cluster is asked only where there are some."""
+def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
+    """Return the processes whose pods were never created; ask the cluster only where there are some."""
     if not recorded.unmade:
         return []
     rules = reasons.admission_rules(client, recorded.launched_as)
-    why = f"not made: {'; '.join(rules) or reasons.UNKNOWN}"
+    why = f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
     return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.unmade]
 
 
@@ -358,7 +360,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
 def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
-    """Tell of load balancers without an address at their processes."""
+    """Add to each process its load balancers that have no address yet."""
     result: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
@@ -369,7 +371,7 @@ def _with_balancers(
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """Return the status of the pods that are gone and that a Job makes."""
+    """Return the status of pods that no longer exist and that a Job creates."""
     every = recorded.processes.values()
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")

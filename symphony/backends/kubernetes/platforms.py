@@ -14,16 +14,16 @@ _NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
-    """Yield the images for another processor: a pod of one would fail with `exec format error`."""
-    if not images or not (there := _of_nodes(client)):
+    """Yield the images for another architecture: their pods would fail with `exec format error`."""
+    if not images or not (architectures := _of_nodes(client)):
         return
     for image in images:
-        # One without a slash is a problem of its own.
+        # A platform without a slash is reported elsewhere.
         platforms = (image.platform or f"linux/{_own()}").split(",")
         wanted = {each.partition("/")[2].partition("/")[0] for each in platforms} - {""}
-        if wanted and not wanted & there:
-            nodes = ", ".join(sorted(there))
-            remedy = f'set platform="linux/{min(there)}"'
+        if wanted and not wanted & architectures:
+            nodes = ", ".join(sorted(architectures))
+            remedy = f'set platform="linux/{min(architectures)}"'
             yield Problem(
                 f"image {image.name} is for {', '.join(sorted(wanted))}, the cluster's machines are {nodes}",
                 remedy,
@@ -32,13 +32,13 @@ def check(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
 
 
 def _own() -> str:
-    """Return the processor of this machine, which is that of its Docker engine."""
+    """Return the architecture of this machine, and of its Docker engine."""
     machine = platform.machine().lower()
     return _NAMES.get(machine, machine)
 
 
 def _of_nodes(client: Client) -> set[str]:
-    """Return the processors of the cluster's machines; none where the user may not look."""
+    """Return the architectures of the cluster's nodes; none where the user may not list them."""
     try:
         nodes = listing(client.get("/api/v1/nodes"), "items")
     except Refused:

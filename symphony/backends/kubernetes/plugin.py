@@ -13,7 +13,7 @@ from symphony import paths
 from symphony.errors import SymphonyError
 
 KUBERNETES, GCP = "kubernetes", "gcp"
-# Where the engine gets plugins, in turn; for one that does not answer it waits without a word, for minutes.
+# The hosts of plugins, in the order of the engine, which waits minutes in silence for one that is down.
 _HOSTS = ("https://api.github.com", "https://get.pulumi.com")
 _SECONDS = 5.0
 
@@ -24,7 +24,7 @@ def program(name: str) -> str:
 
 
 def find(name: str, version: str) -> Path | None:
-    """Return what the engine would run: one on PATH, else of this version in its own folder, else None."""
+    """Return the plugin that the engine would run: on PATH, else this version in its folder, else None."""
     if executable := shutil.which(program(name)):
         return Path(executable)
     return place(name, version) if place(name, version).exists() else None

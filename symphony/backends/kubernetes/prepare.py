@@ -1,4 +1,4 @@
-"""Looks at the cluster before objects are made of a plan, and ends there what stands in their way."""
+"""Reads the cluster before objects are made of a plan, and deletes the pods that conflict with them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class ClusterConnection:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objects to make; of the pods that live in other shape, and are to be replaced, the names.
+    """The objects to make.
 
-    ending: path -> uid of what the engine would end in their place, few at a time.
+    replaced: the names of running pods that differ from the plan, and are replaced.
+    ending: path -> uid of the objects to delete first, all at once; the engine would delete few at a time.
     """
 
     plan: Plan
@@ -54,9 +55,9 @@ class Prepared:
 
 
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
-    """The objects of the plan; not in a dry run, what is in their way is asked to end.
+    """Return the objects of the plan; unless this is a dry run, delete the objects that conflict with them.
 
-    What the state does not know is waited for, as the engine does for what it knows.
+    Wait for the end of those that the state does not record; the engine waits for the others.
     """
     chosen = settings.settings_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
@@ -113,7 +114,7 @@ def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
-    """Return the key of the digests of secrets; it lies in the cluster, for the user of the next change."""
+    """Return the key of the digests of secrets; it is kept in the cluster, for all users of the stack."""
     if not any(each.secret_env for each in plan.processes):
         return b""
     result = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
@@ -122,7 +123,7 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
 
 
 def cluster_of(context: Context) -> ClusterStack | None:
-    """The cluster of another stack that the configuration names."""
+    """Return the cluster of the stack that symphony:cluster names; None without the setting."""
     name = settings.settings_of(context).cluster
     return cluster_stack.read(name, context.project) if name else None
 
@@ -140,7 +141,7 @@ def connection_of(context: Context) -> ClusterConnection:
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
-    """The names of what will be there, by kind."""
+    """Return the names of the objects to make, by kind."""
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
         pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))

@@ -44,7 +44,7 @@ def _plugin(shown: str, which: str) -> Finding:
     try:
         version = metadata.version(f"pulumi-{which}")
     except metadata.PackageNotFoundError:
-        return Finding(name, False, get=f"goes with {which}, above", needed=False)
+        return Finding(name, False, get=f"install {which}, above, first", needed=False)
     place = plugin.find(which, version)
     if place is None:
         return Finding(name, False, get="`symphony up` installs it", needed=False)

@@ -11,7 +11,7 @@ from symphony.backends.kubernetes.cluster import pools
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX, annotation
 from symphony.placement.pool import GPU_TAINT, Amounts
 
-GENERAL = "Ask for less, add a node, or change node_selector and tolerations"
+GENERAL = "Request less, add a node, or change node_selector and tolerations"
 _KINDS = ("cpu", "memory", "gpus")
 
 

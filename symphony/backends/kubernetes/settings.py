@@ -34,7 +34,7 @@ class Settings(StackSettings):
         "Price list used by `symphony plan`.",
         otherwise="Google's list prices",
     )
-    image: str | None = setting(str, None, "The image of processes that set none.")
+    image: str | None = setting(str, None, "The image of processes without one of their own.")
     expose: str = setting(
         Literal["ClusterIP", "NodePort", "LoadBalancer"],
         "ClusterIP",
@@ -56,15 +56,15 @@ class Settings(StackSettings):
     pull_secrets: tuple[str, ...] = setting(
         tuple[str, ...],
         (),
-        "The Secrets with which images are pulled; the namespace that holds them you create yourself.",
+        "The Secrets with which images are pulled. Create them, and their namespace, yourself.",
     )
-    create_namespace: bool = setting(bool, True, "false where an administrator has created the namespace.")
+    create_namespace: bool = setting(bool, True, "Set to false where an administrator creates the namespace.")
     controller: str = setting(
         Literal["Pod", "Job"],
         "Pod",
         "Controller that owns the pods; a Job replaces a pod lost with its node.",
     )
-    git_image: str = setting(str, "alpine/git", "The image that clones what `mount_git_repo` names.")
+    git_image: str = setting(str, "alpine/git", "The image that clones the repositories of `mount_git_repo`.")
 
     supervisor_image: str = setting(
         str,

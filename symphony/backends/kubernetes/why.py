@@ -29,29 +29,29 @@ _PULLS = (
     (("not found", "manifest unknown"), "Push the image, or correct its name"),
     (
         ("unauthorized", "denied", "authorization", "401", "403"),
-        "Name the Secret that may pull it with symphony:pullSecrets",
+        "Name a Secret with the credentials of the registry in symphony:pullSecrets",
     ),
     (
         ("no such host", "connection refused", "timeout", "i/o", "no route"),
-        "The node does not reach the registry: correct the image's host, or repair the network between them",
+        "The node cannot reach the registry: correct the host in the image's name, or the network",
     ),
 )
 # Words of the cluster's autoscaler -> the remedy.
 _SCALING = {
-    "quota": "Have the quota of the region raised",
+    "quota": "Request a higher quota for the region",
     "max node group size reached": "Raise max of the pool",
     "max cluster limit reached": "Raise the limits of the cluster",
 }
 # Words of the scheduler about the pod's claims -> the remedy: no other node would help.
 _CLAIMS = {
     "not found": "Create that claim in the namespace, or correct its name in pod_yml",
-    "unbound": "Its claim has no volume: `kubectl describe pvc` tells why",
+    "unbound": "Its claim has no volume: `kubectl describe pvc` shows the reason",
     "being deleted": "Its claim is being deleted: wait, and create it again",
 }
 # Words of the node about a container that it does not start -> the remedy.
 _STARTS_NOT = {
     "will run as root": "Set runAsUser in the securityContext of container_yml, or use an image with a USER",
-    "not found": "Create what its variables name, or correct their names",
+    "not found": "Create the Secret or ConfigMap that its variables refer to, or correct the reference",
 }
 # Where the times of a container's starts are, the newest first.
 _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
@@ -59,7 +59,7 @@ _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "termina
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about one process, all of them read before: the chain asks nothing.
+    """The facts about one process, read before the chain is built: building it sends no request.
 
     Attributes:
         path: That of the process.
@@ -70,8 +70,12 @@ class Facts:
         last_lines: Returns the last lines of a container's log, or of its previous start.
         schedulable: Returns what the pod needs to be scheduled.
         controller: `Job` where one makes the pod, else empty.
+<<<<<<< HEAD
         held: The status of a process that waits for others.
         job_status: The status of a pod that runs no more and whose Job is complete or makes another.
+=======
+        job_status: The status by its Job, where the pod has ended and the Job is complete or creates another.
+>>>>>>> 05d9e1e (Reword the messages of processes on Kubernetes)
     """
 
     path: str
@@ -109,18 +113,18 @@ class Facts:
 
 
 def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
-    """Return the links of one process; a cluster that does not answer is the broken link.
+    """Return the links of one process; a cluster that does not answer is a broken link.
 
     Args:
         client: The cluster.
-        recorded: What the state says of the experiment.
+        recorded: The record of the experiment in the state.
         path: That of the process.
         name: That of the experiment, for the remedies.
     """
     facts = recorded.processes.get(path)
     try:
         if facts is None:
-            return [_never_made(client, recorded.launched_as, name)]
+            return [_not_created(client, recorded.launched_as, name)]
         return list(chain(_read(client, recorded.launched_as, path, facts), name))
     except SymphonyError as error:
         planned = [Link("planned", _planned(facts))] if facts is not None else []
@@ -174,7 +178,7 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
 
 def _schedulable(client: Client, pod: Values) -> str:
     """Return what the pod needs to be scheduled; general advice where the user may not see nodes."""
-    # Only a pod that finds no node needs it.
+    # Imported only for a pod that finds no node.
     from symphony.backends.kubernetes import scheduling
 
     try:
@@ -185,12 +189,12 @@ def _schedulable(client: Client, pod: Values) -> str:
     return scheduling.needs(pod, nodes, pods)
 
 
-def _never_made(client: Client, namespace: str, name: str) -> Link:
+def _not_created(client: Client, namespace: str, name: str) -> Link:
     """Return the link of a process that is declared and not in the state."""
     rules = reasons.admission_rules(client, namespace)
-    remedy = f"`symphony up {name}` tries again and says why not"
+    remedy = f"`symphony up {name}` tries again and shows the reason"
     if rules:
-        remedy = f"Ask for less, have the rules of {namespace} changed, or end something there; {remedy}"
+        remedy = f"Request less, stop something in {namespace}, or have its quotas changed; {remedy}"
     return Link("created", f"no: {reasons.UNKNOWN}", None, True, tuple(rules), remedy)
 
 
@@ -198,7 +202,7 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
     """Yield the links of a process whose pod was made; name: of the experiment, for the remedies."""
     yield Link("planned", _planned(facts.recorded))
     if facts.job_status is not None and facts.job_status[0] == "completed":
-        gone = ", and its pod is gone since" if facts.pod is None else ""
+        gone = ", and its pod no longer exists" if facts.pod is None else ""
         yield Link("exit", f"exit 0: its {facts.controller} is complete{gone}", facts.job_status[2])
         return
     for step in (_created, _scheduled, _prepared, _pulled, _started, _now):
@@ -225,16 +229,16 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         made = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
         yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
     elif refused := facts.event("FailedCreate"):
-        remedy = "Kubernetes tries again by itself once the cause is fixed"
+        remedy = "Kubernetes retries once the cause is fixed"
         moment = pod_status.event_time(refused)
         yield Link("created", f"no: {text(refused, 'message')}", moment, True, remedy=remedy)
     elif facts.job_status is not None:
-        yield Link("created", f"its pod is gone: {facts.job_status[1]}", None, True)
+        yield Link("created", f"its pod no longer exists: {facts.job_status[1]}", None, True)
     else:
         events = [
             _words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")
         ]
-        remedy = f"`symphony up {name}` makes it again"
+        remedy = f"`symphony up {name}` creates it again"
         yield Link("created", "yes, but the pod no longer exists", None, True, tuple(events[-3:]), remedy)
 
 
@@ -263,9 +267,11 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
             yield from _init(facts, init)
     trouble = pod_status.trouble(facts.events) if facts.is_creating else _NOTHING
     if trouble:
-        remedy = "Create what it mounts, or make its server reachable; Kubernetes tries again by itself"
+        remedy = (
+            "Create the volume or Secret that it mounts, or make its server reachable; Kubernetes retries"
+        )
         if text(trouble, "reason") in pod_status.UNWELL:
-            remedy = "The node is not well: see `kubectl describe node`"
+            remedy = "The node has a problem: see `kubectl describe node`"
         yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
 
 
@@ -308,7 +314,7 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
         yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.event_time(pull))
     elif facts.is_creating or not facts.status:
         begun = pod_status.event_time(facts.event("Pulling"))
-        yield Link("pulled", "not yet: being pulled" if begun else "not yet", begun, True)
+        yield Link("pulled", "not yet: the image is being pulled" if begun else "not yet", begun, True)
 
 
 def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
@@ -320,7 +326,7 @@ def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
         _PULLS[0][1],
     )
     if waiting.get("reason") == "ErrImageNeverPull":
-        causes, remedy = [], 'Put it on the node, or leave out image_pull_policy("Never")'
+        causes, remedy = [], 'Load the image onto the node, or leave out image_pull_policy("Never")'
     more = tuple(printable(cause, _LONGEST) for cause in causes[-1:] if cause)
     return Link("pulled", f"no: {image}: {waiting.get('reason')}", None, True, more, remedy)
 
@@ -328,7 +334,7 @@ def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
 def _started(facts: Facts, _: str) -> Iterator[Link]:
     if facts.waiting.get("reason") in pod_status.NOT_STARTED:
         what = f"no: {_why_not_started(facts.waiting)}"
-        remedy = _remedy(_STARTS_NOT, what) or "Correct its command, or what its variables name"
+        remedy = _remedy(_STARTS_NOT, what) or "Correct its command, or the references of its variables"
         yield Link("started", what, None, True, remedy=remedy)
         return
     ended = mapping(facts.status, "state", "terminated") or mapping(facts.status, "lastState", "terminated")
@@ -339,7 +345,7 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
     times = [mapping(facts.status, which, kind).get("startedAt") for which, kind in _STARTS]
     if begun := next(filter(None, times), None):
         again = int(facts.status.get("restartCount") or 0)
-        restarts = f", {again} time{'s' if again > 1 else ''} again" if again else ""
+        restarts = f", restarted {again} time{'s' if again > 1 else ''}" if again else ""
         yield Link("started", f"container {facts.container}{restarts}", pod_status.epoch(begun))
 
 
@@ -360,15 +366,15 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             why = _words(facts.event("Unhealthy")) or "its container reports that it is not ready"
             yield Link("ready", f"no: {why}", status.since, True)
         case "completed":
-            remedy = "Give it more with resource_limit(memory=...)" if status.why else ""
+            remedy = "Raise its memory with resource_limit(memory=...)" if status.why else ""
             but = f", but {status.why}" if status.why else ""
             yield Link("exit", f"exit 0{but}", status.since, remedy=remedy)
         case "lost":
             yield Link("lost", status.why, status.since, True, remedy=again)
         case "unknown":
             node = text(facts.pod, "spec", "nodeName")
-            then = f"its {facts.controller} makes another pod" if facts.controller else again
-            remedy = f"If that machine is off for good: `kubectl delete node {node}`, then {then}"
+            then = f"its {facts.controller} creates another pod" if facts.controller else again
+            remedy = f"If that machine will not come back: `kubectl delete node {node}`, then {then}"
             yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
         case "stopped":
             yield Link("ended", status.why, status.since, True)
@@ -381,18 +387,18 @@ def _exposed(facts: Facts) -> Iterator[Link]:
     for service in facts.services:
         if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
             late = service_address.PENDING in where
-            remedy = "The cluster has nothing that makes load balancers, or is still making this one"
+            remedy = "The cluster has no controller for load balancers, or is still creating this one"
             yield Link("exposed", where, None, late, remedy=remedy if late else "")
 
 
 def _exit(facts: Facts, why: str, remedy: str) -> Link:
-    """Return the link of a process that failed, or fails again and again."""
+    """Return the link of a process that failed, or fails at every restart."""
     now = mapping(facts.status, "state", "terminated")
     ended = now or mapping(facts.status, "lastState", "terminated")
     if ended.get("reason") == "OOMKilled":
-        remedy = f"Give it more with resource_limit(memory=...); {remedy}"
+        remedy = f"Raise its memory with resource_limit(memory=...); {remedy}"
     back_off = facts.waiting.get("reason") == "CrashLoopBackOff"
-    loop = ", again and again; Kubernetes waits before each restart" if back_off else ""
+    loop = ", repeatedly; Kubernetes waits longer before each restart" if back_off else ""
     what = f"{pod_status.how_it_ended(ended) or why}{loop}"
     moment = pod_status.epoch(ended.get("finishedAt"))
     return Link("exit", what, moment, True, facts.last_lines(facts.container, not now), remedy)

@@ -25,7 +25,7 @@ _SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
 # The place of a container, which the reader knows.
 _WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)')
 _NOTHING: Values = {}
-# Why a pod ended although none of its programs did: the machine's doing, not the experiment's.
+# Reasons why the cluster ended a pod whose programs still ran.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
 CHILD_KILLED = "a process that it started was killed: out of memory"
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -183,7 +183,7 @@ def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     if ended:
         return _ended(pod, ended)
     if deleted:
-        return "stopped", "it is being ended", epoch(deleted)
+        return "stopped", "it is being deleted", epoch(deleted)
     if running:
         since = epoch(running.get("startedAt"))
         if why := _silent_node(pod, own):
@@ -202,7 +202,7 @@ def _ended(pod: Values, ended: Values) -> _Condition:
         and text(pod, "status", "phase") not in ("Failed", "Succeeded")
         and (policy == "Always" or (policy == "OnFailure" and ended.get("exitCode") != 0))
     ):
-        return "waiting", f"to be started again after {_how(ended)}", moment
+        return "waiting", f"restarting after {_how(ended)}", moment
     if ended.get("exitCode") != 0:
         return "failed", _how(ended), moment
     # The kernel killed a process that the program had started, and the program went on.

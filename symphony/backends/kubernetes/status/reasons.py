@@ -13,7 +13,7 @@ from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import State
 
-UNKNOWN = "the last `up` did not come to it, or the cluster refused it"
+UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
 
@@ -65,7 +65,7 @@ def _words(event: Values) -> str:
 def job_statuses(
     client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
 ) -> dict[str, JobStatus]:
-    """Return the status of the pods that run no more and whose Jobs are complete or make another.
+    """Return the status of pods that have ended and whose Jobs are complete or create another pod.
 
     Args:
         client: The cluster.
@@ -90,7 +90,7 @@ def job_statuses(
     warnings = _job_warnings(client, namespace) if making else {}
     uids = {name: text(jobs[name], "metadata", "uid") for name in making}
     return {
-        name: ("waiting", warnings.get(uids[name]) or f"its {missing[name]} makes another pod", None)
+        name: ("waiting", warnings.get(uids[name]) or f"its {missing[name]} creates another pod", None)
         if name in making
         else ("completed", "", pod_status.epoch(end.get("lastTransitionTime")))
         for name, end in ends.items()
@@ -106,7 +106,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:
-    """Return what refuses a pod: the quotas that are used up, else all quotas and limit ranges."""
+    """Return the rules that refuse pods: the exhausted quotas, else all quotas and limit ranges."""
     quotas = [
         (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
         for quota in _items(client, namespace, "resourcequotas")

@@ -74,7 +74,7 @@ def test_what_does_only_together_is_told_so():
         (
             "FailedScaleUp",
             "GCE quota exceeded",
-            "Have the quota of the region raised; r",
+            "Request a higher quota for the region; r",
         ),
         ("NotTriggerScaleUp", "1 max node group size reached", "Raise max of the pool; r"),
         ("TriggeredScaleUp", "1->2 (max: 4)", "r"),

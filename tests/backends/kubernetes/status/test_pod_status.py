@@ -73,7 +73,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:10Z"}
 CASES = [
     (pod(RUNS), "running", ""),
     (pod(RUNS, conditions=SILENT), "unknown", "its node n does not answer"),
-    (pod(RUNS, metadata=GOING), "stopped", "it is being ended"),
+    (pod(RUNS, metadata=GOING), "stopped", "it is being deleted"),
     (pod(RUNS, metadata=GOING, conditions=EVICTED), "lost", "its node went"),
     (pod(ended(0, "Completed")), "completed", ""),
     (pod(ended(0), policy="OnFailure"), "completed", ""),
