@@ -1,4 +1,4 @@
-"""Draw docs/screens: NAME.svg from NAME.txt, a screen that the tests compare with a real one, and surreal.svg."""
+"""Draw docs/screens: NAME.svg from NAME.txt, which tests compare with a real screen, and surreal.svg."""
 
 from __future__ import annotations
 

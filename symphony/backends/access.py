@@ -36,14 +36,14 @@ Tell = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Copied:
-    """The count of what was copied; left_out: the entries that were not, each with why."""
+    """The number of files and bytes copied; left_out: the entries that were not, with the reasons."""
 
     files: int = 0
     bytes: int = 0
     left_out: tuple[str, ...] = ()
 
     def more(self, files: int = 0, size: int = 0, left_out: str = "") -> Copied:
-        """Return the count with that much more."""
+        """Return the sum of this count and these."""
         further = (left_out,) if left_out else ()
         return Copied(self.files + files, self.bytes + size, (*self.left_out, *further))
 
@@ -57,13 +57,13 @@ class Forward(Protocol):
         ...
 
     def troubles(self) -> Iterator[str]:
-        """Yield why connections did not come through, the same reason once; never end."""
+        """Yield why connections failed, each reason once; never end."""
         ...
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way to a service from this machine: an address, else a forward, opened on demand.
+    """The route to a service from this machine: an address, else a forward, opened on demand.
 
     warning: why no process of the experiment answers there now.
     """
@@ -100,5 +100,5 @@ class Access(Protocol):
         ...
 
     def way(self, recorded: Recorded, service: str, address: str) -> Way:
-        """Return the way to a service; address is where the processes of the experiment find it."""
+        """Return the route to a service; address is the one that processes of the experiment use."""
         ...

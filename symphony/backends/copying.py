@@ -76,7 +76,7 @@ def existing(source: Path) -> Path:
     if not source.exists():
         raise UserError(f"there is no such file or folder: {source}")
     if not (source.is_file() or source.is_dir()):
-        raise UserError("this is not a file", where=str(source))
+        raise UserError("neither a file nor a folder", where=str(source))
     return source.resolve()
 
 
@@ -102,13 +102,13 @@ def pack(source: Path, stream: IO[bytes] | CountingStream) -> Copied:
 
 
 def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
-    """Make the file or folder of a tar stream as final; an existing folder takes in what the other holds.
+    """Unpack the file or folder of a tar stream as `final`; an existing folder is merged with it.
 
     Links that lead out of the folder, devices and pipes are left out.
 
     Raises:
         Damaged: The archive is cut off.
-        SymphonyError: A name in it leads elsewhere, or the disk does not take it.
+        SymphonyError: A name in it leads out of the folder, or the disk refuses it.
     """
     done, links = Copied(), list[tarfile.TarInfo]()
     folder, is_single = final, None
@@ -160,7 +160,7 @@ def copy(source: Path, final: Path, tell: Tell) -> Copied:
             try:
                 done = unpack(CountingStream(tell, read=stream.read), final)
             except Damaged:
-                # The packing thread raises what is wrong.
+                # The packing thread raises the cause.
                 packing.result()
                 raise
         return replace(done, left_out=(*packing.result().left_out, *done.left_out))

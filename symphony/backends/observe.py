@@ -177,7 +177,7 @@ class Observer(Protocol):
         ...
 
     def statuses(self, recorded: Sequence[Recorded]) -> Sequence[Sequence[ProcessStatus] | SymphonyError]:
-        """Return how the processes of some experiments are, or the error that keeps that unknown."""
+        """Return the statuses of each experiment, or the error that prevents reading them."""
         ...
 
     def restart_reasons(self, recorded: Recorded) -> dict[str, str]:
@@ -187,7 +187,7 @@ class Observer(Protocol):
     def watch(
         self, recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
     ) -> Iterator[tuple[ProcessStatus, ...]]:
-        """Yield how the processes are, at once and after every change, until waiting changes nothing more.
+        """Yield the statuses at once and after every change, until waiting would change nothing more.
 
         Args:
             recorded: The experiment.
@@ -209,9 +209,9 @@ class Observer(Protocol):
         ...
 
     def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-        """Return how a process came to be as it is, up to the first step that it did not take.
+        """Return the steps of a process to its state, up to the first one that failed.
 
-        path may be declared and not recorded: it was never made; name: of the experiment, for the remedies.
+        path may be declared and not recorded: it was never created. name: the experiment, for remedies.
         """
         ...
 
@@ -231,9 +231,9 @@ class Observer(Protocol):
         ...
 
     def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
-        """Delete what an interrupted run left and no state records; return how many processes that were.
+        """Delete the objects of an interrupted run that no state records; return their number of processes.
 
-        recorded: what the state recorded before it was emptied, for how to reach the backend.
+        recorded: the record before the deletion, whose connection is used.
         """
         ...
 
@@ -243,7 +243,7 @@ class MeasuringObserver(Protocol):
     """The further function of a backend that can measure what processes use."""
 
     def usage(self, recorded: Recorded) -> Mapping[str, Usage]:
-        """Return path -> what the process uses now; what is not measured is left out."""
+        """Return path -> usage; processes that are not measured are left out."""
         ...
 
 
@@ -265,7 +265,7 @@ class LocalObserver(Protocol):
         ...
 
     def stop_removed(self, owner: str, declared: Collection[str]) -> int:
-        """After an `up`, stop what a killed run started and the state never learned of; return how many."""
+        """After an `up`, stop the processes of a killed run that no state records; return how many."""
         ...
 
     def order_windows(self, owner: str, paths: Sequence[str]) -> None:
@@ -287,17 +287,17 @@ class RemoteObserver(Protocol):
     """The further functions of a backend that is reached over a network, where there may be several."""
 
     def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """Return how the settings of a stack say to reach the backend; folder: that of the project."""
+        """Return the connection in the settings of a stack; folder: the folder of the project."""
         ...
 
     def terminate_early(self, recorded: Recorded) -> None:
-        """End all processes at once when a deletion begins, which would end them in turn."""
+        """End all processes at once when a deletion begins; the engine would end them one after another."""
         ...
 
     def ensure_reachable(self, recorded: Recorded) -> None:
-        """Raise SymphonyError where a deletion would wait in vain, or delete what another made."""
+        """Raise SymphonyError where a deletion cannot reach the backend, or would hit objects of others."""
         ...
 
     def deletion_blockers(self, recorded: Recorded) -> str:
-        """Return what a deletion that failed waits for; nothing when the backend does not say."""
+        """Return the objects that block a deletion; empty where the backend does not report them."""
         ...

@@ -11,10 +11,10 @@ from symphony.errors import SymphonyError
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One prerequisite: whether it is there, which version, and the command that gets it.
+    """One prerequisite: whether it is installed, its version, and the command that installs it.
 
-    needed:  without it no experiment runs; the others are for one backend or for comfort.
-    package: the Debian package that has it, for `symphony setup` to install.
+    needed:  required by every experiment; the others are for one backend or for convenience.
+    package: the Debian package that `symphony setup` installs for it.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Prerequisites(Protocol):
     """The module `prerequisites` of a backend; it never loads Pulumi."""
 
     def findings(self) -> list[Finding]:
-        """Return all of them; no server is asked, since users of another backend would wait for it."""
+        """Return all prerequisites, without asking a server: users of another backend would wait for it."""
         ...
 
 

@@ -32,15 +32,15 @@ class _PriceFile(msgspec.Struct, forbid_unknown_fields=True):
     spot: _Rates = msgspec.field(default_factory=_Rates)
 
 
-def read(given: str | None, folder: Path) -> Prices:
+def read(name: str | None, folder: Path) -> Prices:
     """Return the prices in a file, from the folder of the project, or the list prices without a file.
 
     Raises:
         UserError: The file cannot be read, or a field of it is wrong.
     """
-    if given is None:
+    if name is None:
         return LIST_PRICES
-    file = folder / Path(given).expanduser()
+    file = folder / Path(name).expanduser()
     try:
         table = msgspec.yaml.decode(file.read_bytes(), type=_PriceFile)
     except OSError as error:
@@ -70,4 +70,4 @@ def _refuse_unknown(file: Path, names: Iterable[str], known: Iterable[str]) -> N
 
 
 def _wrong(file: Path, what: str) -> UserError:
-    return UserError(f"{file.name} {what}", where=KEY, remedy="See docs/gke.md for what it holds")
+    return UserError(f"{file.name} {what}", where=KEY, remedy="See docs/gke.md for its format")

@@ -104,7 +104,7 @@ def every() -> list[Backend]:
 
 
 def resolve(name: str | None) -> str | None:
-    """Return the name of the backend that a name or an alias means; None for neither."""
+    """Return the name of the backend with this name or alias; None where there is none."""
     wanted = name or DEFAULT
     if wanted in _entry_points():
         return wanted

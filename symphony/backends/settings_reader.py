@@ -35,18 +35,18 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
-    for each in definitions(kind):
-        if text := _text(config.get(each.key)):
-            where = _where(places, each.key)
+    for definition in definitions(kind):
+        if text := _text(config.get(definition.key)):
+            where = _where(places, definition.key)
             try:
-                values[each.field] = each.read(text)
+                values[definition.field] = definition.read(text)
             except ValueError:
-                problems.append(_wrong(each, text, where))
-            if each.type is str and (written := _changed_by_yaml(text, places.get(each.key))):
-                what = f"{each.key}: {written} is a number in YAML, which makes it {text}"
+                problems.append(_wrong(definition, text, where))
+            if definition.type is str and (written := _changed_by_yaml(text, places.get(definition.key))):
+                what = f"{definition.key}: {written} is a number in YAML, which makes it {text}"
                 problems.append(Problem(what, f'quote it: "{written}"', (where,)))
     if name is None:
-        backend = next(each for each in table() if each.key == _BACKEND)
+        backend = next(row for row in table() if row.key == _BACKEND)
         problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
@@ -57,13 +57,13 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
 
 
 def table() -> list[Definition]:
-    """Return every setting, once: those of all backends, then those of each."""
-    every = {each.key: each for each in definitions(StackSettings)}
+    """Return every setting once: those of all backends, then those of single ones."""
+    every = {row.key: row for row in definitions(StackSettings)}
     names = tuple(registry.names())
     every[_BACKEND] = dataclasses.replace(every[_BACKEND], type=Literal[names], takes=", ".join(names))
     for row in registry.every():
-        for each in definitions(row.settings_class, row.name):
-            every.setdefault(each.key, each)
+        for definition in definitions(row.settings_class, row.name):
+            every.setdefault(definition.key, definition)
     return list(every.values())
 
 
@@ -132,7 +132,7 @@ def _content(file: Path) -> str:
 
 
 def _known() -> list[str]:
-    return [each.key for each in table()]
+    return [row.key for row in table()]
 
 
 def _text(value: Any) -> str:
@@ -143,7 +143,7 @@ def _text(value: Any) -> str:
 
 
 def _unknown(key: str, where: Location) -> Problem:
-    near = nearest(key.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in _known()])
+    near = nearest(key.removeprefix(PREFIX), [known.removeprefix(PREFIX) for known in _known()])
     remedy = f"did you mean {PREFIX}{near}?" if near else "`symphony config` lists them"
     return Problem(f"{shown(key)} is not a setting", remedy, (where,))
 

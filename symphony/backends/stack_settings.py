@@ -72,7 +72,7 @@ def setting(
     takes: str = "",
     convert: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Return a field that is a setting; otherwise and takes: its default and its values in words."""
+    """Return a dataclass field for a setting; otherwise and takes: its default and values in words."""
     about = {"type": type, "help": help, "default": otherwise or _words(default), "takes": takes}
     return dataclasses.field(default=default, metadata={_KEY: {**about, "convert": convert}})
 
@@ -137,12 +137,12 @@ class StackSettings:
     problems: tuple[Problem, ...] = ()
 
     def clashes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield settings that exclude each other: the field to change, what is wrong, the remedy."""
+        """Yield settings that exclude each other, as field, problem and remedy."""
         yield from ()
 
 
 def definitions(kind: type[StackSettings], backends: str = "all") -> list[Definition]:
-    """Return the settings of a class; backends: who uses them."""
+    """Return the settings of a class; backends: those that use them."""
     return [
         _definition(field.name, backends, **field.metadata[_KEY])
         for field in dataclasses.fields(kind)

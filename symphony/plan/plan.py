@@ -110,15 +110,15 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class Unused:
-    """A setting that means nothing in this backend, and who made it."""
+    """A setting that means nothing in this backend, and the parts that set it."""
 
     setting: str
     made_by: tuple[str, ...]
 
     def __str__(self) -> str:
         few = len(self.made_by) <= 2
-        who = ", ".join(self.made_by) if few else f"{len(self.made_by)} processes"
-        return f"{self.setting} ({who})"
+        names = ", ".join(self.made_by) if few else f"{len(self.made_by)} processes"
+        return f"{self.setting} ({names})"
 
 
 @dataclass(frozen=True)

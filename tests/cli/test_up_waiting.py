@@ -26,14 +26,14 @@ def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFi
     names = [f"a-{number}" for number in range(5)]
     with Board() as board:
         board.watch([waiting(name, "ContainerCreating") for name in names])
-        board.watch([waiting(name, "to be started again after exit 3: boom") for name in names])
+        board.watch([waiting(name, "restarting after exit 3: boom") for name in names])
         board.watch([ProcessStatus(name, "running", ready=True) for name in names])
         board.watch([waiting("late", "ErrImagePull: rl:9: not found"), waiting(names[0], "Pending")])
         board.watch([waiting(name, "ImagePullBackOff: rl:9: not found") for name in ("late", *names)])
         board.watch([waiting(name, "CrashLoopBackOff: exit 3: boom") for name in names])
     assert capsys.readouterr().out.splitlines() == [
         "  waiting for 5 of 5 to run",
-        "  a-0, a-1, a-2 and 2 more  waiting: to be started again after exit 3: boom",
+        "  a-0, a-1, a-2 and 2 more  waiting: restarting after exit 3: boom",
         "  late  waiting: ErrImagePull: rl:9: not found",
     ]
 

@@ -1,4 +1,4 @@
-"""The row of Kubernetes: an experiment is a namespace, a process a container, a service a Service."""
+"""The entry of Kubernetes in the registry of backends."""
 
 from symphony.backends.registry import Backend
 

@@ -169,14 +169,14 @@ class _Maker:
         after: list[pulumi.Resource],
         namespace: pulumi.Resource | None,
     ) -> None:
-        # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's own plugin
-        # compares with what lives: whether it is another one the digest of ours says.
+        # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's plugin
+        # compares with the cluster: our digest decides whether the pod is another one.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
         built = self.components.images
-        made = process_inputs.pinned(manifest, {name: each.image for name, each in built.items()})
-        # Where a build fails nothing ends, whatever image it runs.
+        pinned = process_inputs.pinned(manifest, {name: each.image for name, each in built.items()})
+        # After all builds: where one fails, no pod ends.
         after = [*after, *built.values()]
-        self._object(made, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
+        self._object(pinned, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
     def _object(
         self,
@@ -205,9 +205,9 @@ class _Maker:
 
 
 def _end(prepared: Prepared) -> None:
-    """Have all that is replaced end at once."""
+    """Delete all pods that are replaced at once."""
     for path, uid in prepared.ending.items():
-        # The engine does it again, and says what is in the way.
+        # The engine deletes it again, and reports the reason.
         with suppress(SymphonyError):
             prepared.connection.client.delete(path, uid)
 
@@ -231,10 +231,10 @@ def _provider(
         "kubeconfig": pulumi.Output.secret(connection.kubeconfig)
         if is_secret
         else connection.kubeconfig or None,
-        # What is in them changes in place: pods read them when they start, and are not to be replaced for it.
+        # ConfigMaps and Secrets change in place: pods read them when they start.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
-        # What an interrupted run of ours made is taken over; what is not ours was refused before.
+        # Objects of an interrupted run are taken over; those of others were refused before.
         "upsertExistingObjects": "true",
         "enablePatchForce": "true",
     }

@@ -89,7 +89,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
-    """Return the statuses of the processes of each experiment, or the error that prevents reading them."""
+    """Return the statuses of each experiment, or the error that prevents reading them."""
     away: dict[tuple[str, str], SymphonyError] = {}
     with short_timeouts():
         return [_statuses(each, away) for each in recorded]

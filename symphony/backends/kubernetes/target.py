@@ -1,4 +1,4 @@
-"""Returns what Kubernetes supports for an experiment and would refuse. Pure: what was read is passed in."""
+"""Returns what Kubernetes supports for an experiment and would refuse. Pure: it reads nothing."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
             remedy="" if condition.resumes else again,
         )
     elif condition.state == "running" and (held := hold.of(facts)) is not None:
-        remedy = f"`symphony why {name} {held.waits_for[0].path}` tells more" if held.blocked else ""
+        remedy = f"See `symphony why {name} {held.waits_for[0].path}`" if held.blocked else ""
         since = launched if held.since is None else time.time() - (process_table.now() - held.since)
         yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):

@@ -27,9 +27,9 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
             yield Problem(what, f"install perl, or take {setting} out", (spec.at(setting),))
     for owner in (*spec.groups, *spec.processes):
         if owner.pod.restart_policy in ("OnFailure", "Always"):
-            who = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
+            owner_name = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
             yield Problem(
-                f"{who} has a restart policy, for which tmux needs perl on this machine",
+                f"{owner_name} has a restart policy, for which tmux needs perl on this machine",
                 "install perl, or take the policy out",
                 (owner.at("restart_policy"),),
             )

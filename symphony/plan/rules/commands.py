@@ -64,10 +64,10 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
     """Yield (owner, setting, text, line) for every text that a process gets."""
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for setting, value in made_settings(owner):
             for part, text in _parts(setting, value):
-                yield who, part, text, owner.at(part)
+                yield owner_name, part, text, owner.at(part)
 
 
 def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
@@ -79,11 +79,11 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    for who, setting, text, where in _all_texts(spec):
-        for what, remedy in _troubles(f"{setting} of {who}", setting, text):
+    for owner_name, setting, text, where in _all_texts(spec):
+        for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
             yield Problem(what, remedy, (where,))
         if setting == "start_dir" and text in target.unreadable and "\0" not in text:
-            what = f"{who} cannot start in {shown(text)}: {target.unreadable[text]}"
+            what = f"{owner_name} cannot start in {shown(text)}: {target.unreadable[text]}"
             remedy = (
                 "expand it in Python, as no shell reads it: os.path.expandvars"
                 if "$" in text
@@ -115,11 +115,11 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
-                    f"{who} names the code {shown(text)}: {code.trouble}",
+                    f"{owner_name} names the code {shown(text)}: {code.trouble}",
                     "name a file, a folder or a glob, from the folder of the project",
                     (owner.at("code"),),
                 )

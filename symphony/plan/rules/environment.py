@@ -26,17 +26,17 @@ OWN_VARIABLES = {
 
 def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
     """Yield (owner, variable, line) for every variable that is set."""
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for setting in ("env", "secret_env"):
             for name in getattr(owner, setting):
-                yield who, name, owner.at(f"{setting} {name}")
+                yield owner_name, name, owner.at(f"{setting} {name}")
 
 
 def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, name, where in _declared(spec):
+    for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
-                f"{who} sets the variable {shown(name)}",
+                f"{owner_name} sets the variable {shown(name)}",
                 'a variable has letters, digits and "_", and does not begin with a digit',
                 (where,),
             )
@@ -61,26 +61,26 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
                     "rename one of the services",
                     (*places, *where),
                 )
-    for who, name, where in _declared(spec):
+    for owner_name, name, where in _declared(spec):
         if name in owners:
             reason, places = owners[name]
-            yield Problem(f"{who} sets {name}, but {reason}", "use another variable", (where, *places))
+            yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
 
 
 def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for name, secret in owner.secret_env.items():
             where = (owner.at(f"secret_env {name}"),)
             if secret.trouble:
                 source = f" from {shown(secret.source)}" if secret.source else ""
                 yield Problem(
-                    f"cannot set {name} for {who}{source}: {secret.trouble}",
+                    f"cannot set {name} for {owner_name}{source}: {secret.trouble}",
                     "give secret_env the path of a file with the value, or config.require_secret(...)",
                     where,
                 )
             if name in owner.env:
                 yield Problem(
-                    f"{who} sets {name} in env and in secret_env",
+                    f"{owner_name} sets {name} in env and in secret_env",
                     "remove one of them",
                     (owner.at(f"env {name}"), *where),
                 )

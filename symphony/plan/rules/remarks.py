@@ -27,22 +27,22 @@ def remarks(spec: ExperimentSpec) -> tuple[Problem, ...]:
 
 
 def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for name, value in owner.env.items():
             if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
                 yield Problem(
-                    f"{who} has {name} in env, where the state and the plan show it as plain text",
+                    f"{owner_name} has {name} in env, where the state and the plan show it as plain text",
                     f'put it into a file, and set secret_env={{"{name}": "FILE"}}',
                     (owner.at(f"env {name}"),),
                 )
 
 
 def _unexpanded_env(spec: ExperimentSpec) -> Iterator[Problem]:
-    for who, owner in spec.owners():
+    for owner_name, owner in spec.owners():
         for name, value in owner.env.items():
             if _EXPANDED_BY_SHELLS.search(value):
                 yield Problem(
-                    f"{who} has {shown(value, 30)} for {name} in env, which no shell expands",
+                    f"{owner_name} has {shown(value, 30)} for {name} in env, which no shell expands",
                     "write the value out, or expand it in Python: os.path.expandvars, os.path.expanduser",
                     (owner.at(f"env {name}"),),
                 )

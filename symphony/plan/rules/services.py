@@ -1,4 +1,4 @@
-"""Rules of services: who binds what, and at which port."""
+"""Rules of services: their binders and ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _uses(spec: ExperimentSpec, *verbs: str) -> _Named:
 
 
 def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
-    """Return who binds or exposes every service; bound_once reports more than one path."""
+    """Return the processes that bind or expose each service; bound_once reports more than one path."""
     servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
     for path, _, use in _uses(spec, "binds", "exposes"):
         servers[use.name].append((path, use))
@@ -54,9 +54,9 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for name, servers in served(spec).items():
         paths = list(dict.fromkeys(path for path, _ in servers))
         if len(paths) > 1:
-            who = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
+            binders = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
             lines = tuple(use.where for _, use in servers)
-            yield Problem(f"{who} bind {shown(name)}", "give one of them another name", lines)
+            yield Problem(f"{binders} bind {shown(name)}", "give one of them another name", lines)
             continue
         ports = {use.port for _, use in servers if use.port is not None}
         if len(ports) > 1:

@@ -18,9 +18,9 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
         if group is None:
             continue
         for setting, _ in made_settings(process.pod):
-            who = path_of(group, process)
+            path = path_of(group, process)
             yield Problem(
-                f"{who} sets {setting.name}, but it is in process group {shown(group.name)}",
+                f"{path} sets {setting.name}, but it is in process group {shown(group.name)}",
                 f'call it on the group: its processes share one pod ("{group.name}")',
                 (process.at(setting.name),),
             )
@@ -58,14 +58,16 @@ def gpus_are_there(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 
 
 def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for who, part in spec.parts():
+    for part_name, part in spec.parts():
         for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(
-                    f"{who} mounts at {shown(mount.mount_path)}", "give an absolute path", (mount.where,)
+                    f"{part_name} mounts at {shown(mount.mount_path)}",
+                    "give an absolute path",
+                    (mount.where,),
                 )
             if mount.name is not None and not is_label(mount.name):
-                what = f"{who} mounts a volume called {shown(mount.name)}"
+                what = f"{part_name} mounts a volume called {shown(mount.name)}"
                 yield Problem(what, why_not_label(mount.name), (mount.where,))
 
 
@@ -76,12 +78,12 @@ def mounts_do_not_clash(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
         yield from _clashes(path_of(group, process), group.mounts if group else (), process.mounts)
 
 
-def _clashes(who: str, inherited: tuple[Mount, ...], mounts: tuple[Mount, ...]) -> Iterator[Problem]:
+def _clashes(owner_name: str, inherited: tuple[Mount, ...], mounts: tuple[Mount, ...]) -> Iterator[Problem]:
     taken = {mount.mount_path: mount.where for mount in inherited}
     for mount in mounts:
         if mount.mount_path in taken:
             yield Problem(
-                f"{who} mounts two things at {shown(mount.mount_path)}",
+                f"{owner_name} mounts two things at {shown(mount.mount_path)}",
                 "give one of them another mount_path",
                 (taken[mount.mount_path], mount.where),
             )

@@ -135,7 +135,7 @@ def test_a_namespace_that_is_not_ours_is_left_alone(
 ) -> None:
     kubectl("create", "namespace", stack)
     output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
-    assert "exists already, and symphony did not make it" in output
+    assert "already exists, and symphony did not create it" in output
     assert live("pods", stack) == []
     recorded = Recorded("", stack, {}, connection={"kubeconfig": cluster.kubeconfig})
     assert observe.delete_orphans("kube/x#1", stack, recorded) == 0

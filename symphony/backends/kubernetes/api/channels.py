@@ -95,11 +95,11 @@ class Channels:
             self._send(bytes([channel]) + data[start : start + MESSAGE])
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the terminal at the other end how large it is."""
+        """Send the size of the terminal."""
         self._send(bytes([RESIZE]) + json.dumps({"Width": columns, "Height": rows}).encode())
 
     def end(self, channel: int) -> None:
-        """Say that nothing more comes on one stream, where the protocol can say that."""
+        """Close one stream for sending, where the protocol supports that."""
         if self.can_end:
             self._send(bytes([CLOSE, channel]))
 
@@ -129,7 +129,7 @@ class Channels:
     def _ask(self) -> None:
         """Ask over another connection: where the process takes no input the server answers no ping."""
         if not self._line.is_sending:
-            error = Unreachable(f"nothing came from the API server for {_SILENCE:.0f} s")
+            error = Unreachable(f"the API server sent nothing for {_SILENCE:.0f} s")
             raise self._client.mark_away(error) from None
         with contextlib.suppress(Refused):
             self._client.get("/version")

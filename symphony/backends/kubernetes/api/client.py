@@ -48,7 +48,7 @@ class Unreachable(SymphonyError):
 
 
 class Refused(SymphonyError):
-    """The API server said no.
+    """The API server refused a request.
 
     Attributes:
         status: The HTTP status.
@@ -71,7 +71,7 @@ class Refused(SymphonyError):
 
 
 class Forbidden(Refused):
-    """The user may not do this; users who are no administrators may not see everything."""
+    """The user lacks the right for a request (403)."""
 
 
 class Client:
@@ -91,7 +91,7 @@ class Client:
 
     @property
     def clock_skew(self) -> float:
-        """By how many seconds the server's clock is ahead of ours."""
+        """Seconds by which the server's clock is ahead of ours."""
         date, heard = self._date
         try:
             seconds = parsedate_to_datetime(date).timestamp() - heard
@@ -137,7 +137,7 @@ class Client:
         return self.get(path, **query).get("items") or []
 
     def find(self, path: str) -> Body | None:
-        """Return one object, None when there is none."""
+        """Return one object; None where it does not exist."""
         try:
             return self.get(path)
         except Refused as refused:
@@ -183,7 +183,7 @@ class Client:
 
     @contextlib.contextmanager
     def stream(self, path: str, silence: float, **query: str | int) -> Generator[Iterator[bytes]]:
-        """Yield the lines of an answer that goes on.
+        """Yield the lines of a streamed answer.
 
         The iterator raises TimeoutError after so many seconds of silence, ConnectionError where the answer
         breaks off.
@@ -270,7 +270,7 @@ def _is_untrusted(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def short_timeouts() -> Generator[None]:
-    """Wait only briefly for the server while the block runs: the command only looks."""
+    """Shorten the timeouts while the block runs, for commands that only read."""
     token = _is_short.set(True)
     try:
         yield

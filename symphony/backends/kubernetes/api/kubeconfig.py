@@ -81,7 +81,9 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     name, entry = _context(content, context)
     cluster = _entry(content, "cluster", str(entry.get("cluster") or ""))
     if not str(cluster.get("server") or "").startswith(("https://", "http://")):
-        raise UserError(f'context "{name}" of the kubeconfig has no server', remedy="Add one")
+        raise UserError(
+            f'context "{name}" of the kubeconfig has no server', remedy="Add a cluster with a server to it"
+        )
     user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}
     user = {**user, **_credentials(user, cluster)}
     entries = {
@@ -103,7 +105,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
 
 
 def current() -> tuple[str, str]:
-    """Return where kubectl looks, and the context it uses; run no program and ask no server.
+    """Return the files that kubectl reads and the context that it uses; run no program, ask no server.
 
     Raises:
         UserError: There is no kubeconfig, or it has no current context.

@@ -1,4 +1,4 @@
-"""Finds the cluster of an experiment, and tells its objects there from those of others."""
+"""Finds the cluster of an experiment, and distinguishes its objects from those of others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def client_for(recorded: Recorded) -> Client:
         raise UserError(
             f"{stack} runs in another cluster than the one that context {context or '(current)'}"
             f"{' of your own kubeconfig' if hidden else ''} now reaches",
-            remedy=f"{again}; if it is gone for good, {_forget(stack)}",
+            remedy=f"{again}; if that cluster no longer exists, {_forget(stack)}",
         )
     return client
 
@@ -62,7 +62,7 @@ def ensure_reachable(recorded: Recorded) -> Client:
     """Return the cluster once it answers.
 
     Raises:
-        SymphonyError: It does not; the remedy also covers one that is gone for good.
+        SymphonyError: It does not; the remedy also covers a cluster that no longer exists.
     """
     try:
         client = client_for(recorded)
@@ -114,9 +114,9 @@ def _existing(client: Client, places: Collection[str]) -> Iterator[tuple[str, Va
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
-    """Add to a remedy what helps where the cluster is gone for good."""
+    """Add to a remedy the one for a cluster that no longer exists."""
     first = f"{remedy.rstrip('.')}. " if remedy else ""
-    return f"{first}If that cluster is gone for good, {_forget(paths.stack_of(recorded.owner))}"
+    return f"{first}If that cluster no longer exists, {_forget(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
@@ -167,9 +167,9 @@ def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str
         )
 
 
-def _shown_file(recorded: str, given: str) -> str:
+def _shown_file(recorded: str, configured: str) -> str:
     """Return the path of the kubeconfig that the settings name now, where it is another."""
-    return "" if given in ("", recorded) or kubeconfig.is_text(given) else f" of {given}"
+    return "" if configured in ("", recorded) or kubeconfig.is_text(configured) else f" of {configured}"
 
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:

@@ -46,7 +46,7 @@ class Inventory:
 
 @cache
 def identifier(client: Client, shared: str = "") -> str:
-    """Return what tells this cluster from every other: its addresses and names may change.
+    """Return the uid that identifies this cluster; its addresses and names may change.
 
     Args:
         client: The cluster.
@@ -74,18 +74,22 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
         raise
     if existing is None:
         missing = "does not exist, and symphony:createNamespace is false"
-        return None if create else (missing, "have it created, or remove symphony:createNamespace")
+        return (
+            None
+            if create
+            else (missing, "ask an administrator to create it, or remove symphony:createNamespace")
+        )
     if existing["metadata"].get("deletionTimestamp"):
-        return f"is still being deleted{_held(existing)}", "wait until it is gone"
+        return f"is still being deleted{_held(existing)}", "wait for its deletion"
     if labels.belongs_to(existing, owner):
-        own = "was made by symphony, and symphony:createNamespace is false"
+        own = "was created by symphony, and symphony:createNamespace is false"
         return None if create else (own, "remove symphony:createNamespace")
     if other := labels.annotation(existing, labels.OWNER):
         return f"belongs to {paths.owner_label(other, owner)}", _ANOTHER
     if not create:
         return None
-    remedy = f"set symphony:createNamespace to false if it was made for you, {_ANOTHER}"
-    return "exists already, and symphony did not make it", remedy
+    remedy = f"set symphony:createNamespace to false if an administrator created it for you, {_ANOTHER}"
+    return "already exists, and symphony did not create it", remedy
 
 
 def read(client: Client, namespace: str) -> Inventory:
@@ -118,20 +122,20 @@ def _jobs(client: Client, namespace: str) -> list[Body]:
 
 
 def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
-    """Return the Jobs of ours that may make another pod, by name."""
+    """Return our Jobs that may create another pod, by name."""
     every = unfailed_jobs(client, namespace)
     return {name: each for name, each in every.items() if not controllers.completion(each)}
 
 
 def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
-    """Return the Jobs of ours that have not given up, by name; some may have come to their end."""
+    """Return our Jobs that have not failed, by name; some may be complete."""
     return {
         name: job for name, job in _own(_jobs(client, namespace)).items() if not controllers.has_failed(job)
     }
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
-    """Return a pod by its name in the plan: one that a Job made has another name of its own."""
+    """Return a pod by its name in the plan; the pods of a Job have other names in the cluster."""
     items = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     return labels.by_pod(items).get(name)
 
@@ -139,7 +143,7 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
 def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """Raise UserError where others made objects of names that we need; name all of them."""
+    """Raise UserError where objects of others have names that the plan needs; name all of them."""
     listed = (
         ("pod", "pods", live.pods),
         (controllers.JOB, "jobs", live.jobs),
@@ -155,7 +159,7 @@ def refuse_foreign_objects(
     for word, body in existing:
         if not labels.belongs_to(body, owner):
             other = labels.annotation(body, labels.OWNER)
-            whose = paths.owner_label(other, owner) if other else "somebody else"
+            whose = paths.owner_label(other, owner) if other else "another user or program"
             foreign.setdefault(whose, []).append(f"the {word} {body['metadata']['name']}")
     if foreign:
         belong = [f"{_listed(names, namespace)} {other}" for other, names in foreign.items()]
@@ -164,10 +168,10 @@ def refuse_foreign_objects(
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
-    """Raise UserError where pods that must go should have ended long ago, as on a machine that is off.
+    """Raise UserError where pods to replace should have ended long ago, as on a machine that is off.
 
-    A Job makes no other pod before. Only a person knows that nothing runs there any more, and two of
-    one process would be worse than none.
+    A Job creates no other pod before they end. Only the user can know that the machine is really off, and
+    two copies of a process would be worse than none.
     """
     blocked: dict[str, list[str]] = {}
     for name in pods:
@@ -179,7 +183,7 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         nodes = " ".join(blocked)
         raise UserError(
             f"has not ended: {'; '.join(places)}, which does not answer",
-            remedy=f"If that machine is off for good: `kubectl delete node {nodes}`, and try again",
+            remedy=f"If that machine will not come back: `kubectl delete node {nodes}`, and try again",
         )
 
 
@@ -202,7 +206,7 @@ def _listed(names: Sequence[str], namespace: str) -> str:
 
 
 def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
-    """Return which start of a pod this is: that of the one that runs well, else a new one.
+    """Return the attempt of a pod: that of the running one, else a new one.
 
     The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
     comes back because it gets another attempt than the one in the state.
@@ -220,7 +224,7 @@ def _is_well(body: Body) -> bool:
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return path -> uid of the objects of ours that have to go before this pod, or its Job, is made."""
+    """Return path -> uid of our objects that must be deleted before this pod, or its Job, is made."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
     uids: dict[str, str] = {}
     for objects in (live.pods, live.jobs):
@@ -252,7 +256,7 @@ def end_pods(client: Client, namespace: str, owner: str) -> None:
 
 
 def end_all(client: Client, namespace: str, owner: str) -> None:
-    """Delete the namespace if this stack made it, else what it made in there; return once it is gone."""
+    """Delete the namespace if this stack made it, else the stack's objects in it; wait for their end."""
     place = path_of("namespaces", name=namespace)
     try:
         existing = client.find(place)
@@ -269,9 +273,12 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
-    """Return once the object is gone. SymphonyError: it does not go, and what holds it.
+    """Wait until the object no longer exists.
 
-    grace: what the processes in it have to end, seconds; of a pod it is known.
+    grace: the seconds that the processes in it have to end; a pod has its own.
+
+    Raises:
+        SymphonyError: It still exists; the error names what blocks its deletion.
     """
     began = time.monotonic()
     while (body := client.find(path)) and body["metadata"]["uid"] == uid:
@@ -279,8 +286,8 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
         if time.monotonic() - began > patience:
             name = body["metadata"]["name"]
             raise SymphonyError(
-                f"{name} is not gone after {patience:.0f} s{_held(body)}",
-                remedy="Release what holds it, and run the same command again",
+                f"{name} still exists after {patience:.0f} s{_held(body)}",
+                remedy="Remove what blocks its deletion, and run the same command again",
             )
         time.sleep(0.2)
 
@@ -291,7 +298,7 @@ def _grace(body: Body) -> int:
 
 
 def deletion_blockers(client: Client, namespace: str) -> str:
-    """Return what the deletion of a namespace waits for, in the cluster's words."""
+    """Return the objects that block the deletion of a namespace, as the cluster reports them."""
     with contextlib.suppress(Forbidden):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and _ends(existing):
@@ -307,10 +314,10 @@ def end_strays(
     planned: Mapping[str, Collection[str]],
     more: Mapping[str, str],
 ) -> None:
-    """Delete what an interrupted run of this stack made and the program does not declare; wait for it.
+    """Delete the objects of an interrupted run that the program does not declare, and wait for their end.
 
-    planned: the names of what it declares, by kind; of a kind that is left out it declares nothing.
-    more: path -> uid of what has to go as well.
+    planned: the names of the declared objects, by kind.
+    more: path -> uid of further objects to delete.
     """
     every: dict[str, Mapping[str, Body]] = {
         "jobs": live.jobs,
@@ -348,7 +355,7 @@ def _ends(body: Body) -> bool:
 
 
 def _held(body: Body) -> str:
-    """Return what the deletion of an object waits for."""
+    """Return the finalizers and conditions that block the deletion of an object."""
     finalizers = texts(body, "metadata", "finalizers")
     every = listing(body, "status", "conditions")
     messages = [str(each.get("message")) for each in every if each.get("status") == "True"]

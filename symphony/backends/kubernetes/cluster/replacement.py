@@ -1,4 +1,4 @@
-"""Tells an object that is gone from the cluster from the one in the state, so that `up` makes it again."""
+"""Annotates objects so that `up` creates those again that no longer exist in the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
-# A change of this replaces the object; of a pod also one of what it is made of.
+# A change of the first replaces an object; a pod is replaced for the second, too.
 MARK = f'metadata.annotations["{labels.ATTEMPT}"]'
 DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
@@ -22,10 +22,10 @@ _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secre
 def marked_all(
     client: Client, services: Mapping[str, Body], manifests: Manifests, unknown: Collection[str]
 ) -> Manifests:
-    """The manifests, each with the mark of the object that lives, or a new one when none does.
+    """Return the manifests, each with the attempt of its object in the cluster, or a new one.
 
-    services: those that live, by name. unknown: the pods of which only the run says which start they
-    will be, by their names in the plan.
+    services: the Services in the cluster, by name. unknown: the pods whose attempt only the run decides, by
+    their names in the plan.
     """
 
     def of(manifest: Manifest | None) -> Manifest | None:
@@ -53,8 +53,10 @@ def marked_all(
 
 
 def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
-    """The engine does not look into the cluster when a program has not changed: a namespace that was deleted
-    would be missing for ever.
+    """Return the manifest with the attempt of its object, or with a new one where the object is missing.
+
+    The engine does not look into the cluster when a program has not changed: a deleted namespace would stay
+    missing.
     """
     metadata = manifest["metadata"]
     kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
@@ -68,7 +70,7 @@ def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) ->
 def _edited(lives: Body, manifest: Manifest) -> str:
     """Return the version of the object that holds other contents than the manifest, now or at the last `up`.
 
-    The engine compares with its state only, in which an edit by somebody else is not.
+    The engine compares with its state only, which does not have the edits of others.
     """
     contents = ((mapping(manifest, field), mapping(lives, field)) for field in ("data", "binaryData"))
     if any(found.get(name) != value for wanted, found in contents for name, value in wanted.items()):

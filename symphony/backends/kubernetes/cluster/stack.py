@@ -29,7 +29,7 @@ class ClusterStack:
     pools: tuple[Pool, ...]
 
 
-def read(given: str, project: str) -> ClusterStack:
+def read(reference: str, project: str) -> ClusterStack:
     """Return the cluster of a stack, `gke` of the same project or `project/gke`.
 
     Raises:
@@ -38,26 +38,26 @@ def read(given: str, project: str) -> ClusterStack:
     # Asked once in a run of a program.
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     known: dict[str, ClusterStack] = root.__dict__.setdefault(_READ, {})
-    name = _full_name(given, project)
+    name = _full_name(reference, project)
     if name not in known:
-        known[name] = _of(name, _outputs(name), given)
+        known[name] = _of(name, _outputs(name), reference)
     return known[name]
 
 
-def find(given: str, project: str) -> ClusterStack | None:
+def find(reference: str, project: str) -> ClusterStack | None:
     """Return the cluster of a stack, None where that stack is not there or not up."""
-    name = _full_name(given, project)
+    name = _full_name(reference, project)
     try:
         # A StackReference to a stack that is not there would end the run.
         answer: Any = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})  # pyright: ignore[reportUnknownMemberType]
     except Exception:
         return None
     outputs = mapping(answer.value, "outputs")
-    return _of(name, outputs, given) if outputs else None
+    return _of(name, outputs, reference) if outputs else None
 
 
-def _full_name(given: str, project: str) -> str:
-    *above, stack = given.split("/")
+def _full_name(reference: str, project: str) -> str:
+    *above, stack = reference.split("/")
     organization = above[0] if len(above) > 1 else pulumi.get_organization()
     return f"{organization}/{above[-1] if above else project}/{stack}"
 
@@ -72,7 +72,7 @@ def _outputs(name: str) -> Mapping[str, Any]:
     return _sync_await(reference.outputs.future()) or {}
 
 
-def _of(name: str, outputs: Mapping[str, Any], given: str) -> ClusterStack:
+def _of(name: str, outputs: Mapping[str, Any], reference: str) -> ClusterStack:
     if not outputs:
         stack = name.rpartition("/")[2]
         remedy = f"Bring it up first: `symphony up {stack}`"
@@ -82,7 +82,7 @@ def _of(name: str, outputs: Mapping[str, Any], given: str) -> ClusterStack:
         return ClusterStack(name, str(outputs["kubeconfig"]), str(outputs.get("registry") or ""), pools)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"the stack {given} has no cluster among its outputs",
+            f"the stack {reference} has no cluster among its outputs",
             where=_KEY,
             remedy="Name the stack whose program declares a GkeCluster",
         ) from error

@@ -468,9 +468,9 @@ def _merge_named(
     rendered: list[dict[str, Any]], override: list[dict[str, Any]], key: str
 ) -> list[dict[str, Any]]:
     by_name = {each[key]: each for each in rendered}
-    for each in override:
-        name = each[key]
-        by_name[name] = merge(by_name[name], each) if name in by_name else each
+    for entry in override:
+        name = entry[key]
+        by_name[name] = merge(by_name[name], entry) if name in by_name else entry
     return list(by_name.values())
 
 

@@ -76,11 +76,11 @@ def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
     """Copy to this machine."""
     with _talk(place, _SEND, [_written(source)]) as talk:
         try:
-            # A read of what is there: to wait for a whole chunk would be to wait for the end.
+            # read1, because read would wait for a whole chunk.
             read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
             done = unpack(CountingStream(tell, read=read), final)
         except Damaged:
-            # The other end says why nothing, or not all, came.
+            # The command's own error says why the archive is cut off.
             _acknowledge(talk)
             raise
         _acknowledge(talk)
@@ -88,7 +88,7 @@ def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
 
 
 def _acknowledge(talk: _Talk) -> None:
-    """Let the command end, and raise its own words where it failed."""
+    """Let the command end, and raise its error where it failed."""
     with suppress(ConnectionError):
         talk.connection.end(channels.STDIN)
     talk.check()
@@ -162,7 +162,7 @@ class _Talk:
             listener.join()
 
     def check(self) -> None:
-        """Raise UserError or SymphonyError where the command failed, with its own words."""
+        """Raise UserError or SymphonyError with the output of a command that failed."""
         for _ in self.output():
             pass
         if self._status is None:
@@ -183,13 +183,13 @@ class _Talk:
         if code and not (code == 1 and reason.count("tar: ") == reason.count("changed as we read it") > 0):
             raise SymphonyError(
                 f"the copy failed in {self._place.path}: {reason or f'exit {code}'}",
-                remedy="Correct that there, or name another place",
+                remedy="Correct the cause there, or choose another path",
             )
 
 
 @contextmanager
 def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
-    """Run a script of ours, which has ended when the block has, whatever happens."""
+    """Run a script; it has ended when the block ends, whatever happens."""
     command, token = marked(["sh", "-c", script, "symphony", *words])
     with interruptible(), opened(place, command) as connection:
         try:
@@ -201,7 +201,7 @@ def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
 
 
 class _Stream(io.RawIOBase):
-    """Chunks as a file to read."""
+    """A readable file over chunks of bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

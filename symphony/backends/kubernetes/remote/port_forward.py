@@ -32,7 +32,7 @@ def way(client: Client, namespace: str, service: str) -> Way:
     body = client.find(path_of("services", namespace, service))
     if body is None:
         raise SymphonyError(
-            f"the Service {service} is gone from namespace {namespace}", remedy="`symphony up` makes it again"
+            f"there is no Service {service} in namespace {namespace}", remedy="`symphony up` creates it again"
         )
     kind = text(body, "spec", "type")
     address = ""
@@ -150,7 +150,7 @@ class _Forwarding:
         pod = _pod_of(self._client, self._namespace, service)
         if not pod:
             raise SymphonyError(
-                f"nothing runs behind {self._service}", remedy="See `symphony process`; connect again then"
+                f"nothing runs behind {self._service}", remedy="See `symphony process`, then connect again"
             )
         path = pods_path(self._namespace, text(pod, "metadata", "name"))
         query = [("ports", text(_port(service), "targetPort"))]

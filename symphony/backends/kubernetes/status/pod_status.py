@@ -233,10 +233,10 @@ def _silent_node(pod: Values, own: Values) -> str:
 
 def _why_failed(pod: Values) -> str:
     """Return why a pod failed before this container of it could run."""
-    for each in listing(pod, "status", "initContainerStatuses"):
-        ended = mapping(each, "state", "terminated")
-        if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(each["name"])):
-            return f"{each['name']}: {_how(ended)}"
+    for status in listing(pod, "status", "initContainerStatuses"):
+        ended = mapping(status, "state", "terminated")
+        if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(status["name"])):
+            return f"{status['name']}: {_how(ended)}"
     return _reason({"reason": "Failed", **mapping(pod, "status")})
 
 

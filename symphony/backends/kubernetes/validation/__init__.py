@@ -1,1 +1,1 @@
-"""Finds what Kubernetes would refuse, before anything starts."""
+"""Checks of a declaration and its pods before anything starts."""

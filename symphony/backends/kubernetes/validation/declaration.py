@@ -1,7 +1,7 @@
-"""Finds what Kubernetes would refuse of a declaration, and no dry run of a pod would show. Pure.
+"""Checks a declaration for problems that no dry run of a pod would show. Pure.
 
-Of `pod_yml` and `container_yml` it judges what may not be changed, what lets a container out of its box, and
-the shapes without which they cannot be merged; the API server judges the rest (dry_run.py).
+In `pod_yml` and `container_yml` it checks the fields that symphony sets, those that weaken the isolation of a
+container, and the shapes that merging needs; the API server checks the rest (dry_run.py).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _IMAGE = re.compile(
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
 _USE_A_FILE = "pass it in a file of configs or secrets: a Kubernetes manifest cannot hold it"
-_OWN = "leave it out: it is symphony's own"
+_OWN = "leave it out: symphony sets it"
 _OWN_NOTES = (labels.MANAGED_BY, *labels.EXISTS)
-_PRIVILEGED = "leave it out, or allow it with the config symphony:podSecurity privileged"
+_PRIVILEGED = "leave it out, or allow it with symphony:podSecurity: privileged"
 # The one capability that the strictest Pod Security level allows.
 _HARMLESS = ("NET_BIND_SERVICE",)
-# These let a container out of its box; `privileged` is the Pod Security level that allows them.
+# These weaken the isolation of a container; `privileged` is the Pod Security level that allows them.
 _DANGEROUS = (
     *("privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount"),
     *("allowPrivilegeEscalation", "automountServiceAccountToken", "serviceAccountToken"),
@@ -104,10 +104,10 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _files("configs", "config file", "ConfigMap", spec, sizes)
     yield from _image("the experiment", spec.image, spec.where)
     yield from _order(spec, settings)
-    for who, part in spec.parts():
-        yield from _part_of(who, part, settings)
-    for who, owner in spec.owners():
-        yield from _texts(who, owner)
+    for part_name, part in spec.parts():
+        yield from _part_of(part_name, part, settings)
+    for part_name, owner in spec.owners():
+        yield from _texts(part_name, owner)
     for group, process in spec.members():
         path = path_of(group, process)
         yield from _image(path, process.image, process.at("image"))
@@ -151,7 +151,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
         yield Problem(
             f"in a namespace that it shares, an experiment cannot be called {shown(settings.shared_as)}",
-            "name the stack otherwise: a letter first, then small letters, digits and"
+            "rename the stack: a letter first, then small letters, digits and"
             ' "-", or set symphony:createNamespace to true',
             (spec.where,),
         )
@@ -160,7 +160,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     for name, where in (*names, *((use.name, use.where) for use in uses)):
         if len(prefix + name) > MAX_NAME:
             yield Problem(
-                f"{shown(prefix + name)} has {len(prefix + name)} letters, and {MAX_NAME} is the most",
+                f"{shown(prefix + name)} has {len(prefix + name)} letters, more than {MAX_NAME}",
                 "shorten its name or that of the stack, which is its prefix in a shared namespace",
                 (where,),
             )
@@ -186,14 +186,14 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
             )
 
 
-def _texts(who: str, owner: ExperimentSpec | _Part) -> Problems:
+def _texts(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
     """Yield the texts with a character that Pulumi's plugin would refuse or change."""
     texts = [(f"env {name}", text) for name, text in owner.env.items()]
     for setting in ("command", "args", "cmds", "preamble_cmds"):
         texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
     for setting, text in texts:
         if character := _refused_character(text):
-            what = f"{setting} of {who} contains the control character {character}: {shown(text, 30)}"
+            what = f"{setting} of {part_name} contains the control character {character}: {shown(text, 30)}"
             yield Problem(what, _USE_A_FILE, (owner.at(setting),))
 
 
@@ -202,21 +202,21 @@ def _refused_character(text: str) -> str:
     return f"U+{ord(match[0]):04X}" if match else ""
 
 
-def _part_of(who: str, part: _Part, settings: Settings) -> Problems:
+def _part_of(part_name: str, part: _Part, settings: Settings) -> Problems:
     for key in part.pod.labels:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
-            what = f"{who} sets the label {shown(key)}"
-            yield Problem(what, "it is symphony's own; use another", (part.at(f"labels {key}"),))
+            what = f"{part_name} sets the label {shown(key)}"
+            yield Problem(what, "symphony sets it; use another", (part.at(f"labels {key}"),))
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
-            f'{who} sets restart_policy to "Always", but the pod of a {settings.controller} comes to an end',
-            'set "OnFailure", or leave out the config symphony:controller',
+            f'{part_name} sets restart_policy to "Always", but the pod of a {settings.controller} ends',
+            'set "OnFailure", or remove symphony:controller',
             (part.at("restart_policy"),),
         )
     for mount in part.mounts:
         for what, remedy in _mount_mistakes(mount, settings):
-            yield Problem(f"{who} mounts {what}", remedy, (mount.where,))
-    yield from _yml(who, "pod_yml", part.pod.pod_yml, part, settings)
+            yield Problem(f"{part_name} mounts {what}", remedy, (mount.where,))
+    yield from _yml(part_name, "pod_yml", part.pod.pod_yml, part, settings)
 
 
 def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str]]:
@@ -224,38 +224,38 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
         case NfsMount() if settings.pod_security == "restricted":
             yield "an NFS folder", 'the Pod Security level "restricted" forbids it; use a claim in pod_yml'
         case HostPathMount() if settings.pod_security != "privileged":
-            yield "a path of the host", "ask for it with the config symphony:podSecurity privileged"
+            yield "a path of the host", "allow it with symphony:podSecurity: privileged"
         case GitRepoMount(repository=repository, revision=revision) if not repository or not revision:
             yield f"the git repository {shown(repository)} at {shown(revision)}", "name both"
         case _:
             pass
 
 
-def _volumes(who: str, mounts: list[Mount] | tuple[Mount, ...], spec: ExperimentSpec) -> Problems:
+def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: ExperimentSpec) -> Problems:
     """Yield the mounts of a pod that clash with each other or with the experiment's files."""
     by_name: dict[str, Mount] = {}
     for mount in mounts:
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
-            remedy = "that name is symphony's own; use another"
-            yield Problem(f"{who} has a volume called {shown(name)}", remedy, (mount.where,))
+            remedy = "symphony uses that name; use another"
+            yield Problem(f"{part_name} has a volume called {shown(name)}", remedy, (mount.where,))
         other = by_name.setdefault(name, mount)
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(
-                f"{who} has two different volumes called {shown(name)}",
+                f"{part_name} has two different volumes called {shown(name)}",
                 "rename one of them",
                 (other.where, mount.where),
             )
         for setting, folder in (("secrets", pod.SECRETS_FOLDER), ("configs", pod.CONFIGS_FOLDER)):
             if getattr(spec, setting) and mount.mount_path.rstrip("/") == folder:
                 yield Problem(
-                    f"{who} mounts at {folder}, where the experiment's {setting} lie",
+                    f"{part_name} mounts at {folder}, the folder of the experiment's {setting}",
                     "set another mount_path",
                     (mount.where, spec.at(setting)),
                 )
 
 
-def _too_large(who: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
+def _too_large(part_name: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
     """Yield a pod whose commands and variables etcd would refuse, which a dry run does not ask."""
     size = 0
     for process in processes:
@@ -263,13 +263,11 @@ def _too_large(who: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec)
         texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
         size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     if size > MAX_POD:
-        what = (
-            f"{who} has {size} bytes of commands and variables, more than the {MAX_POD} that a pod can hold"
-        )
+        what = f"{part_name} has {size} bytes of commands and variables; a pod can hold {MAX_POD}"
         yield Problem(what, "put them into files", (processes[0].where,))
 
 
-def _yml(who: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
+def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
     own, shape = (_own_of_pod, _PodYml) if setting == "pod_yml" else (_own_of_container, _ContainerYml)
     mistakes = [(what, _OWN) for what in own(yml)]
     try:
@@ -282,7 +280,7 @@ def _yml(who: str, setting: str, yml: Values, part: _Part, settings: Settings) -
     if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
         mistakes.append((f"contains the control character {character}", _USE_A_FILE))
     for what, remedy in mistakes:
-        yield Problem(f"{setting} of {who} {what}", remedy, (part.at(setting),))
+        yield Problem(f"{setting} of {part_name} {what}", remedy, (part.at(setting),))
 
 
 def _own_of_container(container: Values) -> Iterator[str]:
@@ -299,11 +297,11 @@ def _own_of_pod(yml: Values) -> Iterator[str]:
             if str(key).startswith("symphony/") or key in _OWN_NOTES:
                 yield f"sets metadata.{name} {shown(key)}"
     if "containers" in spec and spec["containers"] in (None, []):
-        yield "takes spec.containers away"
+        yield "removes spec.containers"
 
 
 def _dangers(fields: Any) -> Iterator[str]:
-    """Yield the fields that let a container out of its box."""
+    """Yield the fields that weaken the isolation of a container."""
     if isinstance(fields, Mapping):
         for name, value in cast("Values", fields).items():
             if name in _DANGEROUS and value not in _HARMLESS_VALUES:
@@ -317,7 +315,7 @@ def _dangers(fields: Any) -> Iterator[str]:
         yield from _dangers(entry)
 
 
-def _image(who: str, image: object, where: Location) -> Problems:
+def _image(part_name: str, image: object, where: Location) -> Problems:
     if isinstance(image, str) and not _IMAGE.fullmatch(image):
         remedy = "an image is written [host/]name[:tag], its name in small letters"
-        yield Problem(f"{who} has the image {shown(image)}", remedy, (where,))
+        yield Problem(f"{part_name} has the image {shown(image)}", remedy, (where,))

@@ -1,4 +1,4 @@
-"""Asks the API server whether it would take the pods of a plan, before anything is made.
+"""Asks the API server whether it would accept the pods of a plan, before anything is made.
 
 Each distinct pod is sent as a dry run, in the namespace of the experiment or, before that exists, in
 `default`, where only the pod itself is judged. Answers are told with the line of the user's program.
@@ -23,7 +23,7 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.process import ProcessSpec
 
-# The server drops fields that it does not know without a word, unless it is told to be strict.
+# Without Strict the server drops unknown fields silently.
 _QUERY: Mapping[str, str | int] = {"dryRun": "All", "fieldValidation": "Strict"}
 _AT_ONCE = 8
 _DEFAULT = "default"
@@ -52,7 +52,7 @@ _FIELD = "{field}"
 
 
 def check(client: Client, namespace: str, manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
-    """Return a problem for everything that the API server would refuse of the pods."""
+    """Return a problem for each field of the pods that the API server would refuse."""
     pods = {name: controllers.pod_in(manifest) for name, (_, manifest) in manifests.pods.items()}
     by_shape: dict[str, list[str]] = {}
     for name, pod in pods.items():
@@ -71,7 +71,7 @@ def check(client: Client, namespace: str, manifests: Manifests, spec: Experiment
 
 
 def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
-    """Return the server's refusal of a pod; None where it takes it, or does not judge it now."""
+    """Return the server's refusal of a pod; None where it accepts the pod or cannot judge it now."""
     try:
         _send(client, namespace, pod)
     except Forbidden as refused:
@@ -129,8 +129,8 @@ def _plain(value: Any) -> Any:
 
 def _problems(refused: Refused, pod: Values, part: _Part) -> Iterator[Problem]:
     for field, what, remedy in _complaints(refused):
-        who, where, short = _place(field, pod, part)
-        yield Problem(f"{who} {what.replace(_FIELD, short)}", remedy, (where,))
+        source, where, short = _place(field, pod, part)
+        yield Problem(f"{source} {what.replace(_FIELD, short)}", remedy, (where,))
 
 
 def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
@@ -148,16 +148,18 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
     elif refused.causes:
         for field, why in dict.fromkeys(refused.causes):
             explain = re.sub(r"\[[^\]]*\]", "", field)
-            yield field, f"sets {_FIELD}: {why}", f"`kubectl explain pod.{explain}` tells more"
+            yield field, f"sets {_FIELD}: {why}", f"see `kubectl explain pod.{explain}`"
     else:
         why = refused.what.partition("is forbidden: ")[2] or refused.what
         level = re.search(r'violates PodSecurity "(\w+)', why)
-        remedy = f"set symphony:podSecurity: {level[1]}" if level else "ask for what its rules allow"
+        remedy = (
+            f"set symphony:podSecurity: {level[1]}" if level else "change the pod to what the cluster allows"
+        )
         yield "", f"is refused by the cluster: {why}", remedy
 
 
 def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
-    """Return whose setting made a field, its line, and the field as that setting calls it."""
+    """Return the setting that a field comes from, its line, and the name of the field in that setting."""
     short, process = field.removeprefix("spec."), None
     if match := _CONTAINER.match(field):
         short, process = field[match.end() :], _process(pod, field, int(match[1]), part)
@@ -191,7 +193,7 @@ def _process(pod: Values, field: str, index: int, part: _Part) -> ProcessSpec | 
 
 
 def _nearest(field: str) -> str:
-    """Return the remedy for a field that there is not: the official client knows the right ones."""
+    """Return the remedy for an unknown field, by the nearest one that the official client knows."""
     from kubernetes.client import V1Container, V1PodSpec
 
     known: Any = V1Container if _CONTAINER.match(field) else V1PodSpec

@@ -110,7 +110,7 @@ def test_settings_that_name_another_cluster_move_nothing() -> None:
 
 def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
-    forget = "gone for good, `pulumi stack rm rl --force` forgets the experiment"
+    forget = "no longer exists, `pulumi stack rm rl --force` forgets the experiment"
     with serving(Cluster()) as api:
         before = recorded(api, clusterIdentifier="")
         with pytest.raises(UserError) as error:
@@ -130,7 +130,7 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
     [
         (namespace("rl"), True, "set symphony:createNamespace to false if it was made for you"),
         (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
-        (None, False, "have it created, or remove symphony:createNamespace"),
+        (None, False, "ask an administrator to create it, or remove symphony:createNamespace"),
         (namespace("rl", owner=OWNER), False, "remove symphony:createNamespace"),
         (namespace("rl", owner="symphony/other#1"), False, "set symphony:namespace to another"),
     ],

@@ -74,7 +74,7 @@ def test_all_that_others_have_is_refused_at_once() -> None:
             inventory.refuse_foreign_objects(client, live, "rl", OWNER, planned)
     pods, rest = error.value.what.split("; ")
     assert pods.startswith("the pod p0, the pod p1, ")
-    assert pods.endswith("the pod p9 and 2 more in namespace rl belong to somebody else")
+    assert pods.endswith("the pod p9 and 2 more in namespace rl belong to another user or program")
     assert rest == "the Service s, the secret symphony-secrets in namespace rl belong to x/other"
 
 
@@ -92,7 +92,7 @@ def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     monkeypatch.setattr(inventory, "GONE_DEADLINE", 0.0)
     with serving(lambda asked: Cluster({SPACE: dict(going)})(asked)) as api:
-        with pytest.raises(SymphonyError, match="rl is not gone after 0 s: configmaps") as error:
+        with pytest.raises(SymphonyError, match="rl still exists after 0 s: configmaps") as error:
             inventory.end_all(api.client(), "rl", OWNER)
         assert error.value.remedy
         assert observe.deletion_blockers(recorded(api)) == "configmaps. has 1 resource"
@@ -115,7 +115,7 @@ def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatc
     with serving(answer) as api:
         inventory.await_gone(api.client(), place, "1")
         clock[0], gone_after = 0.0, 1000.0
-        with pytest.raises(SymphonyError, match="a is not gone after 150 s"):
+        with pytest.raises(SymphonyError, match="a still exists after 150 s"):
             inventory.await_gone(api.client(), place, "1")
 
 
@@ -141,7 +141,7 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
         inventory.refuse_unending(live, OWNER, declared)
     assert error.value.line == (
         "has not ended: late on n1, which does not answer. "
-        "If that machine is off for good: `kubectl delete node n1`, and try again."
+        "If that machine will not come back: `kubectl delete node n1`, and try again."
     )
     inventory.refuse_unending(live, OWNER, declared[1:])
     # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.

@@ -96,6 +96,6 @@ def test_a_pod_of_another_is_not_taken_over(
     before = uids(live, place)
     sandbox.config(stack, namespace=place, createNamespace="false")
     (line,) = lines(up(sandbox, stack, SLEEPER, code=2))
-    assert f"the pod {stack}-a in namespace {place} belongs to somebody else" in line
+    assert f"the pod {stack}-a in namespace {place} belongs to another user or program" in line
     sandbox.symphony("delete", stack, "-y", code=None)
     assert uids(live, place) == before

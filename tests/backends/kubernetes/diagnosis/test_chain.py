@@ -100,7 +100,7 @@ def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
         connection = {"kubeconfig": api.kubeconfig()}
         (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, unmade=("b",))])
         assert not isinstance(statuses, Exception)
-        assert statuses[0].why.startswith("not made: quota few: pods 1 of 1 used")
+        assert statuses[0].why.startswith("not created: quota few: pods 1 of 1 used")
 
 
 def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
@@ -140,7 +140,7 @@ def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: boo
         (seen,) = observe.statuses([recorded])
     assert isinstance(seen, list)
     (status,) = seen
-    assert status.why == "its Job makes another pod"
+    assert status.why == "its Job creates another pod"
     assert status.why in f"{last.what} {last.remedy}"
     assert "symphony up" not in f"{last.what} {last.remedy}"
 

@@ -213,5 +213,5 @@ def test_the_port_of_a_node_without_one_is_reached_at_its_own_if_that_answers(no
 
 
 def test_a_service_that_is_gone_is_said() -> None:
-    with pytest.raises(SymphonyError, match="the Service board is gone from namespace rl"):
+    with pytest.raises(SymphonyError, match="no Service board in namespace rl"):
         reached(None)

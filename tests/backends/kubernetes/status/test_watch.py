@@ -261,10 +261,12 @@ def test_a_job_that_came_to_its_end_is_completed_without_its_pod(clock: Clock, t
 def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
     result = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
-    assert (result.state, result.why) == ("waiting", "its Job makes another pod")
+    assert (result.state, result.why) == ("waiting", "its Job creates another pod")
 
 
-@pytest.mark.parametrize(("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job makes another pod")])
+@pytest.mark.parametrize(
+    ("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
+)
 def test_what_was_said_of_an_earlier_job_of_the_same_name_is_not_said_of_this_one(
     clock: Clock, of: str, why: str
 ) -> None:
@@ -285,7 +287,7 @@ def test_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: C
         assert observe.restart_reasons(recorded(api, **kept)) == {"a": "lost: its node went"}
     ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
     on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
-    assert now(on_its_way, **kept).why == "its Job makes another pod"
+    assert now(on_its_way, **kept).why == "its Job creates another pod"
 
 
 def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clock: Clock) -> None:
