@@ -14,11 +14,11 @@ import socket
 import sys
 import threading
 
-DOORS = "doors"
+RELAY = "relay"
 
 
 def main(folder: str) -> None:
-    """Open doors for as long as the engine lives; a port has one door."""
+    """Open a socket for each port that is asked for, until the engine ends."""
     opened: set[int] = set()
     with socket.socket(fileno=0) as listener:
         while True:
@@ -31,13 +31,13 @@ def main(folder: str) -> None:
                 asker.sendall(b"open")
 
 
-def door(folder: str, address: str) -> str:
-    """Return where the listener at 127.0.0.1:PORT is reached: in a namespace, through a door to it."""
-    if not os.path.exists(f"{folder}/{DOORS}"):  # noqa: PTH110 : pathlib is not worth its import here
+def relayed_address(folder: str, address: str) -> str:
+    """Return the address of the listener at 127.0.0.1:PORT; in a network namespace, of a socket to it."""
+    if not os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : pathlib is not worth its import here
         return address
     port = address.rpartition(":")[2]
     with socket.socket(socket.AF_UNIX) as asked:
-        asked.connect(f"{folder}/{DOORS}")
+        asked.connect(f"{folder}/{RELAY}")
         asked.sendall(port.encode())
         if asked.recv(16) != b"open":
             raise OSError("the engine ended")

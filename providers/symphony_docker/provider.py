@@ -17,7 +17,7 @@ import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from symphony.errors import SymphonyError
-from symphony_docker import builder, context, failures, registry, uses
+from symphony_docker import builder, context, failures, image_references, registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
@@ -113,7 +113,7 @@ def _made(props: Props) -> Props:
         report(Report(name, what, done, total))
 
     identity, repository, tag = str(props["identity"]), str(props["repository"]), str(props["tag"])
-    with uses.lock(identity, reference):
+    with image_references.lock(identity, reference):
         if "," in str(props.get("platform") or ""):
             # An engine's store holds no image of several platforms: the build itself pushes it.
             digest = _build(engine, props, reference, tell)
@@ -121,7 +121,7 @@ def _made(props: Props) -> Props:
             _find_or_build(engine, props, reference, tell)
             tell("pushing")
             digest = engine.push(repository, tag, tell)
-        uses.add(reference, str(props["owner"]))
+        image_references.add(reference, str(props["owner"]))
     existing = engine.find(reference)
     return {
         **without(props, REASON),
@@ -169,9 +169,9 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
 def _release(props: Mapping[str, Any]) -> None:
     """Take the name away from an image that no stack uses; one that a container uses stays."""
     reference = reference_of(props)
-    if not uses.drop(reference, str(props.get("owner") or "")):
+    if not image_references.drop(reference, str(props.get("owner") or "")):
         return
     # An image that stays, or whose engine does not answer, is still listed by `symphony images`.
     with suppress(SymphonyError):
         if not Engine().remove(reference):
-            uses.forget(reference)
+            image_references.forget(reference)

@@ -31,7 +31,7 @@ class Streams:
 
 
 # Called with the bytes of each piece of a copy.
-Tell = Callable[[int], None]
+OnBytes = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Forward(Protocol):
 
 
 @dataclass(frozen=True)
-class Way:
+class ServiceRoute:
     """The route to a service from this machine: an address, else a forward, opened on demand.
 
     warning: why no process of the experiment answers there now.
@@ -88,17 +88,17 @@ class Access(Protocol):
         """Run an interactive shell in a process and return its exit code."""
         ...
 
-    def send(self, recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
+    def send(self, recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
         """Copy a file or folder of this machine to a place of a process; a relative one begins where it runs.
 
         An existing folder takes it in under its own name.
         """
         ...
 
-    def fetch(self, recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
+    def fetch(self, recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
         """Copy a file or folder of a process to this machine, as target."""
         ...
 
-    def way(self, recorded: Recorded, service: str, address: str) -> Way:
+    def route(self, recorded: Recorded, service: str, address: str) -> ServiceRoute:
         """Return the route to a service; address is the one that processes of the experiment use."""
         ...

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Self
 
-from symphony.backends.access import Copied, Tell
+from symphony.backends.access import Copied, OnBytes
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import umask
 from symphony.plan.names import printable
@@ -38,17 +38,17 @@ class _Header(tarfile.TarInfo):
 class CountingStream:
     """A stream that reports the bytes that go through it."""
 
-    def __init__(self, tell: Tell, *, read: Any = None, write: Any = None) -> None:
-        self._tell, self._read, self._write = tell, read, write
+    def __init__(self, on_bytes: OnBytes, *, read: Any = None, write: Any = None) -> None:
+        self._on_bytes, self._read, self._write = on_bytes, read, write
 
     def read(self, size: int) -> bytes:
         data = self._read(size)
-        self._tell(len(data))
+        self._on_bytes(len(data))
         return data
 
     def write(self, data: bytes) -> int:
         self._write(data)
-        self._tell(len(data))
+        self._on_bytes(len(data))
         return len(data)
 
 
@@ -144,7 +144,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
     return done
 
 
-def copy(source: Path, final: Path, tell: Tell) -> Copied:
+def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
     """Copy on one machine: an archive goes through a pipe.
 
     Raises:
@@ -158,7 +158,7 @@ def copy(source: Path, final: Path, tell: Tell) -> Copied:
         packing = pool.submit(_packed, source, writer)
         with open(reader, "rb") as stream:  # noqa: PTH123 : a descriptor
             try:
-                done = unpack(CountingStream(tell, read=stream.read), final)
+                done = unpack(CountingStream(on_bytes, read=stream.read), final)
             except Damaged:
                 # The packing thread raises the cause.
                 packing.result()

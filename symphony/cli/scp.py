@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from symphony.backends.access import Tell
+from symphony.backends.access import OnBytes
 from symphony.cli import arguments, screen
 from symphony.operations import access
 from symphony.operations.stacks import match
@@ -41,8 +41,8 @@ def command(
     began = time.monotonic()
     from rich.filesize import decimal
 
-    with _progress() as tell:
-        done = access.copy(stack, sides._replace(process=path), tell)
+    with _progress() as on_bytes:
+        done = access.copy(stack, sides._replace(process=path), on_bytes)
     for name in done.left_out:
         print(screen.clean(f"left out: {name}"), file=sys.stderr)
     seconds = time.monotonic() - began
@@ -51,7 +51,7 @@ def command(
 
 
 @contextmanager
-def _progress() -> Generator[Tell]:
+def _progress() -> Generator[OnBytes]:
     """Show how far the copy is on a terminal."""
     if not screen.is_terminal():
         yield lambda _: None

@@ -107,7 +107,9 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
         return
     run.launched.append(experiment)
     try:
-        _register(run, experiment, replace(experiment.spec, maps_names=cluster is not None), cluster)
+        _register(
+            run, experiment, replace(experiment.spec, accepts_classic_names=cluster is not None), cluster
+        )
     except SymphonyError as error:
         raise refused(error) from None
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from symphony.backends import registry
-from symphony.backends.access import Access, Copied, Streams, Tell, Way
+from symphony.backends.access import Access, Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.observe import Recorded
 from symphony.errors import UserError
 from symphony.operations import stacks
@@ -83,13 +83,13 @@ def sides(source: str, target: str) -> Sides:
     )
 
 
-def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Copied:
+def copy(stack: stacks.Stack, wanted: Sides, on_bytes: OnBytes = lambda _: None) -> Copied:
     """Copy between a process and this machine; an existing folder takes the copy in under its own name.
 
     Args:
         stack: The experiment.
         wanted: The sides of the copy.
-        tell: Called with the size of each piece.
+        on_bytes: Called with the size of each piece.
 
     Raises:
         UserError: There is no such process, file or folder.
@@ -97,12 +97,12 @@ def copy(stack: stacks.Stack, wanted: Sides, tell: Tell = lambda _: None) -> Cop
     access, recorded, path = _reach(stack, wanted.process)
     if wanted.sends:
         source = Path(os.path.abspath(wanted.local))  # noqa: PTH100 - a link keeps its own name
-        return access.send(recorded, path, source, wanted.remote, tell)
+        return access.send(recorded, path, source, wanted.remote, on_bytes)
     name = PurePosixPath(wanted.remote).name
     from symphony.backends.copying import final_name  # imports tarfile, which only fetching needs
 
     final = final_name(wanted.local, name if name not in ("", "..") else path.rpartition("/")[2])
-    return access.fetch(recorded, path, wanted.remote, final, tell)
+    return access.fetch(recorded, path, wanted.remote, final, on_bytes)
 
 
 def service(stack: stacks.Stack, word: str | None) -> str:
@@ -123,14 +123,14 @@ def service(stack: stacks.Stack, word: str | None) -> str:
     raise UserError("which service?", remedy=f"Name one of: {', '.join(exposed or sorted(known))}")
 
 
-def route(stack: stacks.Stack, name: str) -> Way:
+def route(stack: stacks.Stack, name: str) -> ServiceRoute:
     """Return the way to a service from this machine.
 
     Raises:
         UserError: The experiment is not up.
     """
     recorded, access = _running(stack)
-    return access.way(recorded, name, stacks.addresses(stack)[name])
+    return access.route(recorded, name, stacks.addresses(stack)[name])
 
 
 def external_address(stack: stacks.Stack, word: str) -> str:

@@ -15,7 +15,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.plan import IMAGE
 from symphony.operations.process import in_order
-from symphony_docker import failures, uses
+from symphony_docker import failures, image_references
 from symphony_docker.engine import Engine, LocalImage, names
 
 
@@ -53,7 +53,7 @@ def images() -> list[BuiltImage]:
     used = _used()
     # On a shared engine there are also images that another user's symphony built.
     listed = names(Engine().list_images(ours=True))
-    rows = [_row(name, image, used) for name, image in listed if uses.is_known(name)]
+    rows = [_row(name, image, used) for name, image in listed if image_references.is_known(name)]
     return sorted(rows, key=lambda image: (-image.created, image.reference))
 
 
@@ -74,7 +74,7 @@ def remove(image: BuiltImage) -> str:
         return "a stack uses it"
     refusal = Engine().remove(image.reference)
     if not refusal:
-        uses.forget(image.reference)
+        image_references.forget(image.reference)
     return refusal
 
 
@@ -103,7 +103,7 @@ def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> Bui
 def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the users of an image, also those of other states."""
     mark = f"#{paths.store_mark()}"
-    owners = [owner for owner in uses.owners(name) if owner and not owner.endswith(mark)]
+    owners = [owner for owner in image_references.owners(name) if owner and not owner.endswith(mark)]
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
 
 

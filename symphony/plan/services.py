@@ -19,7 +19,7 @@ def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
-        is_legal = is_name(name) or (spec.maps_names and as_name(name))
+        is_legal = is_name(name) or (spec.accepts_classic_names and as_name(name))
         if is_legal and (not fixed or 1 <= fixed[0] <= 65535):
             wanted[name] = fixed[0] if fixed else None
     return wanted

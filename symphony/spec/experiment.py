@@ -67,7 +67,7 @@ class ExperimentSpec(SharedSettings, Declared):
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
     primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
-    maps_names: illegal names are mapped to legal ones, as in the original Symphony.
+    accepts_classic_names: illegal names are mapped to legal ones, as in the original Symphony.
     code_files: the files of each text of `code=` at the launch.
     """
 
@@ -82,7 +82,7 @@ class ExperimentSpec(SharedSettings, Declared):
     primary: tuple[str, ...] = setting(names, (), keyword=True, varies=True)
     stop_after: float | None = setting(duration, keyword=True, varies=True)
     idle_after: float | None = setting(duration, keyword=True, varies=True)
-    maps_names: bool = field(default=False, compare=False)
+    accepts_classic_names: bool = field(default=False, compare=False)
     code_files: Mapping[str, CodeFiles] = field(default_factory=dict[str, CodeFiles], compare=False)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:

@@ -124,14 +124,14 @@ def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[b
     }
 
 
-def _activate(value: dict[bytes, bytes], virtual_env: str) -> None:
+def _activate(environ: dict[bytes, bytes], virtual_env: str) -> None:
     """Put the virtual environment of the program first on PATH, unless the caller has another."""
-    if not virtual_env or b"VIRTUAL_ENV" in value or b"CONDA_PREFIX" in value:
+    if not virtual_env or b"VIRTUAL_ENV" in environ or b"CONDA_PREFIX" in environ:
         return
-    value[b"VIRTUAL_ENV"] = _bytes(virtual_env)
+    environ[b"VIRTUAL_ENV"] = _bytes(virtual_env)
     first = _bytes(virtual_env) + b"/bin"
-    others = [part for part in value.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
-    value[b"PATH"] = b":".join([first, *others])
+    others = [part for part in environ.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
+    environ[b"PATH"] = b":".join([first, *others])
 
 
 def _can_be_set(name: bytes) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from symphony import paths
-from symphony.backends.access import Copied, Streams, Tell, Way
+from symphony.backends.access import Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
@@ -28,28 +28,28 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return running.execute(_place(recorded, path), _SHELL, streams)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
+def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
     """Copy to a place in the container, which needs sh and tar."""
     # Imported only by the commands that use it.
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.send(_place(recorded, path), source, place, tell)
+    return copy.send(_place(recorded, path), source, place, on_bytes)
 
 
-def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
+def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy from a place in the container, which needs sh and tar."""
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.fetch(_place(recorded, path), place, target, tell)
+    return copy.fetch(_place(recorded, path), place, target, on_bytes)
 
 
-def way(recorded: Recorded, service: str, address: str) -> Way:
+def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the address at which a service is exposed, else a forwarded port."""
     from symphony.backends.kubernetes.remote import port_forward
 
     # Where experiments share a namespace, its name there is another.
     name = address.partition(".")[0]
-    return port_forward.way(client_for(recorded), recorded.launched_as, name)
+    return port_forward.route(client_for(recorded), recorded.launched_as, name)
 
 
 def _place(recorded: Recorded, path: str) -> Place:

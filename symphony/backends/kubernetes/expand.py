@@ -195,7 +195,7 @@ class _Maker:
             depends_on=after,
             deleted_with=namespace,
             delete_before_replace=True,
-            replace_on_changes=[replacement.MARK, *replaced_for],
+            replace_on_changes=[replacement.ATTEMPT, *replaced_for],
             ignore_changes=[*ignored],
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
         )

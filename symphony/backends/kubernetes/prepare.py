@@ -95,11 +95,11 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     ending: dict[str, str] = {}
     if not context.dry_run and not context.is_partial:
         ending = {path: uid for result in stale.values() for path, uid in result.items()}
-        in_the_way = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
-        inventory.end_strays(client, live, plan.launched_as, owner, planned, in_the_way)
-    marked = replacement.marked_all(client, live.services, manifests, stale if context.dry_run else ())
+        unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
+        inventory.end_orphans(client, live, plan.launched_as, owner, planned, unrecorded)
+    annotated = replacement.annotate_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(chosen.named(each) for each in stale)
-    return Prepared(plan, marked, replaced, connection, chosen.grace_seconds, ending)
+    return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
 
 
 def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:

@@ -70,12 +70,8 @@ class Facts:
         last_lines: Returns the last lines of a container's log, or of its previous start.
         schedulable: Returns what the pod needs to be scheduled.
         controller: `Job` where one makes the pod, else empty.
-<<<<<<< HEAD
         held: The status of a process that waits for others.
-        job_status: The status of a pod that runs no more and whose Job is complete or makes another.
-=======
         job_status: The status by its Job, where the pod has ended and the Job is complete or creates another.
->>>>>>> 05d9e1e (Reword the messages of processes on Kubernetes)
     """
 
     path: str

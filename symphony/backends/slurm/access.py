@@ -14,7 +14,7 @@ from typing import IO, Any
 import msgspec
 
 from symphony import files
-from symphony.backends.access import Copied, Streams, Tell, Way
+from symphony.backends.access import Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony_slurm import commands, steps
@@ -41,27 +41,27 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return _step(recorded, path, [os.environ.get("SHELL") or "/bin/sh"], streams, terminal=True)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
+def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
     """Copy to a place on the shared disk, beginning at the folder of the process."""
     from symphony.backends import copying
 
-    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), tell)
+    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), on_bytes)
 
 
-def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
+def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy from a place on the shared disk, beginning at the folder of the process."""
     from symphony.backends import copying
 
-    return copying.copy(Path(_placed(recorded, path, place)), target, tell)
+    return copying.copy(Path(_placed(recorded, path, place)), target, on_bytes)
 
 
-def way(recorded: Recorded, service: str, address: str) -> Way:
+def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return where the service is now, as its node published it."""
     known = Folder(recorded.connection["folder"]).addresses().get(service)
     if known is None:
         what = f"{service} has no address yet: no node serves it"
         raise SymphonyError(what, remedy="`symphony process` shows why its process does not run")
-    return Way(f"{known.host}:{known.port}")
+    return ServiceRoute(f"{known.host}:{known.port}")
 
 
 def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams, *, terminal: bool) -> int:
@@ -91,7 +91,7 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
         )
         if process.stderr is None:
             return process.wait()
-        telling = threading.Thread(target=_tell, args=(process.stderr, streams.stderr))
+        telling = threading.Thread(target=_on_bytes, args=(process.stderr, streams.stderr))
         telling.start()
         try:
             return process.wait()
@@ -119,7 +119,7 @@ def _launch_file(recorded: Recorded, folder: Folder, record: Record, words: Sequ
     return file
 
 
-def _tell(source: IO[bytes], target: int) -> None:
+def _on_bytes(source: IO[bytes], target: int) -> None:
     """Pass the errors of a command on, without what srun says of its exit code."""
     for line in source:
         if not _OF_SRUN.fullmatch(line):

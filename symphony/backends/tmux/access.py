@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from symphony.backends.access import CannotStart, Copied, Streams, Tell, Way
+from symphony.backends.access import CannotStart, Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import tmux_socket
@@ -63,31 +63,33 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), os.environ, streams)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str, tell: Tell) -> Copied:
+def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
     """Copy to a place on this machine, beginning at the folder of the process."""
     # Only copies need it.
     from symphony.backends import copying
 
-    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), tell)
+    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), on_bytes)
 
 
-def fetch(recorded: Recorded, path: str, place: str, target: Path, tell: Tell) -> Copied:
+def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy from a place on this machine, beginning at the folder of the process."""
     from symphony.backends import copying
 
-    return copying.copy(Path(_placed(recorded, path, place)), target, tell)
+    return copying.copy(Path(_placed(recorded, path, place)), target, on_bytes)
 
 
-def way(recorded: Recorded, service: str, address: str) -> Way:
+def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the address on this machine, with a warning where nothing of the experiment listens on it."""
     # Only visits need it.
     from symphony_tmux.listeners import Listeners
 
     port, listeners = int(address.rpartition(":")[2]), Listeners(recorded.owner)
     if stranger := listeners.stranger(port):
-        return Way(address, warning=f"port {port} of {service} is in use by another program ({stranger})")
+        return ServiceRoute(
+            address, warning=f"port {port} of {service} is in use by another program ({stranger})"
+        )
     heard = listeners.is_heard(port)
-    return Way(address, warning="" if heard else f"nothing listens on port {port} of {service} yet")
+    return ServiceRoute(address, warning="" if heard else f"nothing listens on port {port} of {service} yet")
 
 
 def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:

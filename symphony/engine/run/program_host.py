@@ -42,8 +42,8 @@ class ProgramServer(LanguageServer):
         self._folder = folder
 
     def Run(self, request: Any, context: Any) -> Any:
-        request.monitor_address = socket_relay.door(self._folder, request.monitor_address)
-        request.args[0] = socket_relay.door(self._folder, request.args[0])
+        request.monitor_address = socket_relay.relayed_address(self._folder, request.monitor_address)
+        request.args[0] = socket_relay.relayed_address(self._folder, request.args[0])
         return self.run(request, context)
 
     def run(self, request: Any, context: Any) -> Any:

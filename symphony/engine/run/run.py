@@ -481,7 +481,7 @@ def engine_command(
             "environment": {**environment, "PULUMI_PROJECT": workspace.project},
             "folder": str(project if project.is_dir() else workspace.folder),
         },
-        "doors": [sys.executable, "-I", "-S", socket_relay.__file__, str(folder)],
+        "relay": [sys.executable, "-I", "-S", socket_relay.__file__, str(folder)],
         "namespace": namespace,
     }
     return [sys.executable, "-I", "-S", start.__file__, json.dumps(parameters)]

@@ -21,8 +21,8 @@ import struct
 import sys
 from typing import Any
 
-# Sockets in the folder of a run: the engine dials PROGRAM, the program asks DOORS for a port of the engine.
-PROGRAM, DOORS = "program", "doors"
+# Sockets in the folder of a run: the engine dials PROGRAM, the program asks RELAY for a port of the engine.
+PROGRAM, RELAY = "program", "relay"
 ATTACHED = "PULUMI_DEBUG_PROVIDERS"
 # Said with the socket on which the providers listen.
 TO_ALL, TO_OWN_USER = b"all", b"own user"
@@ -37,14 +37,14 @@ def main(
     engine: list[str],
     program: dict[str, Any] | None,
     providers: dict[str, Any] | None,
-    doors: list[str],
+    relay: list[str],
     namespace: bool,
 ) -> None:
     """Start the processes, then become the engine.
 
     program:   runs the program of the project: its `command`, `environment` and `folder`.
     providers: serves dynamic providers, in the same form.
-    doors:     the command of doors.py, for a namespace.
+    relay:     the command of socket_relay.py, for a network namespace.
     """
     if program is not None:
         # A caller that dials before the program is ready waits instead of being refused.
@@ -55,7 +55,7 @@ def main(
     is_alone = namespace and is_possible()
     if is_alone:
         enter()
-        _start({"command": doors, "environment": {}, "folder": "/"}, _listen(f"{folder}/{DOORS}"))
+        _start({"command": relay, "environment": {}, "folder": "/"}, _listen(f"{folder}/{RELAY}"))
     if providers is not None:
         listener = socket.create_server((_LOOPBACK, 0), backlog=128)
         socket.send_fds(near, [TO_ALL if is_alone else TO_OWN_USER], [listener.fileno()])

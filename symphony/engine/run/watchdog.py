@@ -52,9 +52,9 @@ def _wait_for(pid: int, until: float, pipes: list[int]) -> None:
 
 def kill_session(session: int, *, spare_leader: bool = False) -> None:
     """Kill every process of a session; the tmux server and what it runs have sessions of their own."""
-    spared = {os.getpid(), session} if spare_leader else {os.getpid()}
+    not_killed = {os.getpid(), session} if spare_leader else {os.getpid()}
     for pid in _pids():
-        if pid not in spared and _session_of(pid) == session and is_running(pid):
+        if pid not in not_killed and _session_of(pid) == session and is_running(pid):
             _signal(pid, signal.SIGKILL)
 
 

@@ -49,7 +49,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
     seen: set[str] = set()
     for service, servers in served(spec).items():
         # Names alike but for dashes and case have a rule of their own.
-        if not target.is_legal(service, maps=spec.maps_names) or as_label(service) in seen:
+        if not target.is_legal(service, maps=spec.accepts_classic_names) or as_label(service) in seen:
             continue
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)

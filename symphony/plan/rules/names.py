@@ -31,7 +31,7 @@ def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
 
 
 def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    if not is_experiment(spec.name) and not (spec.maps_names and as_name(spec.name)):
+    if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
             f"the experiment is called {shown(spec.name)}",
             f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
@@ -57,7 +57,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     things: list[tuple[str, ProcessSpec | ProcessGroupSpec]] = [("process group", g) for g in spec.groups]
     things += [("process", process) for _, process in spec.members()]
     for kind, thing in things:
-        if not target.is_legal(thing.name, maps=spec.maps_names):
+        if not target.is_legal(thing.name, maps=spec.accepts_classic_names):
             yield Problem(
                 f"{kind} {shown(thing.name)} has an invalid name", why_not_name(thing.name), (thing.where,)
             )

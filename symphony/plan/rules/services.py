@@ -33,7 +33,7 @@ def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
 def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, verb, use in _uses(spec):
-        if not target.is_legal(use.name, maps=spec.maps_names) and use.name not in seen:
+        if not target.is_legal(use.name, maps=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
             yield Problem(f"{path} {verb} {shown(use.name)}", why_not_name(use.name), (use.where,))
 
@@ -70,7 +70,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
 def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     known = served(spec)
     for path, _, use in _uses(spec, "connects"):
-        if use.name not in known and target.is_legal(use.name, maps=spec.maps_names):
+        if use.name not in known and target.is_legal(use.name, maps=spec.accepts_classic_names):
             near = nearest(use.name, known)
             listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
             remedy = f"did you mean {shown(near)}?" if near else listed

@@ -44,7 +44,7 @@ def test_only_what_is_replaced_is_compared(monkeypatch: pytest.MonkeyPatch, repl
     """Admission may have rewritten the spec of what stays: that is no reason to start it again."""
     options = made(monkeypatch, replaced)
     assert options.ignore_changes == ([] if replaced else ["spec"])
-    assert options.replace_on_changes == [replacement.MARK, replacement.DIGEST]
+    assert options.replace_on_changes == [replacement.ATTEMPT, replacement.DIGEST]
 
 
 @pytest.mark.parametrize("unknown", [(), ("a",)])
@@ -52,6 +52,6 @@ def test_which_start_a_pod_will_be_is_unknown_in_a_preview_that_replaces_it(unkn
     variables = {**POD, "kind": "ConfigMap"}
     manifests = Manifests(None, variables, None, None, None, {}, {"a": (None, POD)})
     with serving(lambda _: MISSING) as api:
-        marked = replacement.marked_all(api.client(), {}, manifests, unknown)
+        marked = replacement.annotate_all(api.client(), {}, manifests, unknown)
     assert marked.variables["metadata"]["annotations"], "it is not there, so that it is made again"
     assert bool(marked.pods["a"][1]["metadata"]["annotations"]) == bool(unknown)

@@ -269,7 +269,7 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         pods = client.items(path_of("pods", namespace))
         await_gone(client, place, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
-    end_strays(client, read(client, namespace), namespace, owner, {}, {})
+    end_orphans(client, read(client, namespace), namespace, owner, {}, {})
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
@@ -306,7 +306,7 @@ def deletion_blockers(client: Client, namespace: str) -> str:
     return ""
 
 
-def end_strays(
+def end_orphans(
     client: Client,
     live: Inventory,
     namespace: str,
@@ -326,16 +326,16 @@ def end_strays(
         **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
     jobs_path = controllers.path_of(controllers.JOB, namespace)
-    strays = [
+    orphans = [
         (f"{jobs_path if kind == 'jobs' else path_of(kind, namespace)}/{name}", str(body["metadata"]["uid"]))
         for kind, objects in every.items()
         for name, body in objects.items()
         if name not in planned.get(kind, ()) and labels.belongs_to(body, owner)
     ]
-    strays += more.items()
-    for path, uid in strays:
+    orphans += more.items()
+    for path, uid in orphans:
         client.delete(path, uid)
-    for path, uid in strays:
+    for path, uid in orphans:
         await_gone(client, path, uid)
 
 

@@ -14,12 +14,12 @@ from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
 # A change of the first replaces an object; a pod is replaced for the second, too.
-MARK = f'metadata.annotations["{labels.ATTEMPT}"]'
+ATTEMPT = f'metadata.annotations["{labels.ATTEMPT}"]'
 DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
 
 
-def marked_all(
+def annotate_all(
     client: Client, services: Mapping[str, Body], manifests: Manifests, unknown: Collection[str]
 ) -> Manifests:
     """Return the manifests, each with the attempt of its object in the cluster, or a new one.
@@ -28,23 +28,23 @@ def marked_all(
     their names in the plan.
     """
 
-    def of(manifest: Manifest | None) -> Manifest | None:
-        return None if manifest is None else _marked(client, services, manifest)
+    def with_attempt(manifest: Manifest | None) -> Manifest | None:
+        return None if manifest is None else _annotate(client, services, manifest)
 
     return replace(
         manifests,
-        namespace=of(manifests.namespace),
-        variables=_marked(client, services, manifests.variables),
-        secrets=of(manifests.secrets),
-        configs=of(manifests.configs),
-        secret_env=of(manifests.secret_env),
+        namespace=with_attempt(manifests.namespace),
+        variables=_annotate(client, services, manifests.variables),
+        secrets=with_attempt(manifests.secrets),
+        configs=with_attempt(manifests.configs),
+        secret_env=with_attempt(manifests.secret_env),
         supervisor=tuple(
             annotated(each, {labels.ATTEMPT: UNKNOWN})
             if labels.SUPERVISOR in unknown and each["kind"] == controllers.JOB
             else each
             for each in manifests.supervisor
         ),
-        services={name: _marked(client, services, each) for name, each in manifests.services.items()},
+        services={name: _annotate(client, services, each) for name, each in manifests.services.items()},
         pods={
             name: (group, annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
             for name, (group, pod) in manifests.pods.items()
@@ -52,7 +52,7 @@ def marked_all(
     )
 
 
-def _marked(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
+def _annotate(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
     """Return the manifest with the attempt of its object, or with a new one where the object is missing.
 
     The engine does not look into the cluster when a program has not changed: a deleted namespace would stay

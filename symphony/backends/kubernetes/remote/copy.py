@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.access import CannotStart, Copied, Tell
+from symphony.backends.access import CannotStart, Copied, OnBytes
 from symphony.backends.copying import CHUNK, CountingStream, Damaged, existing, pack, unpack
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
@@ -57,14 +57,14 @@ read -r _ || :
 )
 
 
-def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
+def send(place: Place, source: Path, target: str, on_bytes: OnBytes) -> Copied:
     """Copy from this machine."""
     path = existing(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
     with _talk(place, _RECEIVE, [_written(target), source.name, kind]) as talk:
         done = Copied()
         with talk.listening():
-            stream = CountingStream(tell, write=talk.send)
+            stream = CountingStream(on_bytes, write=talk.send)
             with suppress(_Stopped):
                 done = pack(path, stream) if path.is_dir() else _written_file(path, stream)
             talk.connection.end(channels.STDIN)
@@ -72,13 +72,13 @@ def send(place: Place, source: Path, target: str, tell: Tell) -> Copied:
     return done
 
 
-def fetch(place: Place, source: str, final: Path, tell: Tell) -> Copied:
+def fetch(place: Place, source: str, final: Path, on_bytes: OnBytes) -> Copied:
     """Copy to this machine."""
     with _talk(place, _SEND, [_written(source)]) as talk:
         try:
             # read1, because read would wait for a whole chunk.
             read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
-            done = unpack(CountingStream(tell, read=read), final)
+            done = unpack(CountingStream(on_bytes, read=read), final)
         except Damaged:
             # The command's own error says why the archive is cut off.
             _acknowledge(talk)

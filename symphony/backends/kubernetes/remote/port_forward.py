@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from symphony.backends.access import Forward, Way
+from symphony.backends.access import Forward, ServiceRoute
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
@@ -27,7 +27,7 @@ _PIECE = 64 * 1024
 _LINGER = 60.0
 
 
-def way(client: Client, namespace: str, service: str) -> Way:
+def route(client: Client, namespace: str, service: str) -> ServiceRoute:
     """Return the address of a load balancer or a node port, where there is one; else a forward."""
     body = client.find(path_of("services", namespace, service))
     if body is None:
@@ -42,7 +42,7 @@ def way(client: Client, namespace: str, service: str) -> Way:
     elif kind == "NodePort":
         address = _node_address(client, namespace, body)
     forward = partial(_forward, client, namespace, service)
-    return Way(address, forward, _why_silent(client, namespace, service, body))
+    return ServiceRoute(address, forward, _why_silent(client, namespace, service, body))
 
 
 def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str, Any]) -> str:

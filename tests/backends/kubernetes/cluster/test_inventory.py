@@ -36,7 +36,7 @@ def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
     planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
     with serving(there) as api:
         client = api.client()
-        inventory.end_strays(client, inventory.read(client, "rl"), "rl", OWNER, planned, {})
+        inventory.end_orphans(client, inventory.read(client, "rl"), "rl", OWNER, planned, {})
     assert set(mine) & set(there.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 

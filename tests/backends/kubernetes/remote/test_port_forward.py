@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.access import Way
+from symphony.backends.access import ServiceRoute
 from symphony.backends.kubernetes.remote import port_forward
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
@@ -112,7 +112,7 @@ def exposed(kind: str, *ingress: dict[str, str], node_port: int = 31234) -> dict
 
 def reached(
     service: dict[str, Any] | None, node: Answer = MISSING, pods: Sequence[dict[str, Any]] = (POD,)
-) -> Way:
+) -> ServiceRoute:
     """How `visit` would reach a service, in a cluster of one pod on one node."""
 
     def answer(asked: Asked) -> Answer:
@@ -125,7 +125,7 @@ def reached(
         return node
 
     with serving(answer) as api:
-        return port_forward.way(api.client(), "rl", "board")
+        return port_forward.route(api.client(), "rl", "board")
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
         return (200, {"items": [gone, POD]}) if "/pods?" in asked.path else MISSING
 
     with serving(answer) as api:
-        way = port_forward.way(api.client(), "rl", "board")
+        way = port_forward.route(api.client(), "rl", "board")
         assert way.forward is not None
         with way.forward() as opened:
             host, _, port = opened.address.rpartition(":")

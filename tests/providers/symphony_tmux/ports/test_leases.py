@@ -101,9 +101,9 @@ def test_a_visit_says_where_nothing_of_the_experiment_listens(home: Path) -> Non
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         port = server.getsockname()[1]
-        assert "nothing listens" in access.way(recorded, "web", f"127.0.0.1:{port}").warning
+        assert "nothing listens" in access.route(recorded, "web", f"127.0.0.1:{port}").warning
         server.listen()
-        assert f"pid {os.getpid()}" in access.way(recorded, "web", f"127.0.0.1:{port}").warning
+        assert f"pid {os.getpid()}" in access.route(recorded, "web", f"127.0.0.1:{port}").warning
 
 
 def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:
