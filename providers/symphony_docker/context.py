@@ -1,4 +1,4 @@
-"""The build context of an image: which files are sent, their digests, and the archive that Docker gets.
+"""The build context of an image: its files, their digests, and the archive that Docker gets.
 
 Equal files make an equal archive: order, times, owners and all of a mode but x do not matter.
 """
@@ -24,7 +24,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony_docker import secrets
 
 _IGNORE = ".dockerignore"
-# A Dockerfile that names it finds there the caraml of this symphony.
+# The folder in the context that holds the caraml of this symphony.
 CARAML = ".symphony/caraml"
 LARGEST = 10 * 10**9
 # 1 January 2000: a zip file, and so a wheel, cannot hold an earlier date.
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Context:
-    """A context that was read: the Dockerfile, name -> file, name -> digest, and the size in bytes.
+    """A build context: the Dockerfile, name -> file, name -> digest, and the size in bytes.
 
     problems: (what, remedy) of each reason why it must not be sent.
     """

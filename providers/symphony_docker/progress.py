@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-# Names the file; without it nobody waits.
+# The environment variable with the path of that file; without it no progress is written.
 VARIABLE = "SYMPHONY_IMAGE_PROGRESS"
-# In bytes: what is gone in a moment has no bar.
+# Bytes; smaller transfers take a moment and get no bar.
 _SMALL = 100_000
 _guard = threading.Lock()
 
@@ -26,7 +26,7 @@ class Report(NamedTuple):
 
     @property
     def size(self) -> str:
-        """In words: `12 of 40 MB`; empty for what is gone in a moment."""
+        """The progress in words: `12 of 40 MB`; empty for small transfers."""
         return f"{_mega(self.done)} of {_mega(self.total)} MB" if self.total >= _SMALL else ""
 
 
@@ -35,21 +35,21 @@ def _mega(count: int) -> str:
 
 
 def report(progress: Report) -> None:
-    """Tell whoever waits; nobody is the worse for not being told."""
+    """Write a report to the file, if there is one; errors are ignored."""
     if file := os.environ.get(VARIABLE):
         with _guard, suppress(OSError), Path(file).open("a", encoding="utf-8") as stream:
             stream.write(f"{json.dumps(progress)}\n")
 
 
 class Reader:
-    """Reads what is reported into a file, from where it was last read."""
+    """Reads the reports in a file, from where it stopped the last time."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._read = 0
 
     def new(self) -> list[Report]:
-        """Return the new reports: the steps of each image, and how far it is now."""
+        """Return the new reports; of each step only the last one."""
         try:
             with self._file.open("rb") as stream:
                 stream.seek(self._read)

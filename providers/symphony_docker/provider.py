@@ -22,12 +22,12 @@ from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 
-# Given where the registry is to be asked, in an `up`; a preview asks nobody.
+# The input that allows asking the registry: set in an `up`, not in a preview.
 ASKS = "asks_registry"
 # Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
 REASON = "why"
 GONE = "gone from the registry"
-# Where the context lies on this machine makes no other image.
+# The path of the context on this machine does not change the image.
 _IDENTITY = ("repository", "tag", "identity")
 # Lines of a failed step in an error; --debug shows all.
 _LINES = 2

@@ -1,6 +1,6 @@
 """Asks a registry about one image, with the credentials of Docker's own settings; no engine is needed.
 
-Of the API of registries (OCI Distribution): whether it answers, HEAD and DELETE of a manifest, its tags.
+It uses these parts of the API of registries (OCI Distribution): a ping, HEAD and DELETE of a manifest, tags.
 """
 
 from __future__ import annotations

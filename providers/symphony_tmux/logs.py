@@ -62,7 +62,7 @@ class Position:
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
     """Return every attempt in the index: number, time of its begin, the mark of its end if it has ended.
 
-    Of an attempt whose begin went with a rotation nobody knows when that was: 0.
+    The time is 0 for an attempt whose begin was lost in a rotation of the log.
     """
     result: list[tuple[int, float, Mark | None]] = []
     for mark in events(log):

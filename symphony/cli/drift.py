@@ -1,4 +1,4 @@
-"""`symphony drift`: what lives against what was declared."""
+"""`symphony drift`: compare an experiment with its declaration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HEAD = ("process", "object", "field", "declared", "lives")
 
 
 def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False) -> int:
-    """Compare what an experiment declared with what lives, field by field.
+    """Compare the running experiment with its declaration, field by field.
 
     The exit code is 1 where they differ.
 
@@ -22,11 +22,11 @@ def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False
     if as_json:
         screen.show_json([row.to_json() for row in rows])
     elif not rows:
-        print(screen.clean(f"{stack.shown} lives as it was declared."))
+        print(screen.clean(f"{stack.shown} runs as it was declared."))
     else:
         cells = [(row.path, row.object, row.field, _short(row.declared), _short(row.lives)) for row in rows]
         screen.show_table(HEAD, cells)
-        print(screen.clean(f"`symphony up {stack.shown}` brings it back."))
+        print(screen.clean(f"`symphony up {stack.shown}` restores the declaration."))
     return 1 if rows else 0
 
 

@@ -15,13 +15,13 @@ from symphony.plan.problems import count
 def command(
     name: arguments.Experiment = None,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="Runs that ended so long ago: 12h, 30d, 4w.")
+        str, typer.Option("--older-than", metavar="TIME", help="Minimum age of the runs: 12h, 30d, 4w.")
     ] = "30d",
     yes: arguments.Yes = False,
     dry_run: arguments.DryRun = False,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Remove the records and logs of old runs, of one experiment or of all. What runs stays.
+    """Remove the records and logs of old runs, of one experiment or of all. Running ones stay.
 
     Examples:
         symphony prune

@@ -10,7 +10,7 @@ from symphony.errors import SymphonyError
 
 
 def command(as_json: arguments.AsJson = False) -> None:
-    """Install missing prerequisites on this machine: tmux and the Pulumi engine. Others stay as they are.
+    """Install missing prerequisites on this machine: tmux and the Pulumi engine. Present ones are left alone.
 
     Examples:
         symphony setup

@@ -28,14 +28,14 @@ def command(
         typer.Argument(metavar="[NAME=VALUES]...", help="lr=0.1,0.3 seed=1..5 'x=log(1e-4,1)*20' @FILE.csv"),
     ] = None,
     at_most: Annotated[
-        int, typer.Option("--at-most", min=1, metavar="N", help="So many trials at once.")
+        int, typer.Option("--at-most", min=1, metavar="N", help="Maximum number of trials at once.")
     ] = 4,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="That of the sweep; PROGRAM-sweep by default."),
+        typer.Option("--name", metavar="NAME", help="Name of the sweep; PROGRAM-sweep by default."),
     ] = None,
     stop_after: Annotated[
-        str | None, typer.Option("--stop-after", metavar="TIME", help="A trial that takes longer has failed.")
+        str | None, typer.Option("--stop-after", metavar="TIME", help="Time limit of a trial.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed trials again.")] = False,
     yes: arguments.Yes = False,
@@ -63,7 +63,7 @@ def command(
     else:
         stack, name = base.name.stack, name or f"{base.name.stack.replace('.', '-')}-sweep"
     if existing is None and not words:
-        raise UserError("which parameters?", remedy=f"Write `symphony sweep {stack} lr=0.1,0.3 seed=1..5`")
+        raise UserError("no parameters", remedy=f"Write `symphony sweep {stack} lr=0.1,0.3 seed=1..5`")
     values = sweep.trials_of(words or (), name) if words else []
     wanted = sweep.prepare(base.workspace, stack, name, values, at_most=at_most)
     wanted.stop_after = seconds(stop_after) if stop_after else wanted.stop_after

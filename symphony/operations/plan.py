@@ -111,7 +111,7 @@ class Planned:
 
     @cached_property
     def kept(self) -> frozenset[str]:
-        """The processes that stay as they are, and the groups all of whose processes do."""
+        """The unchanged processes, and the groups in which all are unchanged."""
 
         def names(changes: Iterable[Change]) -> set[str]:
             return {name for change in changes for name in (change.path, change.path.rpartition("/")[0])}

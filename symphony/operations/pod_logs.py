@@ -15,12 +15,12 @@ from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
 _ENDED = re.compile(r"ended: exit (\d+)")
-# Of a process; what comes after is not kept.
+# The bytes kept for a process; later output is not.
 _MOST = 100 * 1024 * 1024
 
 
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
-    """Append what pods have printed since the last time to the logs in a folder; return what went wrong.
+    """Append the new output of pods to the logs in a folder; return the errors.
 
     Args:
         stack: The experiment.
@@ -78,7 +78,7 @@ class Keeper:
         return max(self._began - 60, min(self._last.values(), default=0))
 
     def add(self, line: LogLine) -> None:
-        """Append a line that is not there yet."""
+        """Append a line unless the log already has it."""
         moment = line.time or 0
         if not self._is_mine or moment <= self._last.get(line.path, moment):
             return
@@ -100,7 +100,7 @@ class Keeper:
 
 
 def log_folder(folder: Path, path: str) -> Path:
-    """Return the folder with the log of a process, below that of all logs of its run."""
+    """Return the folder of the log of a process, in the folder of its run."""
     # No name of a process or a group has a dot.
     return folder / path.replace("/", ".")
 

@@ -188,7 +188,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
         key, _, text = word.partition("=")
         if not (key and text):
             raise UserError(
-                f"{shown(word)} is no parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
+                f"{shown(word)} is not a parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
             )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
             drawn[key] = _drawn(match, f"{name} {key}")
@@ -204,7 +204,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
     ]
     made = [{**row, **more, **cell} for row in rows for more in random_rows for cell in grid]
     if len(made) > MOST:
-        raise UserError(f"{len(made)} trials are more than {MOST}")
+        raise UserError(f"the sweep has {len(made)} trials, more than {MOST}", remedy="Use fewer values")
     return [dict(pairs) for pairs in dict.fromkeys(tuple(row.items()) for row in made)]
 
 
@@ -229,7 +229,7 @@ def _drawn(match: re.Match[str], seed: str) -> list[str]:
             low, high = math.log(low), math.log(high)
     except ValueError:
         raise UserError(
-            f"{match[0]} has no numbers as its bounds", remedy="Write log(1e-4,1e-1)*20"
+            f"the bounds of {match[0]} are not numbers", remedy="Write log(1e-4,1e-1)*20"
         ) from None
     draws = [source.uniform(low, high) for _ in range(int(match[4]))]
     return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]
@@ -260,7 +260,7 @@ def prepare(
     """
     if not is_name(name):
         raise UserError(
-            f"{shown(name)} is not a sweep's name", remedy="Use letters, digits, - and _ with --name"
+            f"{shown(name)} is not a valid name of a sweep", remedy="Use letters, digits, - and _ with --name"
         )
     full = StackName(place.project, name)
     sweep = read(full)

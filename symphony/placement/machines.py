@@ -88,7 +88,7 @@ _SIZES: dict[str, dict[str, tuple[float, str]]] = {
     "t2a": {"standard": (4, "1 2 4 8 16 32 48")},
 }
 _L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb"
-# Those that follow no rule: type -> vCPUs, GiB, GPU, how many.
+# Types that follow no rule: type -> vCPUs, GiB, GPU type, number of GPUs.
 _SINGLE: dict[str, tuple[int, float, str, int]] = {
     "n2-highmem-128": (128, 864, "", 0),
     **{f"c3d-highcpu-{30 * n}": (30 * n, 59 * n, "", 0) for n in (1, 2, 3, 6, 12)},
@@ -104,7 +104,7 @@ _SINGLE: dict[str, tuple[int, float, str, int]] = {
 # Shared cores: type -> GiB, vCPUs that are paid for.
 _SHARED = {"e2-micro": (1, 0.25), "e2-small": (2, 0.5), "e2-medium": (4, 1)}
 _CUSTOM = re.compile(r"(?:(n1|n2|n2d|n4|e2)-)?custom-(\d{1,3})-(\d{3,7})(?:-ext)?", re.ASCII)
-# GPUs that are put into an n1: type -> how many -> the most vCPUs and GiB that the machine has then.
+# GPUs for n1 machines: type -> number of GPUs -> the most vCPUs and GiB of the machine.
 GPUS_OF_N1: dict[str, dict[int, tuple[int, float]]] = {
     "nvidia-tesla-t4": {1: (48, 312), 2: (48, 312), 4: (96, 624)},
     "nvidia-tesla-p4": {1: (24, 156), 2: (48, 312), 4: (96, 624)},
@@ -144,7 +144,7 @@ def known() -> list[str]:
 
 
 def gpu_type_of(name: str) -> str:
-    """Return GKE's name of a GPU type, which a user may shorten to `v100`; an unknown name stays.
+    """Return GKE's name of a GPU type that may be shortened to `v100`; an unknown name is unchanged.
 
     >>> gpu_type_of("V100"), gpu_type_of("h100"), gpu_type_of("x9")
     ('nvidia-tesla-v100', 'nvidia-h100-80gb', 'x9')

@@ -1,4 +1,4 @@
-"""A pool of like machines, as a frozen value: from the outputs of a cluster's stack or from its nodes."""
+"""Pools of identical machines, read from the outputs of a cluster's stack or from its nodes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ POOL_LABEL = "cloud.google.com/gke-nodepool"
 GPU_LABEL = "cloud.google.com/gke-accelerator"
 SPOT_LABEL = "cloud.google.com/gke-spot"
 GPU_TAINT = "nvidia.com/gpu"
-# Google's names of the effects of taints, and those of Kubernetes.
+# Google's name of the effect of a taint -> that of Kubernetes.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 # (amount, part of it that is reserved), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 * MIB
-# Beside the formula, of e2-micro, e2-small and e2-medium: 940m are left of what shows as 2 vCPUs.
+# e2-micro, e2-small and e2-medium do not follow the formula: of the 2 vCPUs they show, 940m are left.
 _OF_SHARED_CORES = 1060
 # The kernel keeps 64 bytes for each page of memory, and its image.
 _KERNEL = (1 / 64, 128 * MIB)
@@ -67,17 +67,17 @@ class Amounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """A pool of like machines.
+    """A pool of identical machines.
 
-    labels:       of each machine, those beside the ones that GKE gives by itself.
-    taints:       of each machine, all.
+    labels:       labels of each machine besides those that GKE sets.
+    taints:       all taints of each machine.
     cpu:          vCPUs of one machine.
     memory:       bytes of one machine.
     gpu_type:     as GKE names it: "nvidia-tesla-v100"; empty where gpus is 0.
-    gpus:         of one machine.
+    gpus:         GPUs of one machine.
     min, max:     how many machines in all zones; max None: not known.
     selector:     the labels by which the pool is chosen; by default GKE's own with its name.
-    allocatable:  what one machine offers to pods, where live nodes tell; None: it is computed.
+    allocatable:  what one machine offers to pods, read from live nodes; None: it is computed.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Pool:
 
     @property
     def node_labels(self) -> Mapping[str, str]:
-        """Every label that is known to be on each of its machines, those that GKE gives too."""
+        """All known labels of its machines, with those that GKE sets."""
         labels = {**self.selects, **self.labels}
         if not self.selector:
             labels["node.kubernetes.io/instance-type"] = self.machine_type

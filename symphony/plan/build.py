@@ -186,7 +186,7 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if mapped:
         pairs = [f"{declared} is {name}" for declared, name in mapped.items()]
         more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
-        yield Problem(f"Names on {target.backend}: {', '.join(pairs[:_LISTED])}{more}.", "")
+        yield Problem(f"Names are changed on {target.backend}: {', '.join(pairs[:_LISTED])}{more}.", "")
 
 
 def merge(

@@ -1,6 +1,6 @@
 """The differences of a process between state and program, as field names.
 
-Pure. What is not named here (grace, values of inherited variables) restarts nobody.
+Pure. Fields that are not named here (grace, values of inherited variables) restart no process.
 """
 
 from __future__ import annotations

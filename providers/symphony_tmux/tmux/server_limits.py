@@ -1,4 +1,4 @@
-"""Limits of a tmux server: what it, and the processes in it, cannot have.
+"""Limits of a tmux server that its processes inherit.
 
 A server that runs out of descriptors takes minutes over every further window instead of refusing it.
 """
@@ -15,11 +15,11 @@ from symphony_tmux.tmux.client import Listing
 
 # The terminal of a window, and the pipe to its log.
 DESCRIPTORS = 2
-# The server's own, and those of who attaches to it.
+# For the server itself, and for attached clients.
 SPARE = 32
 TERMINALS = Path("/proc/sys/kernel/pty")
 CAP_SYS_RESOURCE, CAP_SYS_NICE = 24, 23
-# How a person calls what `ulimit` sets, and its letter there.
+# The limit -> its description, and its letter in `ulimit`.
 CALLED = {
     "CPU": ("seconds of processor time", "t"),
     "FSIZE": ("bytes a file", "f"),
@@ -52,14 +52,14 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
 
 
 def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Yield what processes in this tmux server cannot have although this process has it, and the remedy.
+    """Yield the limits that are lower in this tmux server than in this process, and the remedy.
 
     Who started it had less, and only a privileged process gets back what was once given up.
     """
     pid = listing.server_pid
     if not pid or not hasattr(resource, "prlimit"):
         return
-    remedy = "set symphony:server to a new name for this experiment, or start all of that server again"
+    remedy = "set symphony:server to a new name for this experiment, or restart all those of that server"
     try:
         for name, (called, letter) in CALLED.items():
             most, wanted = (
@@ -83,7 +83,7 @@ def _is_less(most: int, wanted: int) -> bool:
 
 
 def _terminals() -> tuple[int, int] | None:
-    """Return how many terminals this machine may have and has."""
+    """Return the maximum and the present number of terminals of this machine."""
     try:
         return int((TERMINALS / "max").read_text()), int((TERMINALS / "nr").read_text())
     except (OSError, ValueError):
@@ -91,7 +91,7 @@ def _terminals() -> tuple[int, int] | None:
 
 
 def _limit(server_pid: int) -> int:
-    """Return the open files that a running server, else a new one, may have."""
+    """Return the limit of open files of the running server, else of a new one."""
     if server_pid and hasattr(resource, "prlimit"):
         try:
             return resource.prlimit(server_pid, resource.RLIMIT_NOFILE)[0]

@@ -18,7 +18,7 @@ _Nodes = Annotated[int, Meta(ge=1, le=10000)]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
-    """The settings of a stack that this backend uses."""
+    """The settings of a stack on Slurm."""
 
     partition: str | None = setting(str, None, "The partition of the job.", otherwise="that of the cluster")
     account: str | None = setting(str, None, "The account that the job is charged to.", otherwise="your own")
@@ -44,11 +44,15 @@ class Settings(StackSettings):
     def clashes(self) -> Iterator[tuple[str, str, str]]:
         for option in self.sbatch_options:
             if not option.startswith("--"):
-                yield "sbatch_options", f"has {option}, which is no option", "write --NAME or --NAME=VALUE"
+                yield (
+                    "sbatch_options",
+                    f"has {option}, which is not an option",
+                    "write --NAME or --NAME=VALUE",
+                )
 
 
 def settings_of(context: Context) -> Settings:
-    """Return the settings of the stack that runs."""
+    """Return the settings of the running program."""
     return cast("Settings", context.settings)
 
 

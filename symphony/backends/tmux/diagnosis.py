@@ -178,10 +178,10 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     _, began, end = attempts[-1]
     if end is None:
         before = attempts[-2][2] if len(attempts) > 1 else None
-        # Of a begin that went with a rotation only the launch is known.
+        # A begin that was lost in a rotation of the log is that of the launch.
         return replace(status, since=began or status.since, last=logs.how(before) if before else "")
     words = logs.last_lines(log, 5)
-    why = ": ".join([f"starts again after {logs.how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
+    why = ": ".join([f"restarting after {logs.how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
     return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 

@@ -47,14 +47,14 @@ def read(name: StackName) -> StackState:
 
 
 def last_plain_update(name: StackName) -> dict[str, Any] | None:
-    """Return what the engine noted of the last update, if a plain `pulumi` changed something in it."""
+    """Return the engine's record of the last update, if a plain `pulumi` made it and it changed something."""
     if not file_store.is_files():
         return None
     notes = (file_store.root() / "history" / name.project / name.stack).glob("*.history.json")
     newest = max(notes, key=lambda file: file.name, default=None)
     try:
         update: dict[str, Any] = json.loads(newest.read_bytes()) if newest is not None else {}
-        # The option of the engine by which symphony runs programs.
+        # symphony runs programs with this option of the engine.
         is_plain = update["kind"] == "update" and "pulumi.flag.client" not in update["environment"]
         changes = {*update["resourceChanges"]} - {"same"}
     except (OSError, ValueError, KeyError, TypeError):

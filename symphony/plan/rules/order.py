@@ -93,7 +93,7 @@ def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     for setting in ("primary", "stop_after", "idle_after"):
         if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
             what = f"the experiment has {setting}, and {target.backend} cannot end it by itself yet"
-            yield Problem(what, f"take {setting} out", (spec.at(setting),))
+            yield Problem(what, f"remove {setting}", (spec.at(setting),))
 
 
 def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

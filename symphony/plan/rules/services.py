@@ -39,7 +39,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 
 
 def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse names of which a backend, or the variables of a process, would make one: web-1, web_1, Web-1."""
+    """Refuse names that become the same in a backend or in variables: web-1, web_1, Web-1."""
     first: dict[str, ServiceUse] = {}
     for path, _, use in _uses(spec, "binds", "exposes"):
         other = first.setdefault(as_label(use.name) or use.name, use)

@@ -114,7 +114,7 @@ def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) ->
     assert diagnosis.starting_again(status, str(log)).since == 7.0
     index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
     result = diagnosis.starting_again(status, str(log))
-    assert (result.state, result.why, result.restarts) == ("waiting", "starts again after exit 3: two", 2)
+    assert (result.state, result.why, result.restarts) == ("waiting", "restarting after exit 3: two", 2)
 
 
 def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
