@@ -91,9 +91,9 @@ def test_everything_named_is_there() -> None:
             if "://" in target:
                 continue
             path, _, heading = target.partition("#")
-            there = file.parent / path if path else file
-            assert there.exists(), f"{file.name}: {target}"
-            assert not heading or heading in anchors(there), f"{file.name}: {target}"
+            linked = file.parent / path if path else file
+            assert linked.exists(), f"{file.name}: {target}"
+            assert not heading or heading in anchors(linked), f"{file.name}: {target}"
     assert all(find(name) for name in re.findall(r"`symphony ([a-z][a-z-]*)", ALL))
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     assert set(re.findall(r"\bmake ([a-z-]+)`", ALL)) <= targets

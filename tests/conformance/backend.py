@@ -126,13 +126,13 @@ class Backend(ABC):
         return self.sandbox.processes(stack)
 
     def becomes(self, stack: str, path: str, state: str, seconds: float = 20) -> dict[str, Any]:
-        """Wait until a process is in a state; its status then."""
+        """Wait until a process is in a state; return its status."""
 
-        def there() -> Any:
+        def in_state() -> Any:
             status = self.statuses(stack).get(path)
             return status if status is not None and status["state"] == state else None
 
-        return wait_for(there, seconds * self.patience, f"{path} is {state}", pause=0.3)
+        return wait_for(in_state, seconds * self.patience, f"{path} is {state}", pause=0.3)
 
     def lines(self, stack: str, *words: str) -> list[dict[str, Any]]:
         """Return the lines of `symphony logs --json`: path, text, time, ended."""
@@ -145,13 +145,13 @@ class Backend(ABC):
         return [json.loads(text[len(kind) + 1 :]) for text in texts if text.startswith(f"{kind} ")]
 
     def speaks(self, stack: str, path: str, kind: str, times: int = 1, seconds: float = 30) -> list[Any]:
-        """Wait until the probe has told so many things of a kind; these things."""
+        """Wait for a number of reports of one kind, and return them."""
 
-        def there() -> Any:
+        def enough_reports() -> Any:
             result = self.reports(stack, path, kind)
             return result if len(result) >= times else None
 
-        return wait_for(there, seconds * self.patience, f"{path} tells {kind}", pause=0.3)
+        return wait_for(enough_reports, seconds * self.patience, f"{path} reports {kind}", pause=0.3)
 
     def snapshot(self, stack: str) -> Snapshot:
         """Return the processes of an experiment as they are now; assert that none lives twice."""

@@ -256,20 +256,20 @@ def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_p
     (tmp_path / "src" / "sub" / "a b").write_bytes(content := bytes(range(256)) * 999)
     (tmp_path / "src" / "run").write_text("echo it runs")
     (tmp_path / "src" / "run").chmod(0o755)
-    there = f"/tmp/symphony-{uuid.uuid4().hex}"
+    remote = f"/tmp/symphony-{uuid.uuid4().hex}"
     try:
-        backend.sandbox.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{there}")
-        assert inside(backend, "pair/left", "sh", f"{there}/run").out == "it runs\n"
-        backend.sandbox.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "back"))
-        backend.sandbox.symphony("scp", STACK, f"pair/left:{there}/run", str(tmp_path))
+        backend.sandbox.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{remote}")
+        assert inside(backend, "pair/left", "sh", f"{remote}/run").out == "it runs\n"
+        backend.sandbox.symphony("scp", STACK, f"pair/left:{remote}", str(tmp_path / "back"))
+        backend.sandbox.symphony("scp", STACK, f"pair/left:{remote}/run", str(tmp_path))
     finally:
-        inside(backend, "pair/left", "rm", "-r", there)
+        inside(backend, "pair/left", "rm", "-r", remote)
     assert (tmp_path / "back" / "sub" / "a b").read_bytes() == content
     assert (tmp_path / "back" / "run").stat().st_mode & 0o111
     assert (tmp_path / "run").read_text() == "echo it runs"
-    ran = backend.sandbox.symphony("scp", STACK, f"pair/left:{there}", str(tmp_path / "gone"), code=2)
+    ran = backend.sandbox.symphony("scp", STACK, f"pair/left:{remote}", str(tmp_path / "gone"), code=2)
     assert "no such file or folder" in ran.err
-    assert there in ran.err
+    assert remote in ran.err
 
 
 def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -> None:

@@ -76,8 +76,8 @@ def _set(slot: struct_pb2.Value, value: Any) -> None:
         _fill(slot.struct_value, value)
     elif isinstance(value, list):
         slot.list_value.SetInParent()
-        for each in value:
-            _set(slot.list_value.values.add(), each)
+        for item in value:
+            _set(slot.list_value.values.add(), item)
     elif isinstance(value, Secret):
         _fill(slot.struct_value, {_SIGNATURE: _SECRET, "value": value.value})
     elif value is UNKNOWN:

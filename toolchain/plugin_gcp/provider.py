@@ -244,9 +244,9 @@ def _arguments(type_: str) -> frozenset[str]:
     _, place, name = type_.split(":")
     module = importlib.import_module(f"pulumi_gcp.{place.partition('/')[0]}")
     signature = inspect.signature(getattr(module, name)._internal_init)
-    given = [
-        each
-        for each in signature.parameters
-        if each not in ("__self__", "resource_name", "opts", "__props__")
+    names = [
+        name
+        for name in signature.parameters
+        if name not in ("__self__", "resource_name", "opts", "__props__")
     ]
-    return frozenset(re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), each) for each in given)
+    return frozenset(re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name) for name in names)

@@ -44,9 +44,9 @@ def surreal_packages(docker_host: str) -> str:
         recipe = f"FROM {python_image.pushed()}\nCOPY root /\nENV PYTHONPATH=/opt/packages\n"
         Path(folder, "Dockerfile").write_text(recipe)
         docker = _docker(docker_host)
-        made = _built(docker, Path(folder))
-    image = f"symphony/surreal-packages:{made.removeprefix('sha256:')[:16]}"
-    run([*docker, "tag", made, image])
+        image_id = _built(docker, Path(folder))
+    image = f"symphony/surreal-packages:{image_id.removeprefix('sha256:')[:16]}"
+    run([*docker, "tag", image_id, image])
     return image
 
 
@@ -62,10 +62,10 @@ def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
     """The image that Docker makes of a folder."""
     docker = _docker(docker_host)
-    made = _built(docker, folder, *options)
+    image_id = _built(docker, folder, *options)
     # Named by its content: a node that has an image of some name does not look for a newer one.
-    image = f"{registry}/symphony/{name}:{made.removeprefix('sha256:')[:16]}"
-    run([*docker, "tag", made, image])
+    image = f"{registry}/symphony/{name}:{image_id.removeprefix('sha256:')[:16]}"
+    run([*docker, "tag", image_id, image])
     run([*docker, "push", "-q", image], timeout=PUSH_DEADLINE)
     return image
 

@@ -108,11 +108,13 @@ def _packages() -> Iterator[Path]:
 
 
 def _tree(folder: Path) -> Iterator[Path]:
-    for each in sorted(folder.iterdir()):
-        if each.is_dir() and each.name not in _NOT_THERE and not each.name.startswith("config-"):
-            yield from _tree(each)
-        elif each.is_file() and each.suffix not in (".a", ".pyi", ".h", ".c") and "tkinter" not in each.name:
-            yield each
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and entry.name not in _NOT_THERE and not entry.name.startswith("config-"):
+            yield from _tree(entry)
+        elif (
+            entry.is_file() and entry.suffix not in (".a", ".pyi", ".h", ".c") and "tkinter" not in entry.name
+        ):
+            yield entry
 
 
 def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
