@@ -101,7 +101,7 @@ def new_file(path: Path, text: str) -> bool:
 
 
 def tmux_socket(server: str) -> Path:
-    """The socket of the named tmux server of this user; the same for every login of the user."""
+    """Return the socket of a tmux server of this user, the same for every login of the user."""
     socket = home() / "tmux" / f"{server}.sock"
     if len(os.fsencode(socket)) <= SOCKET_PATH_LIMIT:
         return socket
@@ -121,19 +121,19 @@ def experiment_folder(server: str, session: str) -> Path:
 
 
 def server_of(folder: Path) -> str:
-    """The tmux server of an experiment's folder."""
+    """Return the tmux server of an experiment's folder."""
     return folder.name.rpartition(".")[0] or DEFAULT_SERVER
 
 
 def store_url() -> str:
-    """The Pulumi state in use: $PULUMI_BACKEND_URL, else the user's `pulumi login`, else a folder of ours."""
+    """Return the store of the state: $PULUMI_BACKEND_URL, else that of `pulumi login`, else our folder."""
     if chosen := os.environ.get("PULUMI_BACKEND_URL") or _logged_in_store():
         return _plain(chosen, "#%")
     return _plain(f"file://{home() / 'state'}", "#%?")
 
 
 def _plain(url: str, special: str) -> str:
-    """The address of a state. UserError: Pulumi reads these characters of a folder as something else."""
+    """Return the address of a store. UserError: Pulumi cannot read these characters of its folder."""
     if url.startswith("file://") and (result := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
             f"Pulumi cannot keep its state in a folder with {result[0]!r} in its name",
@@ -166,7 +166,7 @@ def store_mark() -> str:
 
 
 def _marked(folder: Path, *places: Path) -> str | None:
-    """The mark of a store that does not have it yet, from then on; None where none can be written."""
+    """Write a mark into a store that has none, and return it; None where none can be written."""
     known = next((mark for place in places if (mark := _mark_or_none(place))), None)
     if not folder.is_dir():
         return known
@@ -191,7 +191,7 @@ def _mark_or_none(file: Path) -> str | None:
 
 @remembered
 def _mark_in(file: Path) -> str:
-    """The mark that a file holds. OSError, ValueError: it holds none."""
+    """Return the mark in a file. OSError, ValueError: the file has none."""
     mark = file.read_text(encoding="ascii").strip()
     if len(mark) != 8 or mark.strip("0123456789abcdef"):
         raise ValueError(f"{file} holds no mark")
@@ -205,7 +205,7 @@ def pulumi_home() -> Path:
 
 
 def umask() -> int:
-    """The umask of this process, without a moment in which it is another one where Linux tells it."""
+    """Return the umask of this process; on Linux without changing it for a moment."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
             for line in status:
@@ -219,7 +219,7 @@ def umask() -> int:
 
 
 def host() -> str:
-    """The name under which state remembers this machine; $SYMPHONY_HOST when the machine was renamed."""
+    """Return the name of this machine in the state; $SYMPHONY_HOST when the machine was renamed."""
     return os.environ.get("SYMPHONY_HOST") or os.uname().nodename
 
 
@@ -229,12 +229,12 @@ def owner_of(project: str, stack: str) -> str:
 
 
 def stack_of(owner: str) -> str:
-    """The name of the stack that an owner is."""
+    """Return the name of the stack of an owner."""
     return owner.partition("#")[0].rpartition("/")[2]
 
 
 def owner_label(owner: str, own: str) -> str:
-    """The stack of another owner in words, for whom the stack of the reader is `own`."""
+    """Describe the stack of another owner for messages; own: the owner of the reader's stack."""
     stack = owner.partition("#")[0]
     if stack != own.partition("#")[0]:
         return stack
@@ -242,7 +242,7 @@ def owner_label(owner: str, own: str) -> str:
 
 
 def _normal(url: str) -> str:
-    """One spelling for each folder, so that file://~/x/ and file:///home/me/x are one store."""
+    """Return one spelling for each folder, so that file://~/x/ and file:///home/me/x are one store."""
     if not url.startswith("file://"):
         return url.rstrip("/")
     path = url.removeprefix("file://").partition("?")[0]
@@ -258,7 +258,7 @@ def _logged_in_store() -> str | None:
 
 
 def _xdg(name: str) -> Path | None:
-    """The folder that a variable of the XDG specification names, which has a relative one ignored."""
+    """Return the folder of a variable of the XDG specification, which ignores relative paths."""
     base = os.environ.get(name, "")
     return Path(base) if os.path.isabs(base) else None  # noqa: PTH117 : an empty one is none
 
@@ -271,7 +271,7 @@ def _user_home() -> Path:
 
 
 def _temporary_home() -> Path:
-    """A folder in /tmp. SymphonyError: another made it, or may write into it, and so into what we believe."""
+    """Return our folder in /tmp. SymphonyError: another user owns it, or may write into it."""
     folder = TEMPORARY / f"symphony-home-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700)

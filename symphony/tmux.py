@@ -23,7 +23,7 @@ __all__ = ["TmuxCluster", "TmuxExperimentSpec", "TmuxProcessGroupSpec", "TmuxPro
 
 
 def session(name: str) -> Session:
-    """The libtmux.Session of an experiment, whose .window("agent-0") is the libtmux.Window of a process.
+    """Return the libtmux.Session of an experiment, whose .window("agent-0") is the Window of a process.
 
     symphony.tmux.session("hello").window("agent-0").active_pane.send_keys("help")
 

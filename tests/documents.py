@@ -21,12 +21,12 @@ FILES = (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT
 
 
 def text(name: str) -> str:
-    """A document of the repository."""
+    """Return a document of the repository."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def blocks(name: str, language: str) -> list[str]:
-    """The fenced blocks of a language in a document, in order."""
+    """Return the fenced blocks of a language in a document, in order."""
     result = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text(name), re.M | re.S)
     return [textwrap.dedent(body) for _, its, body in result if its == language]
 
@@ -43,7 +43,7 @@ def screens(text: str) -> dict[str, list[str]]:
 
 
 def shape(lines: list[str]) -> list[str]:
-    """The lines with what differs from run to run masked, in an order of their own."""
+    """Return the lines sorted, with everything masked that differs between runs."""
     masked = []
     for line in lines:
         for pattern, name in MASKS:
@@ -53,7 +53,7 @@ def shape(lines: list[str]) -> list[str]:
 
 
 def on_a_terminal(sandbox: Sandbox, command: str, *, answer: str = "", code: int = 0) -> list[str]:
-    """The lines on the screen of a person who types a command of symphony and answers what it asks."""
+    """Return the lines on the screen of a user who types a command and answers its questions."""
     with terminal(sandbox, [str(SYMPHONY), *command.split()[1:]], columns=120) as person:
         if answer:
             person.shows("[y/N]")
@@ -64,10 +64,10 @@ def on_a_terminal(sandbox: Sandbox, command: str, *, answer: str = "", code: int
 
 
 def anchor(heading: str) -> str:
-    """What a link says of a heading."""
+    """Return the anchor of a heading."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def anchors(file: Path) -> set[str]:
-    """The headings of a document, as links say them."""
+    """Return the anchors of the headings of a document."""
     return {anchor(each) for each in re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.M)}

@@ -68,7 +68,7 @@ class Sandbox:
             (self.folder / "Pulumi.yaml").write_text(f"name: {project}\nruntime: python\n")
 
     def write(self, program: str, file: str = "__main__.py") -> None:
-        """The program that the next `up` runs; Experiment needs no import in it."""
+        """Write the program that the next `up` runs; Experiment needs no import in it."""
         (self.folder / file).write_text(f"from symphony import Experiment\n{program}\n")
 
     def config(self, stack: str, **settings: str) -> None:
@@ -89,7 +89,7 @@ class Sandbox:
 
     @cached_property
     def exports(self) -> dict[str, str]:
-        """What `symphony env` says here: it is the same for all that a test runs."""
+        """The exports of `symphony env`, the same for everything that a test runs."""
         return self.symphony("env", "--json").json
 
     def python(self, script: str, *, code: int | None = 0, **more: Any) -> Ran:
@@ -139,24 +139,24 @@ class Sandbox:
         )
 
     def processes(self, stack: str, **more: Any) -> dict[str, dict[str, Any]]:
-        """What `symphony process --json` says, by path."""
+        """Return the statuses of `symphony process --json`, by path."""
         return {each["path"]: each for each in self.symphony("process", stack, "--json", **more).json}
 
     def planned(self, stack: str) -> set[str]:
-        """The paths of the processes that `symphony plan` shows."""
+        """Return the paths of the processes that `symphony plan` shows."""
         return {each["path"] for each in self.symphony("plan", stack, "--json").json["plan"]["processes"]}
 
     def stacks(self) -> set[str]:
-        """The stacks of the store of this sandbox."""
+        """Return the stacks in the store of this sandbox."""
         files = (self.home / "state" / ".pulumi" / "stacks").glob("*/*.json")
         return {f"{file.parent.name}/{file.stem}" for file in files}
 
     def tmux(self, server: str = "default") -> libtmux.Server:
-        """What really is in tmux, not through our own client."""
+        """Return the tmux server as libtmux sees it, not our own client."""
         return tmux_in(self.home, server)
 
     def trees(self) -> dict[str, list[int]]:
-        """stack/path -> the live processes that carry the mark of an experiment of this sandbox."""
+        """Return stack/path -> the live processes of the experiments of this sandbox, by their marks."""
         result: dict[str, list[int]] = {}
         for pid, variables in self._own_processes():
             if (mark := variables.get("SYMPHONY_ID")) is not None:
@@ -166,7 +166,7 @@ class Sandbox:
         return result
 
     def servers(self) -> list[int]:
-        """The tmux servers whose socket is in the home of this sandbox."""
+        """Return the tmux servers whose sockets are in the home of this sandbox."""
         result: list[int] = []
         for process in psutil.process_iter(["name", "cmdline"]):
             words = " ".join(process.info["cmdline"] or ())
@@ -175,7 +175,7 @@ class Sandbox:
         return result
 
     def engines(self) -> list[int]:
-        """The processes of engine runs of this sandbox: command lines, engines, plugins, programs."""
+        """Return the processes of engine runs of this sandbox: command lines, engines, plugins, programs."""
         return [pid for pid, variables in self._own_processes() if "SYMPHONY_ID" not in variables]
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class Sandbox:
 
 
 def tmux_in(home: Path, server: str = "default") -> libtmux.Server:
-    """A tmux server of a home as libtmux sees it."""
+    """Return a tmux server of a home, as libtmux sees it."""
     return libtmux.Server(socket_path=home / "tmux" / f"{server}.sock")
 
 
@@ -222,7 +222,7 @@ def _mark(home: Path) -> bytes:
 
 
 def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
-    """What it returns as soon as that is true of anything; fails when it does not come."""
+    """Call it until it returns something true, and return that; fail after the timeout."""
     until = time.monotonic() + seconds
     while not (result := true()):
         assert time.monotonic() < until, f"{what}: not within {seconds} s"
@@ -232,7 +232,7 @@ def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 
 
 @contextmanager
 def sandbox_in(place: Path, project: str = "sandbox", folder: Path | None = None) -> Iterator[Sandbox]:
-    """A sandbox that leaves nothing running."""
+    """Yield a sandbox that leaves nothing running."""
     assert binary.find() is not None, "the Pulumi engine is not on this machine: run `make setup`"
     sandbox = Sandbox(place, project, folder)
     try:
@@ -242,7 +242,7 @@ def sandbox_in(place: Path, project: str = "sandbox", folder: Path | None = None
 
 
 def clone_in(folder: Path) -> Path:
-    """The root project, as a clone would have it, in this folder."""
+    """Copy the root project, as a clone has it, into this folder."""
     clone = folder / "clone"
     for part in ("caraml", "examples", "stacks"):
         shutil.copytree(ROOT / part, clone / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))

@@ -24,15 +24,15 @@ class Terminal:
         self._socket = socket
 
     def screen(self) -> str:
-        """What a person sees now."""
+        """Return the text on the screen."""
         return self._tmux("capture-pane", "-p", "-t", "0")
 
     def colours(self) -> str:
-        """The same with the escapes that colour it."""
+        """Return the text on the screen with its colour escapes."""
         return self._tmux("capture-pane", "-p", "-e", "-t", "0")
 
     def history(self) -> str:
-        """What scrolled away and what is there."""
+        """Return the text on the screen with what scrolled away."""
         return self._tmux("capture-pane", "-p", "-S", "-", "-t", "0")
 
     def type(self, *keys: str) -> None:
@@ -114,7 +114,7 @@ class Shell:
         self.terminal.type(f"clear; {command}; echo end {self._typed} $?", "Enter")
 
     def end(self, seconds: float = 30) -> tuple[int, str]:
-        """The exit code of the command, and what it showed."""
+        """Return the exit code of the command, and its output."""
         line = re.compile(rf"^end {self._typed} (\d+)$", re.MULTILINE)
         result = wait_for(
             lambda: line.search(self.terminal.history()), seconds, f"the end of {self.terminal.screen()}"
@@ -128,7 +128,7 @@ class Shell:
 
 @contextmanager
 def shell(sandbox: Sandbox) -> Iterator[Shell]:
-    """A shell in the folder of a sandbox; `symphony` and `python` are those of the tests."""
+    """Yield a shell in the folder of a sandbox; `symphony` and `python` are those of the tests."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{sandbox.environment['PATH']}"
     command = ["bash", "--norc", "--noprofile", "+o", "history"]
     with terminal(sandbox, command, columns=240, rows=50, env={"PATH": path, "PS1": "$ "}) as shown:

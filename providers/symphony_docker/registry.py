@@ -67,7 +67,7 @@ def _digest(repository: str, tag: str) -> str:
 
 
 def logins() -> tuple[list[str], list[str]]:
-    """The registries of which Docker's settings have a login, and the programs that keep passwords for it."""
+    """Return the registries with a login in Docker's settings, and the programs that keep their passwords."""
     config = _settings()
     stores: dict[str, str] = config.cred_helpers
     programs = {f"docker-credential-{each}" for each in (config.creds_store, *stores.values()) if each}
@@ -142,7 +142,7 @@ def _token(
 
 
 def _credentials(host: str) -> tuple[str, str] | None:
-    """Those that `docker login` keeps, in its file or with a helper."""
+    """Return the credentials that `docker login` keeps, in its file or with a helper."""
     import docker.errors
 
     try:

@@ -423,7 +423,7 @@ class TmuxCluster(Cluster):
         self._settings = {"symphony:server": server_name}
 
     def session(self, name: str) -> Session:
-        """The libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process.
+        """Return the libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process.
 
         cluster.session("rl").window("agent-0").active_pane.send_keys("help")
 

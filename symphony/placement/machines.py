@@ -25,7 +25,7 @@ class Machine:
 
     @property
     def family(self) -> str:
-        """Such as n1, by which it is priced; a custom type of the first generation is an n1."""
+        """The family, such as n1, by which it is priced; a custom type of the first generation is an n1."""
         family = self.type.partition("-")[0]
         return "n1" if family == "custom" else family
 

@@ -22,7 +22,7 @@ _HIGHEST = 60
 
 
 def amount(quantity: object) -> Decimal | None:
-    """A quantity as a number; None for what is none.
+    """Return a quantity as a number; None for an invalid one.
 
     >>> amount("500m") < amount(1) < amount("1E3") < amount("1Ki")
     True

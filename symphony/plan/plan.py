@@ -215,7 +215,7 @@ class Plan:
         return whole(self.experiment_inputs(), *(list(inputs.values()) for inputs in every))
 
     def to_json(self) -> str:
-        """The whole plan as JSON; equal plans give equal text."""
+        """Return the whole plan as JSON; equal plans give equal text."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:

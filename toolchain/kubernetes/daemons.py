@@ -80,7 +80,7 @@ def answers(host: str, path: str) -> bool:
 
 
 def running(layout: Layout, name: str) -> psutil.Process | None:
-    """The process, when it is still the one that was started."""
+    """Return the process, if it is still the one that was started."""
     try:
         record = json.loads(_record(layout, name).read_text())
         process = psutil.Process(record["pid"])
@@ -91,7 +91,7 @@ def running(layout: Layout, name: str) -> psutil.Process | None:
 
 
 def _ended(process: psutil.Process) -> bool:
-    """A zombie whose other threads still run holds its ports for a moment longer."""
+    """Return whether a process has ended; a zombie with other threads still holds its ports."""
     return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
 
 
@@ -109,7 +109,7 @@ def stop(layout: Layout, name: str, *, grace: float) -> None:
 
 
 def last_words(layout: Layout, name: str) -> str:
-    """The last lines of its log."""
+    """Return the last lines of its log."""
     try:
         lines = layout.log(name).read_text(errors="replace").splitlines()
     except OSError:

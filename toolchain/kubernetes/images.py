@@ -25,7 +25,7 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
 def push_own(pause: Path) -> None:
-    """The two images every cluster has: the one that holds a pod's namespaces, and a shell with its tools."""
+    """Push the two images of every cluster: the one that holds a pod's namespaces, and a shell with tools."""
     push(PAUSE_IMAGE, {"pause": pause.read_bytes()}, ["/pause"])
     tools = {
         f"bin/{name}": "busybox"
@@ -39,7 +39,7 @@ def push_own(pause: Path) -> None:
 
 
 def busybox() -> bytes:
-    """One static program that is a shell and its tools."""
+    """Return a static program that is a shell and its tools."""
     return busybox_program().read_bytes()
 
 

@@ -85,7 +85,7 @@ def take_time() -> None:
 
 
 def asked() -> list[dict[str, Any]]:
-    """All there is: type, id and inputs."""
+    """Return all resources: type, id and inputs."""
     return [json.loads(file.read_text()) for file in sorted(_folder().glob("*.json"))]
 
 

@@ -54,7 +54,7 @@ def problems(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
 
 
 def message(type_: str, inputs: dict[str, Any]) -> Any:
-    """The message of a request. ParseError: a field, a type or a value of an enum that the API has not."""
+    """Return the message of a request. ParseError: a field, type or enum value that the API lacks."""
     content = {key: value for key, value in inputs.items() if key not in _OWN[type_]}
     kind = cluster_service.Cluster if type_ == CLUSTER else cluster_service.NodePool
     renamed = _of_cluster(content) if type_ == CLUSTER else _of_pool(content)
@@ -62,7 +62,7 @@ def message(type_: str, inputs: dict[str, Any]) -> Any:
 
 
 def pool_of(inputs: dict[str, Any]) -> Pool:
-    """The machines that GKE makes of a pool: its labels and taints among them."""
+    """Return the machines that GKE makes of a pool, with their labels and taints."""
     config = inputs.get("nodeConfig", {})
     machine = find(config["machineType"])
     gpus = next(iter(config.get("guestAccelerators") or ()), {})

@@ -32,7 +32,7 @@ class Prepared:
 
 
 def image_registry(context: Context) -> str:
-    """It runs no images."""
+    """Return no registry: this backend runs no images."""
     return ""
 
 

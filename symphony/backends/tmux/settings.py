@@ -39,7 +39,7 @@ class Settings(StackSettings):
 
 
 def server_of(context: Context) -> str:
-    """The name of the tmux server that the stack says."""
+    """Return the name of the tmux server in the settings of the stack."""
     return cast("Settings", context.settings).server
 
 

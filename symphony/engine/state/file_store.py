@@ -77,7 +77,7 @@ class StackState:
     begun: tuple[Resource, ...] = ()
 
     def outputs(self) -> Mapping[str, Any]:
-        """The outputs of the stack itself."""
+        """Return the outputs of the stack itself."""
         root = next((r for r in self.resources if r.type == "pulumi:pulumi:Stack"), None)
         return root.outputs if root else {}
 

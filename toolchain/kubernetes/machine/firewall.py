@@ -36,7 +36,7 @@ def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> 
 
 
 def _concerns(rule: str, doomed: list[str], bridges: tuple[str, ...]) -> bool:
-    """A rule outside the doomed chains that jumps into one of them or names one of our bridges."""
+    """Return whether a rule outside the chains to delete jumps into one of them or names our bridges."""
     words = shlex.split(rule)
     return words[1] not in doomed and any(word in doomed or word in bridges for word in words[2:])
 

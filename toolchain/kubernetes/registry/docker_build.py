@@ -22,7 +22,7 @@ PUSH_DEADLINE = 120
 
 
 def examples(registry: str, docker_host: str, folder: str = "examples/numint") -> str:
-    """The image of the examples, over this machine's own Python instead of one that would be pulled.
+    """Build the image of the examples on this machine's Python instead of one that would be pulled.
 
     folder: where its processes begin, from the root of the repository.
     """
@@ -31,7 +31,7 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
 
 def surreal_packages(docker_host: str) -> str:
-    """A base for examples/surreal/Dockerfile: the packages that this Python has, 500 MB, not pushed."""
+    """Build a base for examples/surreal/Dockerfile: the packages of this Python, 500 MB, not pushed."""
     locked = (ROOT / "requirements/examples.txt").read_text()
     names = [name for name in re.findall(r"^([\w.-]+)==", locked, re.M) if not _NOT_IN_PODS.match(name)]
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
@@ -60,7 +60,7 @@ def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
 
 
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
-    """The image that Docker makes of a folder."""
+    """Build an image of a folder, push it, and return its name."""
     docker = _docker(docker_host)
     image_id = _built(docker, folder, *options)
     # Named by its content: a node that has an image of some name does not look for a newer one.
@@ -77,5 +77,5 @@ def _docker(docker_host: str) -> list[str]:
 
 
 def _built(docker: list[str], folder: Path, *options: str | Path) -> str:
-    """The id of the image that this engine makes of a folder."""
+    """Build an image of a folder and return its id."""
     return run([*docker, "build", "-q", *options, folder], timeout=BUILD_DEADLINE).strip()

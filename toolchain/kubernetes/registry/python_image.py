@@ -52,7 +52,7 @@ _TOOLS = (
 
 @cache
 def pushed() -> str:
-    """The name of the image, which changes with what is in it; pushed where the registry lacks it."""
+    """Push the image where the registry lacks it; return its name, which changes with its content."""
     content = dict(_files())
     digest = hashlib.sha256()
     for name, file in sorted(content.items()):
@@ -118,7 +118,7 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 
 def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
-    """The libraries of the machine that these are linked with, and the loader where it must be."""
+    """Yield the libraries that these files are linked with, and the loader at its place."""
     bundled = {each.name for each in programs}
     output = run(["ldd", *programs], timeout=60).splitlines()
     result = {
