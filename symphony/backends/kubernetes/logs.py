@@ -288,7 +288,7 @@ class _Reader:
         """Return a line for every log that could not be read, once."""
         reasons = list(self._unread.values())
         self._unread.clear()
-        return [LogLine(self.place.path, f"its log could not be read: {why}", time.time()) for why in reasons]
+        return [LogLine(self.place.path, f"could not read the log: {why}", time.time()) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """Yield new lines; return whether a start ended whose exit code is not known yet."""

@@ -128,7 +128,7 @@ def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("there", "create", "remedy"),
     [
-        (namespace("rl"), True, "set symphony:createNamespace to false if it was made for you"),
+        (namespace("rl"), True, "set symphony:createNamespace to false if an administrator created it"),
         (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
         (None, False, "ask an administrator to create it, or remove symphony:createNamespace"),
         (namespace("rl", owner=OWNER), False, "remove symphony:createNamespace"),

@@ -61,7 +61,7 @@ def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
             ),
             "runAsUser",
         ),
-        (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "variables name"),
+        (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "its variables refer"),
     ],
 )
 def test_a_remedy_is_for_its_cause(thing: Body, words: str) -> None:
@@ -196,4 +196,4 @@ def test_a_mount_that_came_late_is_no_link_while_the_image_is_pulled() -> None:
     creating = pod(waits("ContainerCreating"))
     assert end(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
     later = [event("FailedMount"), event("Pulling", "00:00:02")]
-    assert end(creating, later) == ("pulled", "not yet: being pulled", True)
+    assert end(creating, later) == ("pulled", "not yet: the image is being pulled", True)

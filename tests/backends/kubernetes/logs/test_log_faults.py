@@ -19,7 +19,7 @@ from tests.backends.kubernetes.logs.test_logs import ENDED, PLACE, RUNNING, Node
 from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
 
 AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
-NOT_READ = 'log not read: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
+NOT_READ = 'could not read the log: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
 # Two in a microsecond.
 STAMPS = (b"100000000Z", b"123456100Z", b"123456789Z", b"200000000Z")
 EXIT_STATUS_WITHIN: float = vars(reader)["_EXIT_STATUS_WITHIN"]
@@ -137,7 +137,7 @@ def test_a_node_that_is_away_takes_only_its_own_log(status: int) -> None:
 
 def test_a_log_that_does_not_come_takes_only_itself(mute: Callable[[], bytes]) -> None:
     with serving(Pair(a=mute, b=lambda: chunked(stamped(1)))) as api:
-        assert texts(api, "a", "b") == ["n 1", "log not read: its node does not answer"]
+        assert texts(api, "a", "b") == ["n 1", "could not read the log: its node does not answer"]
 
 
 def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,4 +267,4 @@ def test_since_before_all_time_is_everything(since: float) -> None:
 
 def test_the_log_of_a_pod_that_is_gone_says_so() -> None:
     with serving(lambda _: (200, {"items": []})) as api:
-        assert lines(api) == ["log not read: its pod is gone"]
+        assert lines(api) == ["could not read the log: its pod is gone"]

@@ -210,7 +210,7 @@ def test_a_container_that_has_not_started_has_no_log() -> None:
 
 def test_an_answer_that_breaks_off_is_one_error() -> None:
     node = Node(chunked(stamped(1), end=False))
-    with serving(node) as api, pytest.raises(SymphonyError, match="stopped coming"):
+    with serving(node) as api, pytest.raises(SymphonyError, match="was interrupted"):
         lines(api)
 
 
