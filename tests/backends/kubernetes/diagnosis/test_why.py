@@ -100,7 +100,7 @@ def test_every_trouble_is_the_last_link_of_its_chain(
     def looping() -> dict[str, Any] | None:
         message = broken(sandbox, stack, "loop", "exit")
         # Now and then it is just between its end and the wait before its next start.
-        return message if message["what"].startswith("exit 4, again and again") else None
+        return message if message["what"].startswith("exit 4, repeatedly") else None
 
     loop = wait_for(looping, 30, "that it fails again and again is told")
     assert loop["more"] == ["no gpu"]
