@@ -81,13 +81,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a start; the supervisor alone writes it.
 
-    state: `waiting` has not been started yet, and why says what for.
+    state: `waiting` has not been started yet, and why says what for; how a `lost` one ended is unknown.
     """
 
     path: str
     attempt: int
     job: int
-    state: Literal["waiting", "blocked", "starting", "running", "ended"]
+    state: Literal["waiting", "blocked", "starting", "running", "ended", "lost"]
     why: str = ""
     node: str = ""
     pid: int = 0

@@ -48,6 +48,8 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     record = folder.record(path)
     if record is not None and record.attempt >= attempt and record.state == "ended":
         return _ended(record)
+    if record is not None and record.attempt >= attempt and record.state == "lost":
+        return Condition("lost", record.why, record)
     if job is None or job.has_ended:
         return Condition("lost", why_ended(folder, job), record)
     if job.is_waiting:

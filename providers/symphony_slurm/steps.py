@@ -93,7 +93,7 @@ def delete(props: Props) -> None:
     deadline = time.monotonic() + (experiment.grace if experiment else 0) + _ENDING
     while time.monotonic() < deadline and (record := folder.record(path)) is not None:
         job = _job(folder)
-        if record.state in ("ended", "waiting", "blocked") or job is None or job.number != record.job:
+        if record.state in ("ended", "lost", "waiting", "blocked") or job is None or job.number != record.job:
             break
         time.sleep(_LOOK)
     for file in files.matching(folder.process(path), "*.sh"):

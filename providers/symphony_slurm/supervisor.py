@@ -135,7 +135,7 @@ class Supervisor:
         """Return the start that is wanted, unless it was made already in this job, or has ended in any."""
         record = self._records.get(path) or self._folder.record(path)
         if record is not None and record.attempt == attempt:
-            if record.state == "ended":
+            if record.state in ("ended", "lost"):
                 self._records[path] = record
             # What runs was started by this supervisor: a job that is requeued begins again.
             if path in self._records and _is_started(record):
@@ -184,7 +184,11 @@ class Supervisor:
             ]
             met = wait.condition in ("started", "ready") and not missing
             return met, False, ", ".join(f"{name}: not listening yet" for name in missing)
-        is_good = not (record.exit or record.signal) and not (wait.condition == "ready" and wait.services)
+        is_good = (
+            record.state == "ended"
+            and not (record.exit or record.signal)
+            and not (wait.condition == "ready" and wait.services)
+        )
         met = is_good or wait.condition == "ended"
         return met, not met, f"{wait.path} has ended: {record.why or how(record)}"
 
@@ -356,7 +360,7 @@ class Supervisor:
         self._note(running.record)
 
     def _ended(self, running: Running) -> None:
-        code = running.srun.wait()
+        running.srun.wait()
         record = running.record
         del self._running[record.path]
         self._changed = True
@@ -368,11 +372,7 @@ class Supervisor:
         changes: dict[str, object] = {"state": "ended"}
         if not record.ended:
             # The step never began, or ended without a word: its node failed, or was killed.
-            changes |= {
-                "ended": time.time(),
-                "exit": code if code > 0 else 1,
-                "why": _trouble(running.troubles),
-            }
+            changes = {"state": "lost", "ended": time.time(), "why": _trouble(running.troubles)}
         self._change(running, **changes)
 
     def _await_signal(self) -> None:
@@ -414,7 +414,7 @@ def _program(folder: Folder, wish: Wanted) -> list[str]:
 
 
 def _is_started(record: Record) -> bool:
-    return record.state in ("starting", "running", "ended")
+    return record.state not in ("waiting", "blocked")
 
 
 def _trouble(lines: Iterable[str]) -> str:

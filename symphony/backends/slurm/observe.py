@@ -24,7 +24,7 @@ from symphony.plan.names import printable
 from symphony_slurm import commands, inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, folder_of
-from symphony_slurm.observe import Condition, condition, how, in_queue, why_ended
+from symphony_slurm.observe import Condition, condition, how, in_queue
 from symphony_tmux.processes import launch_file
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
@@ -201,7 +201,10 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
     now = _condition(recorded, path, job)
     record = now.record
     services: Mapping[str, str] = facts.get("services") or {}
-    restarts = files.restarts(log) if facts.get("restart_policy") not in (None, "Never") else 0
+    restarts, last, again = 0, "", False
+    if facts.get("restart_policy") not in (None, "Never"):
+        restarts = files.restarts(log)
+        last, again = _before(log) if now.state == "running" else ("", False)
     words, reason, since = (), now.reason, None
     if record is not None:
         since = record.ended if record.state == "ended" else record.began
@@ -211,11 +214,14 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
             reason = f"{reason}: {words[-1].strip()[:_WIDEST]}"
     elif now.state == "completed":
         reason = ""
+    if again:
+        reason = f"starts again after {last}"
     return ProcessStatus(
         path=path,
-        state=now.state,
-        ready=now.state == "running",
+        state="waiting" if again else now.state,
+        ready=now.state == "running" and not again,
         restarts=restarts,
+        last="" if again else last,
         why=reason,
         since=since or None,
         words=words[-3:],
@@ -223,6 +229,17 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         code=services.get(VARIABLE, ""),
         waits_for=record.waits_for if record and now.state in ("waiting", "blocked") else (),
     )
+
+
+def _before(log: str) -> tuple[str, bool]:
+    """Return how the last start that has ended did, and whether none has followed it yet."""
+    from symphony.backends import process_logs
+    from symphony_tmux import logs as files
+
+    ends = [end for _, _, end in files.attempts(log)[-2:]]
+    if ends and ends[-1] is not None:
+        return process_logs.how(ends[-1]), True
+    return (process_logs.how(ends[0]) if len(ends) > 1 and ends[0] is not None else ""), False
 
 
 def _last_words(log: str) -> tuple[str, ...]:
@@ -263,9 +280,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         left = f"; its job may run for another {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)
     elif now.state == "lost":
-        yield Link(
-            "lost", why_ended(folder, job), broken=True, more=_last_words(str(facts["log"])), remedy=again
-        )
+        yield Link("lost", now.reason, broken=True, more=_last_words(str(facts["log"])), remedy=again)
     elif record is not None and now.state == "completed":
         yield Link("exit", "exit 0", record.ended)
     elif record is not None:
