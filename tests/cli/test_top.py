@@ -63,9 +63,13 @@ def test_what_is_not_ready_is_exit_code_1(sandbox: Sandbox) -> None:
         ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
         ' e.new_process("client", command=["sleep", "99"], connects=["s"])'
     )
+    sandbox.config("rl", patience="1")
     sandbox.symphony("up", "rl", "-y")
     ran = sandbox.symphony("top", "rl", "--once", "--json", code=1)
-    assert [process["ready"] for process in ran.json["processes"]] == [True, True]
+    assert {process["path"]: process["ready"] for process in ran.json["processes"]} == {
+        "client": True,
+        "server": False,
+    }
     assert ran.json["services"][0]["trouble"] == "not listening"
     assert "terminal" in sandbox.symphony("top", "rl", code=2).err
     sandbox.write('with Experiment() as e: e.new_process("bad", command=["false"])')

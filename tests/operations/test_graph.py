@@ -124,7 +124,7 @@ def test_pictures_by_what_is_installed(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_plan_and_then_what_lives(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
-        ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
+        ' e.new_process("server", ["python3 -m http.server $SYMPH_S_PORT --bind 127.0.0.1"], binds=["s"])\n'
         ' e.new_process("bad", command=["false"])\n'
         " for i in range(3):\n"
         '  e.new_process(f"c-{i}", command=["sleep", "99"], connects=["s"])'
