@@ -30,9 +30,9 @@ def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", ["gke", "order", "processes", "runs"])
 def test_a_program_can_be_planned(sandbox: Sandbox, name: str) -> None:
-    (program,) = blocks(f"docs/{name}.md", "python")
-    (sandbox.folder / "__main__.py").write_text(program)
-    assert len(sandbox.planned("rl")) == program.count(".new_process(")
+    for program in blocks(f"docs/{name}.md", "python"):
+        (sandbox.folder / "__main__.py").write_text(program)
+        assert len(sandbox.planned("rl")) == program.count(".new_process(")
 
 
 def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
