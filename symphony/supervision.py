@@ -29,6 +29,7 @@ _WARNING = 600.0
 _IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0
 _NOTIFY_SECONDS = 60.0
 _LAST_LINES = 20
+_BLOCKED = "blocked"
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -492,11 +493,13 @@ class Supervisor:
         is_over = len(own) == len(ending) and all(
             _has_failed(f) or f.state == "completed" for f in own.values()
         )
-        if is_over or (failed and self._declared.primary):
+        if (is_over and (self._declared.primary or self._declared.notify)) or (
+            failed and self._declared.primary
+        ):
             path, fact = next(iter(failed.items()), ("", None))
             why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
             # A process that failed before may be what was mended.
-            starts = {path: f.start for path, f in facts.items() if path in own or _has_failed(f)}
+            starts = {path: _named(f) for path, f in facts.items() if path in own or _has_failed(f)}
             state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
             return End(state=state, why=why, at=now, exit=code, starts=starts)
         if not any(_is_alive(fact) for fact in facts.values()):
@@ -504,7 +507,7 @@ class Supervisor:
         for limit, since, why in self._limits(now):
             left = since + limit - now
             if left <= 0:
-                starts = {path: fact.start for path, fact in facts.items()}
+                starts = {path: _named(fact) for path, fact in facts.items()}
                 return End(state="stopped", why=why, at=now, exit=124, starts=starts)
             self._warn(facts, limit, left, why)
         return None
@@ -588,8 +591,15 @@ def _is_alive(fact: Fact) -> bool:
     return fact.state == "running" or (fact.hold is not None and not fact.hold.stopped)
 
 
+def _named(fact: Fact) -> str:
+    """Return the start of a process for the record of an end; one that is blocked has none yet."""
+    return _BLOCKED if fact.hold is not None and fact.hold.blocked else fact.start
+
+
 def _is_another(fact: Fact, start: str) -> bool:
     """Return whether a process has started again since this start; it may have ended again as well."""
+    if start == _BLOCKED:
+        return _is_alive(fact) and not _has_failed(fact)
     if _is_alive(fact):
         return fact.start != start
     return fact.state in ("completed", "failed") and not start.startswith(fact.start)

@@ -375,6 +375,20 @@ def test_a_command_tells_of_an_end_once(world: World, tmp_path: Path) -> None:
     assert file.read_text().splitlines() == ["rl failed 3 90 the last line"]
 
 
+def test_one_that_was_blocked_goes_on_after_an_up_although_that_was_an_end(world: World) -> None:
+    members = {"prepare": Member(), "late": Member(waits_for=(_wait("prepare", "completed"),))}
+    supervisors = _supervised(world, members=members, notify=("true",))
+    _steps(supervisors)
+    world.hold("late", Hold(waits_for=members["late"].waits_for, blocked=True, why="its code has changed"))
+    world.end("prepare", 1)
+    _steps(supervisors, 2)
+    assert read_state(world.saved).end is not None
+    world.known["prepare"] = Fact("completed", start=world.known["prepare"].start)
+    world.hold("late", Hold(waits_for=members["late"].waits_for))
+    _steps(supervisors, 2)
+    assert world.states["late"] == "running"
+
+
 NAMES = ["NAME", "STATE", "EXIT", "SECONDS", "LAST_LINES"]
 
 
