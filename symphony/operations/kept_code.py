@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
     from symphony.content.ignore_files import IgnoreRules
 
 # A larger file is data. A project with more bytes or files is not kept.
-LARGEST, MOST_BYTES, MOST_FILES = 10_000_000, 100_000_000, 5_000
+# Each file is searched for credentials once: 20 MB take two seconds.
+LARGEST, MOST_BYTES, MOST_FILES = 1_000_000, 20_000_000, 2_000
 ORIGIN = ".symphony-origin.json"
 
 
@@ -75,27 +75,6 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
     return made, missing
 
 
-@dataclass
-class _Copy:
-    """A copy in the making."""
-
-    before: Path | None
-    secret: frozenset[str]
-    copied: int = 0
-    bytes: int = 0
-
-    def takes(self, size: int) -> bool:
-        """Return whether a file of this size is kept, and count it."""
-        if size > LARGEST:
-            return False
-        self.copied, self.bytes = self.copied + 1, self.bytes + size
-        return True
-
-    @property
-    def is_too_large(self) -> bool:
-        return self.copied > MOST_FILES or self.bytes > MOST_BYTES
-
-
 def keep(
     folder: Path, to: Path, before: Path | None = None, secret_files: frozenset[str] = frozenset()
 ) -> list[str]:
@@ -114,17 +93,21 @@ def keep(
     from symphony.content import ignore_files
 
     rules = ignore_files.rules_above(str(folder), str(folder)) or ignore_files.IgnoreRules()
-    linked: list[str] = []
-    copy = _Copy(before, secret_files)
+    entries = list[tuple[str, bool]]()
+    count = size = 0
     for path, is_code in _entries(f"{folder}/".replace("//", "/"), rules):
-        if copy.is_too_large:
-            files.remove(to)
+        entries.append((path, is_code))
+        if is_code and (bytes_here := os.stat(path).st_size) <= LARGEST:  # noqa: PTH116 : hot path
+            count, size = count + 1, size + bytes_here
+        if count > MOST_FILES or size > MOST_BYTES:
             most = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
             return [f"the code: more than {most} are not ignored, which is more than a record takes"]
+    linked: list[str] = []
+    for path, is_code in entries:
         name = os.path.relpath(path, folder)
         target = to / name
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_code or not _copied(path, name, target, copy):
+        if not is_code or path in secret_files or not _copied(path, name, target, before):
             with suppress(FileExistsError):
                 target.symlink_to(_origin_of(path, str(folder)))
             if is_code:
@@ -134,10 +117,10 @@ def keep(
 
 def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
     """Yield every file with whether it is code; of ignored folders only the folders themselves."""
-    inner = rules.within(folder)
+    inner, home = rules.within(folder), str(paths.home())
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name in (".git", "__pycache__"):
+            if entry.name in (".git", "__pycache__") or entry.path == home:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
             if inner.leaves_out(f"{entry.path}/" if is_folder else entry.path):
@@ -159,18 +142,18 @@ def _origin_of(path: str, folder: str) -> str:
     return text if leads_to.startswith(f"{folder}/") and not text.startswith("/") else leads_to
 
 
-def _copied(path: str, name: str, target: Path, copy: _Copy) -> bool:
+def _copied(path: str, name: str, target: Path, before: Path | None) -> bool:
     """Copy a file, or share that of the copy before; return False for one that is not to be kept."""
     base = os.path.basename(path)  # noqa: PTH119 : hot path
     if base.startswith("Pulumi.") and base.endswith((".yaml", ".yml")) and base.count(".") > 1:
         # The settings of stacks hold encrypted secrets; the record has the other settings.
         return True
     facts = os.stat(path)  # noqa: PTH116 : hot path
-    if path in copy.secret or not copy.takes(facts.st_size):
+    if facts.st_size > LARGEST:
         return False
-    if copy.before is not None:
+    if before is not None:
         with suppress(OSError):
-            earlier = copy.before / name
+            earlier = before / name
             kept = earlier.lstat()
             if (kept.st_mtime_ns, kept.st_size) == (facts.st_mtime_ns, facts.st_size):
                 target.hardlink_to(earlier)
