@@ -13,6 +13,7 @@ from tests.terminal import terminal
 MASKS = (
     (r"^(  \S+ +(?:started|restarted|stopped|running)) *(\d+\.\d s)?$", r"\1"),
     (r"\d+\.\d s", "SECONDS"),
+    (r"\d+(\.\d)? [kM]B", "SIZE"),
     (r"running: \d+s", "running: TIME"),
     (r":\d{4,5}\b", ":PORT"),
     (r"(ada|grace) says hello", "NAME says hello"),

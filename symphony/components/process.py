@@ -184,7 +184,14 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
             self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
 
     def meet(self, rendezvous: Rendezvous) -> None:
-        """Be one of several equal workers; new_process(replicas=, rendezvous=True) calls it."""
+        """Be one of several equal workers; new_process(replicas=, rendezvous=True) calls it.
+
+        Args:
+            rendezvous: The worker's rank, and the service by which all of them meet.
+
+        Example:
+            workers = experiment.new_process("train", command="python train.py", replicas=4, rendezvous=True)
+        """
         self._set("rendezvous", rendezvous=rendezvous)
         self.connects(rendezvous.service) if rendezvous.rank else self.binds(rendezvous.service)
 

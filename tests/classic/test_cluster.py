@@ -134,7 +134,7 @@ def test_logs(sandbox: Sandbox) -> None:
 MISTAKES = [
     ("cluster.launch(exp)", "experiment ada-rand exists"),
     ("Cluster.new('kube', pod_security=['x'])", "pod_security=['x']: must be a non-empty string"),
-    ("Cluster.new('slurm')", "tmux, kubernetes"),
+    ("Cluster.new('nomad')", "tmux, kubernetes"),
     ("cluster.delete('nobody')", "no experiment"),
     ("cluster.describe_process('rand', 'alicia')", "alice"),
     ("cluster.external_url('rand', 'exampel')", "example"),

@@ -20,7 +20,7 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "value"),
     [
-        ("symphony d", {"delete", "delete-batch", "doctor"}),
+        ("symphony d", {"delete", "delete-batch", "diff", "doctor", "drift"}),
         ("symphony logs --t", {"--tail", "--times"}),
         ("symphony process ", {"rl"}),
         ("symphony delete r", {"rl"}),

@@ -210,7 +210,8 @@ def test_a_person_is_asked_and_sees_it_happen(sandbox: Sandbox) -> None:
         assert screen.ends() == 0
         rows = [line.split() for line in screen.history().splitlines()]
         assert [row[1] for row in rows if row[:1] == ["guest"]] == ["started"]
-        assert [row[1] for row in rows if row[:1] == ["server"]] == ["started"]
+        # It listens nowhere.
+        assert [row[1] for row in rows if row[:1] == ["server"]] == ["started", "running:"]
         assert "rl is up" in screen.screen()
         assert "\x1b[" in screen.colours()
 

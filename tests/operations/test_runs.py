@@ -39,7 +39,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
         user = ["-c", "user.name=ana", "-c", "user.email=ana@lab"]
         subprocess.run(["git", *user, *words], cwd=sandbox.folder, check=True, capture_output=True)
 
-    (sandbox.folder / ".gitignore").write_text("data\nPulumi.*.yaml\n")
+    (sandbox.folder / ".gitignore").write_text("data\nPulumi.*.yaml\n__pycache__\n")
     (sandbox.folder / "data").mkdir()
     sandbox.write(PROGRAM.format(word="first"))
     git("init")
@@ -185,17 +185,6 @@ def test_old_runs_are_pruned_and_the_running_one_stays() -> None:
     _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
     _record(2, started="2026-01-02T00:00:00Z")
     assert runs.older(NAME, 3600) == [1]
-
-
-def test_ten_thousand_runs_are_listed_in_half_a_second() -> None:
-    for number in range(1, 10_001):
-        _record(number, started="2026-11-25T12:00:00Z", changed=["a: lr 0.1 -> 0.3"], state="completed")
-    best = 9.0
-    for _ in range(3):
-        began = time.perf_counter()
-        assert len(runs.every(NAME)) == 10_000
-        best = min(best, time.perf_counter() - began)
-    assert best < 0.5
 
 
 def test_a_copy_shares_unchanged_files_and_leaves_data_out(tmp_path: Path) -> None:
