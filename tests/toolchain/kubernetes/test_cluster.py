@@ -120,7 +120,7 @@ def test_the_ordinary_user_has_the_role_and_no_more(own: Layout, kubectl: Kubect
         ("get", "secrets", "-n", "default"),
         ("create", "namespace", "mine"),
         ("-n", namespace, "create", "rolebinding", "more", "--clusterrole=cluster-admin", "--user=ordinary"),
-        ("-n", namespace, "create", "serviceaccount", "more"),
+        ("-n", namespace, "create", "quota", "more"),
     ):
         assert "forbidden" in kubectl(*words, kubeconfig=user, ok=False).lower(), words
 

@@ -21,8 +21,9 @@ from toolchain.kubernetes.layout import Layout
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
 PROGRAM = """
+SCRIPT = "cat $SYMPH_SECRETS_DIR/key; httpd -p $SYMPH_ALPHA_PORT; httpd -p 6006; sleep 999"
 with Experiment("e", secrets=[{secret!r}]) as e:
-    a = e.new_process("a", command="sh", args=["-c", "cat $SYMPH_SECRETS_DIR/key; httpd -p 6006; sleep 999"])
+    a = e.new_process("a", command="sh", args=["-c", SCRIPT])
     a.binds("alpha")
     a.exposes({{"board": 6006}})
     e.new_process("bad", command="sh", args=["-c", "echo the reason; exit 3"])
