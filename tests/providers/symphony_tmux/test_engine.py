@@ -175,8 +175,6 @@ def test_errors_say_what_is_wrong(engine: Engine) -> None:
     assert "experiment rl was started on host" in output
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
     assert "it is not a name" in engine.up(fails=True)
-    engine.declare(a={**SLEEP, "cwd2": 1})
-    assert "cwd2" in engine.up(fails=True)
     engine.declare(a=SLEEP)
 
 
