@@ -29,7 +29,7 @@ def test_a_namespace_that_is_anothers_by_now_is_left_alone(
         assert f"the namespace {stack} is not the one that {stack} made" in ran.err
         assert len(ran.err.splitlines()) == 1
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
-    assert "already exists, and symphony did not create it" in up(sandbox, stack, SLEEPER, code=2)
+    assert f"the namespace {stack} is not the one that {stack} made" in up(sandbox, stack, SLEEPER, code=2)
     sandbox.pulumi("stack", "rm", stack, "--force", "--yes", "--preserve-config")
     assert stack not in sandbox.symphony("ls").out
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]

@@ -81,7 +81,7 @@ def test_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
     assert f"the namespace {stack} is still being deleted" in output
     kubectl("wait", "--for=delete", f"namespace/{stack}", "--timeout=60s")
     up(sandbox, stack, program, code=0)
-    assert becomes(sandbox, stack, "a", "running")["ready"]
+    assert becomes(sandbox, stack, "a", "running")
     assert [each["metadata"]["name"] for each in live("services", stack)] == ["alpha"]
     sandbox.symphony("delete", stack, "-y")
     assert live("pods", stack) == []
