@@ -44,7 +44,9 @@ def test_a_log_goes_on_where_its_connection_broke(
                 seen.append(int(following.stdout.readline().split()[1]))
             wait_for(cut, 20, "a connection to cut")
         client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, "a"), grace=0)
-        out, err = following.communicate(timeout=60)
+        # communicate() would leave out what readline() has read ahead.
+        out = following.stdout.read()
+        _, err = following.communicate(timeout=60)
         seen += [int(line.split()[1]) for line in out.splitlines() if line.startswith("n ")]
         assert seen == list(range(len(seen)))
         assert following.returncode == 1, err  # its process was killed
