@@ -124,11 +124,12 @@ def closes_all() -> None:
 
 
 def kills_supervisor() -> None:
+    # With a cleared environment as well it would not be found any more: SECURITY.md.
     deaf()
-    leave_daemon(BARE)
+    leave_daemon()
     time.sleep(0.5)
     os.kill(os.getppid(), signal.SIGKILL)
-    sleep(BARE)
+    sleep()
 
 
 def called_like_a_server() -> None:

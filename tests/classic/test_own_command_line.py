@@ -38,7 +38,8 @@ def test_from_create_to_delete(tmp_path: Path) -> None:
             code, shown = typed.run("python mine.py lsp w")
             assert "processes of two" in shown
             assert [line.split()[:2] for line in shown.splitlines()[-2:]] == [
-                ["learner", "1"],
+                # It listens nowhere.
+                ["learner", "0"],
                 ["agents", "agent-0"],
             ]
             typed.begin("python mine.py d two")
