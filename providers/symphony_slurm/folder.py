@@ -79,7 +79,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a start; the supervisor alone writes it.
+    """The outcome of a start; the supervisor alone writes it.
 
     state: `waiting` has not been started yet, and why says what for; how a `lost` one ended is unknown.
     """
@@ -99,7 +99,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a service is: the address and the name of the node, and the port."""
+    """The place of a service: the address and the name of the node, and the port."""
 
     host: str
     port: int

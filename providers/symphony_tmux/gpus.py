@@ -51,7 +51,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process has asked for; gpus: those it holds, none while it waits; start: that of its pid."""
+    """The request of one process; gpus: those it holds, none while it waits; start: that of its pid."""
 
     pid: int
     start: int

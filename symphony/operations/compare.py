@@ -23,7 +23,7 @@ _LARGEST_SHOWN = 1_000_000
 
 @dataclass(frozen=True)
 class Differences:
-    """What differs between two runs.
+    """The differences between two runs.
 
     Attributes:
         declaration: A line for each process, in the words of a plan.

@@ -192,7 +192,7 @@ def write(name: StackName, run: Run) -> None:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a run declares, as JSON.
+    """The declaration of a run, as JSON.
 
     Attributes:
         backend: Where it runs.

@@ -1,4 +1,4 @@
-"""What the processes of an experiment use of their machines."""
+"""Processor time, memory and GPUs that the processes of an experiment use."""
 
 from __future__ import annotations
 
