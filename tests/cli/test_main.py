@@ -67,8 +67,10 @@ def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
         "    commands.load(commands.find(name))\n"
         "for module in ('symphony.backends.tmux.observe', 'symphony.backends.tmux.access'):\n"
         "    importlib.import_module(module)\n"
-        "heavy = {'rich', 'tarfile', 'webbrowser', 'pydantic', 'symphony.cli.up'}\n"
+        "from symphony.cli.main import main; main(['ls', '--json'])\n"
+        "heavy = {'rich', 'tarfile', 'webbrowser', 'pydantic', 'symphony.cli.up', 'kubernetes'}\n"
         "heavy |= {'symphony_tmux.logs', 'symphony_tmux.processes.launch_file'}\n"
+        "heavy |= {'symphony.backends.kubernetes.observe', 'symphony.backends.slurm.observe'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
