@@ -68,6 +68,11 @@ def test_commands_on_path(experiment, tmp_path):
     }
 
 
+def test_a_path_with_a_variable_is_told_to_be_literal(experiment, tmp_path):
+    experiment.new_process("a", command="sleep", env={"PATH": "/opt/bin:$PATH"})
+    assert '$PATH", which no shell expands' in local_commands.unstartable(experiment.spec, tmp_path, "")["a"]
+
+
 def test_commands_by_file(experiment, tmp_path):
     executable(tmp_path / "run.sh")
     executable(tmp_path / "data.sh", 0o644)
