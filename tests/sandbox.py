@@ -165,6 +165,14 @@ class Sandbox:
                 result.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)
         return result
 
+    def supervisor(self, stack: str) -> psutil.Process | None:
+        """Return the supervisor of an experiment in tmux, below that of its window; None where none runs."""
+        tree = self.trees().get(f"{stack}/symphony", [])
+        with suppress(psutil.NoSuchProcess):
+            below = [process for process in map(psutil.Process, tree) if process.ppid() in tree]
+            return below[0] if below else None
+        return None
+
     def servers(self) -> list[int]:
         """Return the tmux servers whose sockets are in the home of this sandbox."""
         result: list[int] = []

@@ -114,8 +114,10 @@ class StackSettings:
     patience: float = setting(
         Patience,
         PATIENCE,
-        "How long `up` waits for unschedulable pods (image pull errors: at most 35 s). On timeout it exits"
-        " with 1 and leaves started processes in place.",
+        "How long `up` waits for processes that do not come up by themselves: pods that no machine takes,"
+        " whose image cannot be pulled (at most 35 s) or that keep crashing, readiness probes that fail, a"
+        " job in the queue of Slurm. Then it says which and leaves all in place; it exits with 1, or"
+        " with 0 where all run and are not ready.",
     )
     grace: float = setting(Seconds, 5.0, "Seconds between SIGTERM and SIGKILL.")
     registry: str | None = setting(

@@ -88,7 +88,8 @@ def command(
                 return 0
             if not planned.changes_nothing:
                 arguments.confirm("Proceed?")
-        planned, code = _run(target, plan_table.show if yes else None, output, as_json=as_json)
+        show = plan_table.show if yes else None
+        planned, code, facts = _run(target, show, output, as_json=as_json, later=wait)
     if watch and planned is not None:
         from symphony.operations import sources
 
@@ -100,7 +101,9 @@ def command(
     if wait and planned is not None:
         from symphony.cli.wait import wait_for
 
-        return wait_for(stacks.read(target.name), to=to)
+        statuses, code = wait_for(stacks.read(target.name), to=to)
+        if as_json:
+            screen.show_json({**facts, "processes": [asdict(status) for status in statuses], "exit": code})
     return code
 
 
@@ -131,8 +134,12 @@ def _run(
     output: ProgramOutput,
     *,
     as_json: bool = False,
-) -> tuple[Planned | None, int]:
-    """Return the plan that was carried out, and the exit code."""
+    later: bool = False,
+) -> tuple[Planned | None, int, dict[str, Any]]:
+    """Return the plan that was carried out, the exit code, and the facts of its end for JSON.
+
+    later: the JSON is printed later, when the experiment has completed.
+    """
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
         for event in interruptible(up(target, output=output.to(told_by(board, quiet=as_json))), target):
@@ -143,13 +150,17 @@ def _run(
                 case Ended():
                     changes = [change.to_json() for change in planned.changes] if planned else []
                     facts = {"stack": event.stack, "changes": changes, **as_facts(event)}
-                    return planned, show_json_end(event, facts) if as_json else show_end(event)
+                    if not as_json:
+                        code = show_end(event)
+                    else:
+                        code = int(bool(event.troubled)) if later else show_json_end(event, facts)
+                    return planned, code, facts
                 case ResourcesEnded():
                     screen.show_json(asdict(event)) if as_json else print(_resources_ended(event))
-                    return planned, 0
+                    return planned, 0, {}
                 case _:
                     pass
-    return planned, 1
+    return planned, 1, {}
 
 
 def _resources_ended(event: ResourcesEnded) -> str:

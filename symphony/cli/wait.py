@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import Annotated, TextIO
 
 import typer
 
+from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.operations import sweep
 from symphony.operations.ls import summary
@@ -46,7 +48,7 @@ def command(
     codes: list[int] = []
     for each in several or [name]:
         left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-        codes.append(wait_for(arguments.experiment(each), goal, left, late=timeout or ""))
+        codes.append(wait_for(arguments.experiment(each), goal, left, late=timeout or "")[1])
     raise typer.Exit(max(codes))
 
 
@@ -57,8 +59,11 @@ def wait_for(
     *,
     late: str = "",
     to: TextIO | None = None,
-) -> int:
-    """Wait, print the state of the experiment, and return the exit code; late: the timeout in words."""
+) -> tuple[Sequence[ProcessStatus], int]:
+    """Wait, print the state of the experiment, and return its processes and the exit code.
+
+    late: the timeout in words.
+    """
     if goal == "ready" or goal == "completed":
         statuses, code = wait(stack, (), goal, timeout)
     else:
@@ -70,4 +75,4 @@ def wait_for(
         hint = f"symphony results {swept.name}" if code == 0 or failed else hint
     after = f" after {late}" if code == TIMED_OUT else ""
     print(screen.clean(f"{stack.shown}: {state}{after}{f'   {hint}' if hint else ''}"), file=to or sys.stdout)
-    return code
+    return statuses, code

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
-
 from tests.conformance.local_backend import LocalBackend
 from tests.sandbox import wait_for
 
@@ -27,8 +25,8 @@ class TmuxBackend(LocalBackend):
         wait_for(lambda: not self.identities(stack), 10, "all of it is gone")
 
     def end_supervisor(self, stack: str) -> None:
-        words = ((each, each.info["cmdline"] or []) for each in psutil.process_iter(["cmdline"]))
-        (supervisor,) = [each for each, line in words if "symphony_tmux.supervisor" in line and stack in line]
+        supervisor = self.sandbox.supervisor(stack)
+        assert supervisor is not None
         supervisor.kill()
         wait_for(lambda: not supervisor.is_running(), 10, "the supervisor is gone")
 
