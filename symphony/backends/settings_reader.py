@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from symphony.backends import registry
 from symphony.backends.stack_settings import PREFIX, Definition, StackSettings, definitions, key_of
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.spec.location import NOWHERE, Location
 
@@ -120,7 +120,7 @@ def _outside_config(file: Path) -> Iterator[Problem]:
     text = _content(file)
     for match in _OUTSIDE.finditer(text):
         where = Location(str(file), text.count("\n", 0, match.start()) + 1)
-        what = f"{shown(match[1])} is not under `config:`"
+        what = f"{quoted(match[1])} is not under `config:`"
         yield Problem(what, "indent it, below a line `config:`", (where,))
 
 
@@ -145,11 +145,11 @@ def _text(value: Any) -> str:
 def _unknown(key: str, where: Location) -> Problem:
     near = nearest(key.removeprefix(PREFIX), [known.removeprefix(PREFIX) for known in _known()])
     remedy = f"did you mean {PREFIX}{near}?" if near else "`symphony config` lists them"
-    return Problem(f"{shown(key)} is not a setting", remedy, (where,))
+    return Problem(f"{quoted(key)} is not a setting", remedy, (where,))
 
 
 def _wrong(definition: Definition, text: str, where: Location) -> Problem:
     near = nearest(text, definition.choices)
     one_of = "one of " if definition.choices or definition.type is bool else ""
     remedy = f"did you mean {near}?" if near else f"expected {one_of}{definition.takes}"
-    return Problem(f"invalid value {shown(text)} for {definition.key}", remedy, (where,))
+    return Problem(f"invalid value {quoted(text)} for {definition.key}", remedy, (where,))

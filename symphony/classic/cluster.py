@@ -355,7 +355,7 @@ class Cluster:
         It is that of set_experiment(), else the only one, that of the project here, or the last launched.
         """
         try:
-            return self._stack(None).shown
+            return self._stack(None).display_name
         except UserError:
             return None
 

@@ -14,7 +14,7 @@ from symphony.placement.planner import Claim, Pod
 from symphony.placement.pool import SPOT_LABEL, Pool, Taint
 from symphony.placement.prices import LIST_PRICES
 from symphony.placement.tf_json import MissingError
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import nearest, quoted
 
 if TYPE_CHECKING:
     from symphony.components.process import Process
@@ -170,8 +170,8 @@ class GKEDispatcher:
         if name in self._pools:
             return self._pools[name]
         near = nearest(str(name), self._pools)
-        remedy = f"Did you mean {shown(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
-        error = usage_error(f"there is no node pool {shown(name)}", f"{remedy}?" if near else remedy)
+        remedy = f"Did you mean {quoted(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
+        error = usage_error(f"there is no node pool {quoted(name)}", f"{remedy}?" if near else remedy)
         raise MissingError(error.what, where=error.where, remedy=error.remedy)
 
     def _assign(

@@ -23,7 +23,7 @@ from symphony.errors import ResourceExistsError, SymphonyError
 from symphony.operations import stacks
 from symphony.operations.plan import Planned, planned_from
 from symphony.operations.process import processes, state
-from symphony.operations.stack_target import StackTarget
+from symphony.operations.selected_stack import SelectedStack
 from symphony.operations.up import Ended, UpEvent, up
 from symphony.plan.names import as_stack
 from symphony.run_request import RunRequest
@@ -44,19 +44,19 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
     """
     name = as_stack(exp.name)
     place = workspace_for(name)
-    target = StackTarget(workspace.stack_name(name, place), place, settings)
-    folder = _refuse_second(target, force or dry_run)
+    selected = SelectedStack(workspace.stack_name(name, place), place, settings)
+    folder = _refuse_second(selected, force or dry_run)
     if dry_run:
-        planned = planned_from(target, partial(_run, "preview", exp), manifests=True)
+        planned = planned_from(selected, partial(_run, "preview", exp), manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
         if screen.is_terminal():
             plan_table.show(planned)
         return planned
-    events = up(target, partial(_run, "up", exp))
+    events = up(selected, partial(_run, "up", exp))
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(f"{exp.name} did not come up")
-    stacks.set_current(target.name)
+    stacks.set_current(selected.name)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "experiment.yaml").write_text(yaml.safe_dump(exp.to_dict(), sort_keys=False))
@@ -72,20 +72,20 @@ def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
             yield event
 
 
-def _refuse_second(target: StackTarget, force: bool) -> Path | None:
+def _refuse_second(selected: SelectedStack, force: bool) -> Path | None:
     """Return the folder to save it in, if any. ResourceExistsError: it is up, or was saved before."""
-    is_known = store.exists(target.name)
-    before = stacks.read(target.name) if is_known else None
+    is_known = store.exists(selected.name)
+    before = stacks.read(selected.name) if is_known else None
     if before is not None and before.recorded is not None and not force and not _is_lost(before):
         raise ResourceExistsError(
-            f"experiment {target.name.stack} exists", remedy="Delete it first, or launch with force=True"
+            f"experiment {selected.name.stack} exists", remedy="Delete it first, or launch with force=True"
         )
     home = SymphonyConfig().experiment_folder
-    folder = Path(home).expanduser() / target.name.stack if home is not None else None
+    folder = Path(home).expanduser() / selected.name.stack if home is not None else None
     # A deleted experiment is known, and may be launched again.
     if folder is not None and folder.exists() and not is_known and not force:
         raise ResourceExistsError(
-            f"experiment {target.name.stack} was saved before",
+            f"experiment {selected.name.stack} was saved before",
             where=str(folder),
             remedy="Give it another name, or launch with force=True",
         )
@@ -100,7 +100,7 @@ def _is_lost(stack: stacks.Stack) -> bool:
 def _run(
     verb: Verb,
     experiment: Experiment,
-    target: StackTarget,
+    selected: SelectedStack,
     request: RunRequest,
     *,
     fetch_plugins: bool,
@@ -108,23 +108,25 @@ def _run(
 ) -> InlineRun:
     def program() -> None:
         run_request.use(request)
-        run.launch(experiment, target.given)
+        run.launch(experiment, selected.overrides)
 
     return InlineRun(
         verb,
-        target.workspace,
-        target.name.stack,
+        selected.workspace,
+        selected.name.stack,
         program=program,
         extra=extra,
-        options=_options(target),
+        options=_options(selected),
         fetch_plugins=fetch_plugins,
     )
 
 
-def _options(target: StackTarget) -> Sequence[str]:
+def _options(selected: SelectedStack) -> Sequence[str]:
     """Return the engine options that keep the settings of the cluster with the stack, for `symphony`."""
-    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **target.config}
-    return [f"--config={key}={value}" for key, value in target.given.items() if before.get(key) != value]
+    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **selected.config}
+    return [
+        f"--config={key}={value}" for key, value in selected.overrides.items() if before.get(key) != value
+    ]
 
 
 def _troubled(ended: Ended) -> SymphonyError:

@@ -26,9 +26,9 @@ def complete_experiments(incomplete: str) -> list[str]:
 
 def complete_programs(incomplete: str) -> list[str]:
     """Return the stacks and the programs of the project here."""
-    from symphony.operations import stack_target
+    from symphony.operations import selected_stack
 
-    return _offered(incomplete, stack_target.names_here)
+    return _offered(incomplete, selected_stack.names_here)
 
 
 def complete_process(context: typer.Context, incomplete: str) -> list[str]:
@@ -151,7 +151,7 @@ def process(
     stack, names = split(words, check, required=1)
     if not names:
         paths = listed(sorted(known(stack), key=in_order))
-        raise UserError(f"which process of {stack.shown}?", remedy=f"Name one of: {paths}")
+        raise UserError(f"which process of {stack.display_name}?", remedy=f"Name one of: {paths}")
     return stack, match(names[0], known(stack), "process")
 
 
@@ -192,7 +192,7 @@ def split(
 
 def _told(stack: stacks.Stack) -> stacks.Stack:
     if stack.is_current:
-        note = f"symphony: {clean(stack.shown)}, the current experiment (`symphony switch` chooses it)"
+        note = f"symphony: {clean(stack.display_name)}, the current experiment (`symphony switch` chooses it)"
         print(note, file=sys.stderr, flush=True)
     return stack
 

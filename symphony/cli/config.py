@@ -10,7 +10,7 @@ from typing import Any
 from symphony.backends import settings_reader
 from symphony.cli import arguments, screen
 from symphony.engine.workspace import Secret
-from symphony.operations import stack_target
+from symphony.operations import selected_stack
 from symphony.operations.plan import Planned, plan_of
 
 HEAD = ("name", "value", "default", "from")
@@ -28,7 +28,7 @@ def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) 
         pulumi config set symphony:backend kubernetes --stack rl.gke
     """
     if stack is not None:
-        _show(stack_target.select(stack), as_json=as_json)
+        _show(selected_stack.select(stack), as_json=as_json)
         return
     rows = [setting.row for setting in settings_reader.table()]
     if as_json:
@@ -41,14 +41,14 @@ def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) 
             print(textwrap.indent(textwrap.fill(text, width - 4), "    "))
 
 
-def _show(target: stack_target.StackTarget, *, as_json: bool) -> None:
-    planned = plan_of(target)
+def _show(selected: selected_stack.SelectedStack, *, as_json: bool) -> None:
+    planned = plan_of(selected)
     parameters: Mapping[str, Mapping[str, Any]] = planned.parameters if isinstance(planned, Planned) else {}
     rows: list[dict[str, Any]] = [{"name": name, **row} for name, row in parameters.items()]
     defaults = {setting.key: setting.default for setting in settings_reader.table()}
-    places = settings_reader.places(target.config_file, target.workspace.folder / "Pulumi.yaml")
-    own = f"{target.name.project}:"
-    for key, setting in target.config.items():
+    places = settings_reader.places(selected.config_file, selected.workspace.folder / "Pulumi.yaml")
+    own = f"{selected.name.project}:"
+    for key, setting in selected.config.items():
         if key.removeprefix(own) not in parameters:
             value = "[secret]" if isinstance(setting, Secret) else setting
             origin = str(places.get(key, ""))
@@ -56,6 +56,6 @@ def _show(target: stack_target.StackTarget, *, as_json: bool) -> None:
     if as_json:
         screen.show_json(rows)
     elif not rows:
-        print(screen.clean(f"{target.name.stack} has no parameters, and no settings of its own."))
+        print(screen.clean(f"{selected.name.stack} has no parameters, and no settings of its own."))
     else:
         screen.show_table(HEAD, [[row[name] for name in HEAD] for row in rows])

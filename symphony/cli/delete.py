@@ -42,20 +42,20 @@ def command(
     if yes and name is not None and name not in full_names:
         raise UserError(
             f"no experiment is called {name}",
-            remedy=f"To delete {stack.shown}: `symphony delete {stack.shown} -y`",
+            remedy=f"To delete {stack.display_name}: `symphony delete {stack.display_name} -y`",
         )
     if stack.cluster is not None:
         refuse_used(stack)
     if dry_run:
         what = "delete the cluster" if stack.cluster else f"stop {size(stack)}"
-        print(screen.clean(f"{stack.shown}: would {what}."))
+        print(screen.clean(f"{stack.display_name}: would {what}."))
         return 0
     and_runs = " and remove its runs with their logs" if forget else ""
     if not yes:
         arguments.confirm(
-            f"Delete the cluster {stack.shown} with its node pools and images?"
+            f"Delete the cluster {stack.display_name} with its node pools and images?"
             if stack.cluster
-            else f"Delete {stack.shown}: stop {size(stack)}{and_runs}?"
+            else f"Delete {stack.display_name}: stop {size(stack)}{and_runs}?"
         )
     with Board(list(stack.processes), quiet=as_json) as board:
         for event in delete(stack, forget=forget):

@@ -35,7 +35,7 @@ def command(
     matched = stacks.find_all(names)
     if dry_run or not yes:
         for stack in matched:
-            print(screen.clean(f"  {stack.shown}  {size(stack)}"))
+            print(screen.clean(f"  {stack.display_name}  {size(stack)}"))
     if dry_run:
         print(f"Would delete {count(len(matched), 'experiment')}.")
         return 0

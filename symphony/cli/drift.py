@@ -22,11 +22,11 @@ def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False
     if as_json:
         screen.show_json([row.to_json() for row in rows])
     elif not rows:
-        print(screen.clean(f"{stack.shown} runs as it was declared."))
+        print(screen.clean(f"{stack.display_name} runs as it was declared."))
     else:
         cells = [(row.path, row.object, row.field, _short(row.declared), _short(row.lives)) for row in rows]
         screen.show_table(HEAD, cells)
-        print(screen.clean(f"`symphony up {stack.shown}` restores the declaration."))
+        print(screen.clean(f"`symphony up {stack.display_name}` restores the declaration."))
     return 1 if rows else 0
 
 

@@ -67,11 +67,11 @@ def _living(name: str | None) -> Graph | None:
 
 def _planned(name: str | None) -> Graph:
     # These run the program.
-    from symphony.operations import stack_target
+    from symphony.operations import selected_stack
     from symphony.operations.plan import Planned, ProgramOutput, plan_of
 
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=sys.stderr, flush=True))
-    planned = plan_of(stack_target.select(name), output)
+    planned = plan_of(selected_stack.select(name), output)
     if not isinstance(planned, Planned):
         raise UserError(f"{planned.stack} is a cluster, which has no processes")
     return graph.of_plan(planned)

@@ -16,7 +16,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import run_logs, runs, stacks
 from symphony.operations.process import logs, processes, seconds
 from symphony.operations.stacks import match_processes
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
@@ -122,7 +122,7 @@ def _line_count(tail: str | None) -> int | None:
     if tail in (None, "-1"):
         return None
     if not (tail.isascii() and tail.isdigit()):
-        raise UserError(f"--tail {shown(tail)} is not a number of lines", remedy="Write it as `-t 20`")
+        raise UserError(f"--tail {quoted(tail)} is not a number of lines", remedy="Write it as `-t 20`")
     return int(tail)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, plan_table, screen
-from symphony.operations import stack_target
+from symphony.operations import selected_stack
 from symphony.operations.plan import ProgramOutput, as_yaml, manifests, plan_of
 
 
@@ -31,10 +31,10 @@ def command(
     # With --json and --yaml, standard output has the facts alone.
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
-    target = stack_target.select(stack)
+    selected = selected_stack.select(stack)
     if yaml:
-        objects = manifests(target, output)
+        objects = manifests(selected, output)
         screen.show_json(objects) if as_json else print(as_yaml(objects), end="")
         return
-    planned = plan_of(target, output)
+    planned = plan_of(selected, output)
     screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)

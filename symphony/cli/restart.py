@@ -36,14 +36,16 @@ def command(
         also = f"{names_of(wanted.sharing)} {'restarts' if len(wanted.sharing) == 1 else 'restart'} as well"
         print(screen.clean(f"{also}: in one pod with {names_of(wanted.named)}."))
     if (not names or wanted.sharing) and not yes:
-        arguments.confirm(f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.shown}?")
+        arguments.confirm(
+            f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.display_name}?"
+        )
     return _run(wanted, others=len(stack.processes) - len(wanted.paths), as_json=as_json)
 
 
 def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
     with Board(quiet=as_json) as board:
         events = restart(wanted, ProgramOutput().to(told_by(board, quiet=as_json)))
-        for event in interruptible(events, wanted.target):
+        for event in interruptible(events, wanted.selected):
             board.show(event, None)
             if isinstance(event, Ended):
                 statuses = tuple(status for status in event.statuses if status.path in wanted.paths)

@@ -11,7 +11,7 @@ from symphony.cli import arguments, screen
 from symphony.cli.progress import Board
 from symphony.engine.workspace import Workspace
 from symphony.errors import UserError
-from symphony.operations import runs, stack_target, sweep
+from symphony.operations import runs, selected_stack, sweep
 from symphony.operations.plan import Planned, plan_of
 from symphony.operations.process import seconds
 from symphony.operations.up import Ended, up
@@ -56,7 +56,7 @@ def command(
     """
     if as_json and not (yes or dry_run):
         raise UserError("--json does not ask", remedy="Run `symphony sweep -y --json`")
-    base = stack_target.select(program)
+    base = selected_stack.select(program)
     existing = sweep.read(base.name)
     if existing is not None and not words:
         stack, name = existing.stack, existing.name

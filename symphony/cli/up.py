@@ -16,7 +16,7 @@ from symphony.cli.progress import Board, alike, names_of
 from symphony.engine.errors import Interrupted
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stack_target, stacks, sweep
+from symphony.operations import selected_stack, stacks, sweep
 from symphony.operations.plan import Planned, ProgramOutput, plan_of
 from symphony.operations.process import in_order, processes, state
 from symphony.operations.up import Ended, ResourcesEnded, UpEvent, Watched, up
@@ -63,7 +63,7 @@ def command(
     if as_json and (watch or not (yes or dry_run)):
         problem = "--watch has no JSON" if watch else "--json does not ask"
         raise UserError(problem, remedy="Run `symphony up -y --json`")
-    if stack is not None and (names := stack_target.select_all(stack)):
+    if stack is not None and (names := selected_stack.select_all(stack)):
         if watch or run is not None:
             option = "--watch" if watch else "--run"
             raise UserError(f"{option} is for one experiment", remedy=f"Name one of: {listed(names)}")
@@ -75,61 +75,61 @@ def command(
         words = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
         words += ["--wait"] if wait else []
         return run_all("up", names, words, as_json=as_json)
-    target, output = _selected(stack, config), ProgramOutput()
+    selected, output = _selected(stack, config), ProgramOutput()
     to = sys.stderr if as_json else sys.stdout
     if run is not None:
-        target = _of_run(target, run, to)
-    with stack_target.given_settings(target, dry_run=dry_run):
+        selected = _of_run(selected, run, to)
+    with selected_stack.guard_settings_file(selected, dry_run=dry_run):
         if dry_run or not yes:
             output.to(lambda line: print(screen.of_program(line), file=to, flush=True))
-            planned = plan_of(target, output)
+            planned = plan_of(selected, output)
             screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)
             if dry_run:
                 return 0
             if not planned.changes_nothing:
                 arguments.confirm("Proceed?")
         show = plan_table.show if yes else None
-        planned, code, facts = _run(target, show, output, as_json=as_json, later=wait)
+        planned, code, facts = _run(selected, show, output, as_json=as_json, later=wait)
     if watch and planned is not None:
         from symphony.operations import sources
 
         _watch(
-            target.name,
-            sources.of(target.workspace, planned),
+            selected.name,
+            sources.of(selected.workspace, planned),
             lambda show: _run(_selected(stack, config), show, ProgramOutput())[0],
         )
     if wait and planned is not None:
         from symphony.cli.wait import wait_for
 
-        statuses, code = wait_for(stacks.read(target.name), to=to)
+        statuses, code = wait_for(stacks.read(selected.name), to=to)
         if as_json:
             screen.show_json({**facts, "processes": [asdict(status) for status in statuses], "exit": code})
     return code
 
 
-def _selected(stack: str | None, config: Sequence[str] | None) -> stack_target.StackTarget:
+def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack.SelectedStack:
     """Return the stack with the settings of `-c`."""
-    target = stack_target.select(stack)
-    if sweep.read(target.name) is not None:
-        name = target.name.stack
+    selected = selected_stack.select(stack)
+    if sweep.read(selected.name) is not None:
+        name = selected.name.stack
         raise UserError(f"{name} is a sweep", remedy=f"`symphony sweep {name}` continues it")
-    return replace(target, given=stack_target.given(config or (), target.name.project))
+    return replace(selected, overrides=selected_stack.read_overrides(config or (), selected.name.project))
 
 
-def _of_run(target: stack_target.StackTarget, number: int, to: TextIO) -> stack_target.StackTarget:
+def _of_run(selected: selected_stack.SelectedStack, number: int, to: TextIO) -> selected_stack.SelectedStack:
     """Return the stack with the declaration of a run, and say what is not as it was."""
     from symphony.operations import rerun
 
-    if target.given:
+    if selected.overrides:
         raise UserError("-c and --run exclude each other", remedy="Bring the run back, then set what changes")
-    back, changed = rerun.prepare(target, number)
+    back, changed = rerun.prepare(selected, number)
     for line in changed:
         print(screen.clean(f"Not as in run {number}: {line}."), file=to, flush=True)
     return back
 
 
 def _run(
-    target: stack_target.StackTarget,
+    selected: selected_stack.SelectedStack,
     show: Callable[[Planned], None] | None,
     output: ProgramOutput,
     *,
@@ -142,7 +142,7 @@ def _run(
     """
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
-        for event in interruptible(up(target, output=output.to(told_by(board, quiet=as_json))), target):
+        for event in interruptible(up(selected, output=output.to(told_by(board, quiet=as_json))), selected):
             board.show(event, show)
             match event:
                 case Planned():
@@ -176,7 +176,7 @@ def told_by(board: Board, *, quiet: bool) -> Callable[[str], None]:
     return lambda line: board.say(screen.of_program(line))
 
 
-def interruptible(events: Iterable[UpEvent], target: stack_target.StackTarget) -> Iterable[UpEvent]:
+def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedStack) -> Iterable[UpEvent]:
     """Yield the events; Ctrl-C while processes start on their own says what is not running yet.
 
     Raises:
@@ -191,8 +191,8 @@ def interruptible(events: Iterable[UpEvent], target: stack_target.StackTarget) -
         if watched is None:
             raise
         left = sum(1 for status in watched.statuses if status.state not in ("running", "completed"))
-        what = f"{target.name.stack}: all started; {left} not running yet"
-        raise Interrupted(what, remedy=f"`symphony process {target.name.stack}` shows them") from None
+        what = f"{selected.name.stack}: all started; {left} not running yet"
+        raise Interrupted(what, remedy=f"`symphony process {selected.name.stack}` shows them") from None
 
 
 def as_facts(ended: Ended) -> dict[str, Any]:

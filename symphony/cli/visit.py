@@ -37,7 +37,7 @@ def command(
     stack, names = arguments.split(words or (), _check)
     name = access.service(stack, names[0] if names else None)
     route = access.route(stack, name)
-    remedy = f"See `symphony process {stack.shown}`"
+    remedy = f"See `symphony process {stack.display_name}`"
     if route.warning and route.address:
         raise SymphonyError(route.warning, remedy=remedy)
     if route.warning:
@@ -48,7 +48,7 @@ def command(
         raise SymphonyError(f"{name} cannot be reached from here")
     with route.forward() as forward:
         _open(forward.address, url_only)
-        _note(f"{forward.address} is {name} of {stack.shown} until Ctrl-C.")
+        _note(f"{forward.address} is {name} of {stack.display_name} until Ctrl-C.")
         for trouble in forward.troubles():
             _note(trouble)
     return 0

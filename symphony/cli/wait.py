@@ -13,7 +13,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.operations import sweep
 from symphony.operations.ls import summary
-from symphony.operations.stack_target import select_all
+from symphony.operations.selected_stack import select_all
 from symphony.operations.stacks import Stack, match_processes
 from symphony.operations.wait import TIMED_OUT, wait
 from symphony.spec.convert import seconds
@@ -68,11 +68,14 @@ def wait_for(
         statuses, code = wait(stack, (), goal, timeout)
     else:
         statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", timeout)
-    state, hint = summary(stack.shown, statuses)
+    state, hint = summary(stack.display_name, statuses)
     if (swept := sweep.read(stack.name)) is not None:
         state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
         code = 1 if code == 0 and failed else code
         hint = f"symphony results {swept.name}" if code == 0 or failed else hint
     after = f" after {late}" if code == TIMED_OUT else ""
-    print(screen.clean(f"{stack.shown}: {state}{after}{f'   {hint}' if hint else ''}"), file=to or sys.stdout)
+    print(
+        screen.clean(f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"),
+        file=to or sys.stdout,
+    )
     return statuses, code

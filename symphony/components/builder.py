@@ -11,7 +11,7 @@ import pulumi
 from symphony.components import run
 from symphony.components.errors import as_usage_error, usage_error
 from symphony.components.overrides import Override, written
-from symphony.plan.names import listed, nearest, shown
+from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_of
@@ -91,7 +91,7 @@ def _unknown(keyword: str, name: str, known: list[str]) -> Exception:
         remedy = f"Did you mean {near}?"
     else:
         remedy = f"The options are: {listed(sorted(known), 40)}"
-    return usage_error(f"{name}: unknown option {shown(keyword)}", remedy)
+    return usage_error(f"{name}: unknown option {quoted(keyword)}", remedy)
 
 
 class Builder(Generic[AnySpec]):
@@ -137,7 +137,7 @@ class Builder(Generic[AnySpec]):
     @property
     def _launched(self) -> Plan:
         if self._plan is None:
-            what = f"{type(self).__name__} {shown(self._spec.name)} is not launched yet"
+            what = f"{type(self).__name__} {quoted(self._spec.name)} is not launched yet"
             raise usage_error(what, "Read this after the with block, or after launch()")
         return self._plan
 
@@ -159,7 +159,7 @@ class Builder(Generic[AnySpec]):
     def _refuse_launched(self) -> None:
         """Refuse a change that would be lost; a plain script may launch it again."""
         if self._plan is not None and run.in_program():
-            what = f"{type(self).__name__} {shown(self._spec.name)} is changed after its launch"
+            what = f"{type(self).__name__} {quoted(self._spec.name)} is changed after its launch"
             raise usage_error(what, "Make every change inside its with block, or before launch()")
 
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:

@@ -16,7 +16,7 @@ from symphony.components.builder import Builder, declare
 from symphony.components.errors import as_usage_error
 from symphony.components.process import Process
 from symphony.components.process_group import Members, ProcessGroup, adopt, expect, find
-from symphony.plan.names import DECLARED, shown
+from symphony.plan.names import DECLARED, quoted
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
 from symphony.spec.location import caller
@@ -124,7 +124,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         """
         expect(group, ProcessGroup, "ProcessGroup(...)")
         self._refuse_launched()
-        adopt(group, f"experiment {shown(self.name)}")
+        adopt(group, f"experiment {quoted(self.name)}")
         self._groups.append(group)
         return group
 

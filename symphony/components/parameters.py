@@ -13,7 +13,7 @@ from symphony import run_request
 from symphony.backends import settings_reader
 from symphony.components.run import in_program, refused, report_facts
 from symphony.errors import UserError
-from symphony.plan.names import listed, nearest, shown
+from symphony.plan.names import listed, nearest, quoted
 
 _WORDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -61,7 +61,7 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
         # A program may have other settings, which it reads by itself.
         if name not in defaults and (near or name in asked):
             remedy = f"Did you mean {near}?" if near else f"Known: {listed([*defaults])}"
-            raise UserError(f"{shown(name)} is not a parameter", where=where(name), remedy=remedy)
+            raise UserError(f"{quoted(name)} is not a parameter", where=where(name), remedy=remedy)
     rows: dict[str, dict[str, Any]] = {}
     kinds: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
     for name, default in defaults.items():
@@ -70,7 +70,7 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
             value: Any = default if text is None else msgspec.convert(text, kinds[name], strict=False)
         except msgspec.ValidationError:
             expected = _WORDS.get(kinds[name], "another type")
-            what = f"the parameter {name} is {shown(text or '')}, expected {expected}"
+            what = f"the parameter {name} is {quoted(text or '')}, expected {expected}"
             raise UserError(what, where=where(name), remedy=f"Its default is {default!r}") from None
         origin = "default" if text is None else where(name) or "settings"
         rows[name] = {"value": value, "default": default, "from": origin}

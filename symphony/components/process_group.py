@@ -12,7 +12,7 @@ from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import usage_error
 from symphony.components.overrides import Override
 from symphony.components.process import Process
-from symphony.plan.names import DECLARED, nearest, shown
+from symphony.plan.names import DECLARED, nearest, quoted
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
 from symphony.spec.process import ProcessOptions, Rendezvous
 from symphony.spec.shared import Texts
@@ -114,7 +114,7 @@ class Members:
 
     def _add(self, process: Process) -> Process:
         self._refuse_launched()
-        adopt(process, f"{self._kind} {shown(self.name)}")
+        adopt(process, f"{self._kind} {quoted(self.name)}")
         self._processes.append(process)
         return process
 
@@ -231,7 +231,7 @@ def adopt(thing: Process | Members, owner: str) -> None:
     """Note where a process or group belongs. UserError: it belongs to something already."""
     fields: dict[str, Any] = vars(thing)
     if (other := fields.get("_owner")) is not None:
-        what = f"{shown(thing.name)} is in {other} already"
+        what = f"{quoted(thing.name)} is in {other} already"
         raise usage_error(what, "Declare one of its own with another name")
     fields["_owner"] = owner
 
@@ -245,9 +245,9 @@ def find(things: Iterable[Any], name: str, within: str) -> Any:
         known.append(each.name)
     near = nearest(str(name), known)
     remedy = (
-        f"The nearest is {shown(near)}" if near else f"It has: {', '.join(map(shown, known)) or 'nothing'}"
+        f"The nearest is {quoted(near)}" if near else f"It has: {', '.join(map(quoted, known)) or 'nothing'}"
     )
-    raise usage_error(f"{within} has no {shown(name)}", remedy)
+    raise usage_error(f"{within} has no {quoted(name)}", remedy)
 
 
 def expect(thing: object, kind: type[Any], made_by: str) -> None:

@@ -13,7 +13,7 @@ from symphony.backends.access import Access, Copied, OnBytes, ServiceRoute, Stre
 from symphony.backends.observe import Recorded
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 
 # `learner:/data`, `agents/agent_0:runs`; a path that begins with . or / is a path here.
 _REMOTE = re.compile(r"([^./~:][^/:]*(?:/[^./:][^/:]*)?):(.*)", re.DOTALL)
@@ -78,7 +78,7 @@ def sides(source: str, target: str) -> Sides:
         return Sides(to_process[1], to_process[2], source, sends=True)
     problem = "both are in processes" if from_process else "neither is in a process"
     raise UserError(
-        f"{shown(source)} and {shown(target)}: {problem}",
+        f"{quoted(source)} and {quoted(target)}: {problem}",
         remedy="Write one as PROCESS:PATH, the other as a path here; ./a:b is a file here",
     )
 
@@ -119,7 +119,7 @@ def service(stack: stacks.Stack, word: str | None) -> str:
         if len(candidates) == 1:
             return candidates[0]
     if not known:
-        raise UserError(f"{stack.shown} has no services", remedy="Declare one with binds= or exposes=")
+        raise UserError(f"{stack.display_name} has no services", remedy="Declare one with binds= or exposes=")
     raise UserError("which service?", remedy=f"Name one of: {', '.join(exposed or sorted(known))}")
 
 
@@ -143,6 +143,7 @@ def external_address(stack: stacks.Stack, word: str) -> str:
     if address := route(stack, name).address:
         return address
     raise UserError(
-        f"{name} of {stack.shown} has no address outside of its cluster",
-        remedy=f"`symphony visit {stack.shown} {name}` forwards a port; symphony:expose gives it an address",
+        f"{name} of {stack.display_name} has no address outside of its cluster",
+        remedy=f"`symphony visit {stack.display_name} {name}` forwards a port;"
+        " symphony:expose gives it an address",
     )

@@ -14,7 +14,7 @@ from symphony.engine.run.run import Run
 from symphony.engine.state import locks
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.stack_target import StackTarget
+from symphony.operations.selected_stack import SelectedStack
 
 # The ids of resources at Google, by which the engine finds those that an interrupted run began.
 _IDS = {
@@ -39,7 +39,7 @@ def name_of(step: Step) -> str:
     return f"{step.type.rpartition(':')[2]} {step.name}" if is_of_cluster else ""
 
 
-def resume(target: StackTarget) -> None:
+def resume(selected: SelectedStack) -> None:
     """Import the resources into the state that an interrupted run began to make, if Google has them.
 
     The engine forgets them, and Google would refuse to make them again.
@@ -47,12 +47,12 @@ def resume(target: StackTarget) -> None:
     Raises:
         SymphonyError: Google does not answer.
     """
-    name = target.name
+    name = selected.name
     state = stacks.read(name).state
     if state is None or not any(resource.type in _IDS for resource in state.begun):
         return
     locks.recover(name.project, name.stack)
-    exported = json.loads(_pulumi(target, ["stack", "export"]))
+    exported = json.loads(_pulumi(selected, ["stack", "export"]))
     deployment = exported["deployment"]
     operations, deployment["pending_operations"] = deployment["pending_operations"], []
     for resource in (operation["resource"] for operation in operations):
@@ -62,18 +62,18 @@ def resume(target: StackTarget) -> None:
     with tempfile.NamedTemporaryFile("w", dir=paths.private_folder(paths.home()), suffix=".json") as file:
         json.dump(exported, file)
         file.flush()
-        _pulumi(target, ["stack", "import", f"--file={file.name}"])
+        _pulumi(selected, ["stack", "import", f"--file={file.name}"])
     # A refresh removes what Google does not have, and reads the rest.
-    with Run("refresh", target.workspace, name.stack, fetch_plugins=True) as run:
+    with Run("refresh", selected.workspace, name.stack, fetch_plugins=True) as run:
         for _ in run:
             pass
     errors.check(run.outcome)
 
 
-def _pulumi(target: StackTarget, words: list[str]) -> str:
-    done = workspace.pulumi(target.workspace, [*words, f"--stack={target.name.stack}"])
+def _pulumi(selected: SelectedStack, words: list[str]) -> str:
+    done = workspace.pulumi(selected.workspace, [*words, f"--stack={selected.name.stack}"])
     if done.returncode:
-        raise errors.from_text(done.stderr, stack=target.name.stack, project=target.name.project)
+        raise errors.from_text(done.stderr, stack=selected.name.stack, project=selected.name.project)
     return done.stdout
 
 
@@ -84,8 +84,8 @@ def refuse_used(stack: stacks.Stack) -> None:
         named = ", ".join(stacks.labels(user.name for user in users).values())
         runs, first = ("run", "Delete them first: `symphony ls`")
         if len(users) == 1:
-            runs, first = ("runs", f"First `symphony delete {users[0].shown}`")
-        raise UserError(f"{named} {runs} on the cluster {stack.shown}", remedy=first)
+            runs, first = ("runs", f"First `symphony delete {users[0].display_name}`")
+        raise UserError(f"{named} {runs} on the cluster {stack.display_name}", remedy=first)
 
 
 def _users(cluster: stacks.Stack) -> Iterator[stacks.Stack]:

@@ -20,7 +20,7 @@ from symphony.engine.run.events import Failed, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, runs, stack_target, stacks, sweep
+from symphony.operations import cluster, runs, selected_stack, stacks, sweep
 from symphony.operations.plan import IMAGE
 from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, launched_name, listed
@@ -80,7 +80,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
             if isinstance(event, Deleted):
                 ended.append(event)
             else:
-                yield replace(event, path=f"{cell.shown} {event.path}")
+                yield replace(event, path=f"{cell.display_name} {event.path}")
     if forget:
         sweep.forget(trials)
     else:
@@ -89,7 +89,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     processes, strays, seconds = sums
     kept = [runs.folder_of(trials.cell(trial)) for trial in trials.trials]
     number = sum(1 for folder in kept if folder.is_dir())
-    yield Deleted(stack.shown, processes - 1, strays, seconds, "", number, runs.size(kept))
+    yield Deleted(stack.display_name, processes - 1, strays, seconds, "", number, runs.size(kept))
 
 
 def _delete_one(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
@@ -115,18 +115,18 @@ def _delete(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted
         began = time.monotonic()
         ended = _delete_orphans(stack, place)
         kept = _settle(stack, (), forget=forget)
-        yield Deleted(stack.shown, ended, 0, time.monotonic() - began, "", *kept)
+        yield Deleted(stack.display_name, ended, 0, time.monotonic() - began, "", *kept)
         return
     observer = stack.observer() if stack.recorded is not None else None
     if stack.recorded is not None and isinstance(observer, RemoteObserver):
         observer.ensure_reachable(stack.recorded)
-    target = stack_target.StackTarget(stack.name, place)
+    selected = selected_stack.SelectedStack(stack.name, place)
     if stack.cluster is not None:
         cluster.refuse_used(stack)
-        cluster.resume(target)
+        cluster.resume(selected)
         fetches = True
     elif stack.backend is None:
-        fetches = stack_target.fetches_plugins(target)
+        fetches = selected_stack.fetches_plugins(selected)
     else:
         fetches = bool(registry.get(stack.backend).plugins)
     paths = sorted({*stack.processes, *_live_processes(stack)})
@@ -156,7 +156,7 @@ def _delete(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted
     _forget_files(stack)
     name = stack.cluster.name if stack.cluster else ""
     kept = _settle(stack, last_seen, forget=forget)
-    yield Deleted(stack.shown, len(paths), strays, run.outcome.seconds, name, *kept)
+    yield Deleted(stack.display_name, len(paths), strays, run.outcome.seconds, name, *kept)
 
 
 def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: bool) -> tuple[int, int]:
@@ -247,8 +247,8 @@ def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> Non
     """Raise the error of a run that failed; of an interrupted one, with what is left."""
     if outcome.result == "interrupted" and (left := _left(stack, paths)) is not None:
         raise errors.Interrupted(
-            f"delete of {stack.shown} was interrupted, {left}",
-            remedy=f"`symphony delete {stack.shown}` finishes it",
+            f"delete of {stack.display_name} was interrupted, {left}",
+            remedy=f"`symphony delete {stack.display_name}` finishes it",
         )
     try:
         errors.check(outcome)

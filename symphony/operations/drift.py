@@ -72,7 +72,7 @@ def drift(stack: stacks.Stack) -> list[Drift]:
     done = workspace.pulumi(place, words, deadline=_DEADLINE)
     if done.returncode:
         text = "\n".join(filter(None, (done.stderr, *_diagnostics(done.stdout))))
-        known = errors.from_text(text, stack=stack.shown, project=stack.name.project)
+        known = errors.from_text(text, stack=stack.display_name, project=stack.name.project)
         raise SymphonyError(known.what, where=known.where, remedy=known.remedy)
     return [row for step in _steps(done.stdout) for row in _of_step(step)]
 

@@ -115,6 +115,6 @@ def _used() -> Mapping[str, Sequence[str]]:
             if resource.type == IMAGE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
                 running = (path for path, facts in stack.processes.items() if facts.get("image") == name)
-                names_of_users = [f"{stack.shown} {path}" for path in sorted(running, key=in_order)]
-                users.setdefault(name, []).extend(names_of_users or [stack.shown])
+                names_of_users = [f"{stack.display_name} {path}" for path in sorted(running, key=in_order)]
+                users.setdefault(name, []).extend(names_of_users or [stack.display_name])
     return users

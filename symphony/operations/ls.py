@@ -120,7 +120,7 @@ def _experiment(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatu
     if isinstance(statuses, SymphonyError):
         total = len(stack.processes)
         return Listed(label, project, backend, 0, total, "unknown", _began(stack), trouble=statuses.line)
-    state, hint = summary(stack.shown, statuses)
+    state, hint = summary(stack.display_name, statuses)
     if not stacks.is_here(stack):
         state, hint = f"on {stack.recorded.host if stack.recorded else '?'}", ""
     ready = sum(map(is_well, statuses))

@@ -16,7 +16,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunRestarted, Started, Step, Verb
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, stack_target, stacks
+from symphony.operations import cluster, selected_stack, stacks
 from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.names import DECLARED
@@ -44,7 +44,7 @@ class MakeRun(Protocol):
 
     def __call__(
         self,
-        target: stack_target.StackTarget,
+        selected: selected_stack.SelectedStack,
         request: RunRequest,
         *,
         fetch_plugins: bool,
@@ -229,18 +229,18 @@ def _sentence(what: str, remark: Problem) -> str:
     return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
-def plan_of(target: stack_target.StackTarget, output: ProgramOutput | None = None) -> AnyPlanned:
+def plan_of(selected: selected_stack.SelectedStack, output: ProgramOutput | None = None) -> AnyPlanned:
     """Run the program of a project without changing anything, and return its plan.
 
     Raises:
         PlanError: The declaration has problems.
         SymphonyError: The engine or a provider failed.
     """
-    return planned_from(target, _project_run, output)
+    return planned_from(selected, _project_run, output)
 
 
 def planned_from(
-    target: stack_target.StackTarget,
+    selected: selected_stack.SelectedStack,
     make_run: MakeRun,
     output: ProgramOutput | None = None,
     *,
@@ -249,20 +249,20 @@ def planned_from(
     """Return the plan of one preview.
 
     Args:
-        target: The stack.
+        selected: The stack.
         make_run: Starts the preview.
         output: Gets the events, for the lines that the program prints.
         manifests: Return the Kubernetes manifests, too; a stack that is not up needs no cluster for them.
     """
-    before = Before(stack_target.before(target))
-    request = before.request(target, manifests=manifests)
-    fetches = not request.offline and stack_target.fetches_plugins(target, before.stack.backend)
-    program = _previewed(target, partial(make_run, target, request, fetch_plugins=fetches), output)
-    return before.planned(target, program)
+    recorded = RecordedStack(selected_stack.recorded_stack(selected))
+    request = recorded.request(selected, manifests=manifests)
+    fetches = not request.offline and selected_stack.fetches_plugins(selected, recorded.stack.backend)
+    program = _previewed(selected, partial(make_run, selected, request, fetch_plugins=fetches), output)
+    return recorded.planned(selected, program)
 
 
 def manifests(
-    target: stack_target.StackTarget, output: ProgramOutput | None = None
+    selected: selected_stack.SelectedStack, output: ProgramOutput | None = None
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the manifests of a stack as if nothing were up, without contacting a cluster.
 
@@ -270,25 +270,25 @@ def manifests(
         PlanError: The declaration has problems.
         UserError: The backend has no manifests.
     """
-    if target.settings.problems:
-        raise PlanError(target.name.stack, target.settings.problems)
-    program = _previewed(target, partial(_project_run, target, RunRequest(manifests=True)), output)
+    if selected.settings.problems:
+        raise PlanError(selected.name.stack, selected.settings.problems)
+    program = _previewed(selected, partial(_project_run, selected, RunRequest(manifests=True)), output)
     if not program.is_declared:
-        raise UserError(f"{target.name.stack} is a cluster, which has no manifests")
+        raise UserError(f"{selected.name.stack} is a cluster, which has no manifests")
     experiment = program.components.experiment.new
     if "manifests" not in experiment:
-        file = workspace.config_file(target.workspace, target.name.stack).name
-        what = f"{target.name.stack} is for {experiment['backend']}, which has no manifests"
+        file = workspace.config_file(selected.workspace, selected.name.stack).name
+        what = f"{selected.name.stack} is for {experiment['backend']}, which has no manifests"
         raise UserError(what, remedy=f"Set `symphony:backend: kubernetes` in {file}")
     return tuple(experiment["manifests"])
 
 
 def _previewed(
-    target: stack_target.StackTarget, start: Callable[[], Run], output: ProgramOutput | None
+    selected: selected_stack.SelectedStack, start: Callable[[], Run], output: ProgramOutput | None
 ) -> Program:
     """Return the declaration of the program in one preview."""
     program = Program()
-    with stack_target.ensure_stack(target):
+    with selected_stack.ensure_stack(selected):
         with start() as run:
             for event in run:
                 program.take(event)
@@ -296,13 +296,13 @@ def _previewed(
                     output.take(event)
         program.check()
         errors.check(run.outcome)
-        program.require_declaration(target.name.stack)
+        program.require_declaration(selected.name.stack)
     return program
 
 
 def project_run(
     verb: Verb,
-    target: stack_target.StackTarget,
+    selected: selected_stack.SelectedStack,
     request: RunRequest,
     options: Sequence[str] = (),
     *,
@@ -312,10 +312,10 @@ def project_run(
     """Return an engine run of the program of a project."""
     return Run(
         verb,
-        target.workspace,
-        target.name.stack,
+        selected.workspace,
+        selected.name.stack,
         extra={**request.environment, **(extra or {})},
-        options=[*options, *(f"--config={key}={setting}" for key, setting in target.given.items())],
+        options=[*options, *(f"--config={key}={setting}" for key, setting in selected.overrides.items())],
         fetch_plugins=fetch_plugins,
     )
 
@@ -407,7 +407,7 @@ def _why(step: Step) -> str:
     return ", ".join(step.changed) if step.op in ("update", "replace") else ""
 
 
-class Before:
+class RecordedStack:
     """A stack before a run, with which the declaration of the program is compared.
 
     Args:
@@ -421,23 +421,23 @@ class Before:
         restart_reasons = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
         self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
 
-    def request(self, target: stack_target.StackTarget, *, manifests: bool = False) -> RunRequest:
+    def request(self, selected: selected_stack.SelectedStack, *, manifests: bool = False) -> RunRequest:
         """Return the facts of the stack for the program."""
         processes = self.stack.processes.values()
         experiment = stacks.experiment_in(self.stack.state)
-        own = f"{target.name.project}:"
+        own = f"{selected.name.project}:"
         return RunRequest(
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(facts["uid"]) for facts in processes if facts.get("uid"))),
             restart=tuple(self._only) or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
-            parameters=tuple(key.removeprefix(own) for key in target.given if key.startswith(own)),
+            parameters=tuple(key.removeprefix(own) for key in selected.overrides if key.startswith(own)),
         )
 
-    def planned(self, target: stack_target.StackTarget, program: Program) -> AnyPlanned:
+    def planned(self, selected: selected_stack.SelectedStack, program: Program) -> AnyPlanned:
         """Return the changes from the state to the declaration of a program."""
-        stack, project = target.name.stack, target.workspace.project
+        stack, project = selected.name.stack, selected.workspace.project
         if not program.is_declared:
             return ResourcesPlanned(stack, project, program.resource_changes)
         components = program.components

@@ -31,7 +31,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
     (statuses,) = stack.observer().statuses([stack.recorded])
     if isinstance(statuses, SymphonyError):
         unknown = count(len(stack.processes), "process", "processes")
-        what = f"{stack.shown}: {statuses.what}; {unknown} unknown"
+        what = f"{stack.display_name}: {statuses.what}; {unknown} unknown"
         raise SymphonyError(what, remedy=statuses.remedy) from statuses
     return sorted(statuses, key=lambda status: in_order(status.path))
 
@@ -57,7 +57,7 @@ def why(stack: stacks.Stack, path: str) -> Why:
     """
     stack = stacks.ensure_same_location(stack)
     declared = Link("declared", _declared_at(stack).get(path) or "no longer declared, or its line is unknown")
-    return Why(stack.shown, path, (declared, *_links(stack, path)))
+    return Why(stack.display_name, path, (declared, *_links(stack, path)))
 
 
 def explainable(stack: stacks.Stack) -> Iterable[str]:
@@ -74,9 +74,9 @@ def explainable(stack: stacks.Stack) -> Iterable[str]:
 
 def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
     if stack.recorded is None:
-        remedy = f"`symphony up {stack.shown}` tries again and says why it fails"
+        remedy = f"`symphony up {stack.display_name}` tries again and says why it fails"
         return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
-    return stack.observer().why(stack.recorded, path, stack.shown)
+    return stack.observer().why(stack.recorded, path, stack.display_name)
 
 
 def _declared_at(stack: stacks.Stack) -> dict[str, str]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import kept_code, runs, stacks
-from symphony.operations.stack_target import StackTarget
+from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 
 
-def prepare(target: StackTarget, number: int) -> tuple[StackTarget, list[str]]:
+def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[str]]:
     """Return a stack with the program and the settings of a run, and what cannot come back as it was.
 
     Processes run from a copy of the kept code, which stays as long as they do.
@@ -39,10 +39,10 @@ def prepare(target: StackTarget, number: int) -> tuple[StackTarget, list[str]]:
         place = replace(place, virtualenv=str(Path(run.folder) / place.virtualenv))
     settings = workspace.config_file(place, target.name.stack)
     kept_code.restore_settings(target.config_file, settings, run.settings, run.secret_settings)
-    return StackTarget(target.name, place), list(_changed(target, run, code))
+    return SelectedStack(target.name, place), list(_changed(target, run, code))
 
 
-def _changed(target: StackTarget, run: runs.Run, code: Path) -> Iterator[str]:
+def _changed(target: SelectedStack, run: runs.Run, code: Path) -> Iterator[str]:
     """Yield what is not as it was in a run, or may not be."""
     yield from run.missing
     gone = [str(file.relative_to(code)) for file in _links(code) if not file.exists()]
@@ -67,7 +67,7 @@ def _links(code: Path) -> Iterator[Path]:
         yield from (file for file in (Path(place, name) for name in [*folders, *names]) if file.is_symlink())
 
 
-def _remove_unused(target: StackTarget) -> None:
+def _remove_unused(target: SelectedStack) -> None:
     """Remove the copies of other runs from which nothing runs."""
     used = Path(stacks.folder(stacks.read(target.name)) or "/")
     for work in runs.folder_of(target.name).glob("work-*"):

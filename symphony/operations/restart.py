@@ -11,7 +11,7 @@ from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.plan import ProgramOutput, project_run
-from symphony.operations.stack_target import StackTarget
+from symphony.operations.selected_stack import SelectedStack
 from symphony.operations.up import UpEvent, path_of, up
 
 # The types of resources that belong to the declaration of a process.
@@ -29,7 +29,7 @@ class Restart:
         targets: Further resources that the run may change: images, secrets and components of the processes.
     """
 
-    target: StackTarget
+    selected: SelectedStack
     named: tuple[str, ...]
     sharing: tuple[str, ...]
     urns: tuple[str, ...]
@@ -75,31 +75,31 @@ def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[Up
     options = [f"--target={urn}" for urn in wanted.targets]
     options += [f"--target-replace={urn}" for urn in wanted.urns]
     try:
-        yield from up(wanted.target, partial(project_run, "up", options=options), output, wanted.paths)
+        yield from up(wanted.selected, partial(project_run, "up", options=options), output, wanted.paths)
     except SymphonyError as error:
-        if stacks.read(wanted.target.name).recorded is None:
-            stack = wanted.target.name.stack
+        if stacks.read(wanted.selected.name).recorded is None:
+            stack = wanted.selected.name.stack
             remedy = f"Start it with `symphony up {stack}`"
             raise SymphonyError(f"{stack} was deleted while it was restarting", remedy=remedy) from error
         raise
 
 
-def _target(stack: stacks.Stack) -> StackTarget:
+def _target(stack: stacks.Stack) -> SelectedStack:
     """Return the stack with the program from which it was started."""
     folder = stacks.folder(stack)
     place = workspace.find_usable(Path(folder)) if folder else None
     if place is None and stack.name.project == workspace.DEFAULT_PROJECT:
         raise UserError(
-            f"{stack.shown} was launched by a script, which symphony cannot run",
+            f"{stack.display_name} was launched by a script, which symphony cannot run",
             where=folder,
             remedy="In it, launch(experiment, force=True) restarts what changed;"
-            f" after `symphony delete {stack.shown}` it starts all of it anew",
+            f" after `symphony delete {stack.display_name}` it starts all of it anew",
         )
     if place is None or place.project != stack.name.project or not place.program.is_file():
         raise UserError(
-            f"the program of {stack.shown} no longer exists",
+            f"the program of {stack.display_name} no longer exists",
             where=folder,
-            remedy=f"Go to the new folder of its project, and run `symphony up {stack.shown}`",
+            remedy=f"Go to the new folder of its project, and run `symphony up {stack.display_name}`",
         )
     workspace.require_virtualenv(place)
-    return StackTarget(stack.name, place)
+    return SelectedStack(stack.name, place)

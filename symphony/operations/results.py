@@ -13,7 +13,7 @@ from typing import Any, cast
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import run_logs, runs
-from symphony.plan.names import listed, nearest, shown
+from symphony.plan.names import listed, nearest, quoted
 from symphony.reporting import MARK
 from symphony_tmux import logs as reader
 
@@ -157,7 +157,7 @@ def require(rows: Sequence[Row], name: str) -> None:
     if name not in known:
         near = nearest(name, known)
         remedy = f"Did you mean {near}?" if near else f"Reported: {listed(known) or 'nothing'}"
-        raise UserError(f"no process reports {shown(name)}", remedy=remedy)
+        raise UserError(f"no process reports {quoted(name)}", remedy=remedy)
 
 
 def plot(rows: Sequence[Row], name: str, file: Path) -> None:

@@ -14,7 +14,7 @@ from symphony.backends.observe import LogLine, Recorded
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import runs, stacks
-from symphony.plan.names import listed, shown
+from symphony.plan.names import listed, quoted
 
 # The index of a log has the time of its parts with this resolution.
 _RESOLUTION = 0.3
@@ -97,7 +97,7 @@ def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterat
     try:
         search = re.compile(pattern).search
     except re.error as error:
-        raise UserError(f"{shown(pattern)} is not a regular expression: {error}") from None
+        raise UserError(f"{quoted(pattern)} is not a regular expression: {error}") from None
     before: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=context))
     after: dict[str, int] = defaultdict(int)
     for line in lines:
@@ -121,7 +121,7 @@ def number_of(word: str) -> int | None:
     if word == "all":
         return None
     if not word.isdecimal():
-        raise UserError(f"--run {shown(word)} is no number of a run", remedy="Write --run 6 or --run all")
+        raise UserError(f"--run {quoted(word)} is no number of a run", remedy="Write --run 6 or --run all")
     return int(word)
 
 

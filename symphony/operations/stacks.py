@@ -17,7 +17,7 @@ from symphony.backends.observe import LocalObserver, Observer, Recorded, RemoteO
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.plan.names import DECLARED, is_same, listed, near, shown
+from symphony.plan.names import DECLARED, is_same, listed, near, quoted
 
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
@@ -47,7 +47,7 @@ class Stack:
     is_current: bool = False
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         return self.name.stack
 
     @property
@@ -71,7 +71,9 @@ class Stack:
 
     def not_up(self) -> UserError:
         """Return the error of a command that needs processes."""
-        return UserError(f"{self.shown} is not up", remedy=f"Start it with `symphony up {self.shown}`")
+        return UserError(
+            f"{self.display_name} is not up", remedy=f"Start it with `symphony up {self.display_name}`"
+        )
 
 
 @contextmanager
@@ -152,7 +154,7 @@ def find_all(words: Sequence[str]) -> list[Stack]:
         names = [name for name in known if word == label_of[name] or _matches(name, word, project)]
         if not names:
             remedy = f"Known: {listed(sorted(label_of.values())) or 'none'}"
-            raise UserError(f"no experiment is named {shown(word)}", remedy=remedy)
+            raise UserError(f"no experiment is named {quoted(word)}", remedy=remedy)
         matched.update((name, known[name]) for name in names)
     return list(matched.values())
 
@@ -162,7 +164,7 @@ def _matches(name: StackName, word: str, project: str | None) -> bool:
         try:
             return project in (None, name.project) and re.search(word[1:-1], name.stack) is not None
         except re.error as error:
-            raise UserError(f"{shown(word)} is not a regular expression: {error}") from None
+            raise UserError(f"{quoted(word)} is not a regular expression: {error}") from None
     if "/" in word:
         return fnmatchcase(f"{name.project}/{name.stack}", word)
     return project in (None, name.project) and fnmatchcase(name.stack, word)
@@ -221,10 +223,12 @@ def match(word: str, names: Iterable[str], kind: str) -> str:
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
-        raise UserError(f"{shown(word)} could be {listed(candidates)}", remedy=f"Write the whole {kind} name")
-    similar = " or ".join(map(shown, near(word, known)))
+        raise UserError(
+            f"{quoted(word)} could be {listed(candidates)}", remedy=f"Write the whole {kind} name"
+        )
+    similar = " or ".join(map(quoted, near(word, known)))
     remedy = f"Did you mean {similar}?" if similar else f"Known: {listed(known) or 'none'}"
-    raise UserError(f"there is no {kind} {shown(word)}", remedy=remedy)
+    raise UserError(f"there is no {kind} {quoted(word)}", remedy=remedy)
 
 
 def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
@@ -246,7 +250,7 @@ def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
             # `agents/*` stands for paths, `worker-*` for names in any group.
             matching = [p for p in paths if fnmatchcase(p, word) or fnmatchcase(p.rpartition("/")[2], word)]
             if not matching:
-                raise UserError(f"no process matches {shown(word)}", remedy=f"Known: {listed(paths)}")
+                raise UserError(f"no process matches {quoted(word)}", remedy=f"Known: {listed(paths)}")
             matched.update(matching)
         elif word not in paths and (group := next((g for g in groups if is_same(g, word.rstrip("/"))), "")):
             matched.update(path for path in paths if path.startswith(f"{group}/"))
@@ -315,7 +319,9 @@ def ensure_same_location(
     connection = None
     if place is not None and isinstance(observer, RemoteObserver):
         connection = observer.connection_settings(config or {}, place.folder)
-    return replace(stack, recorded=observer.ensure_same_location(stack.recorded, stack.shown, connection))
+    return replace(
+        stack, recorded=observer.ensure_same_location(stack.recorded, stack.display_name, connection)
+    )
 
 
 def is_here(stack: Stack) -> bool:
@@ -391,7 +397,7 @@ def _visible(stack: Stack) -> Stack:
     if is_in_scope(stack.backend):
         return _intact(stack)
     raise UserError(
-        f"{stack.shown} runs on {stack.backend}, and this command line is for {_backend.get()}",
+        f"{stack.display_name} runs on {stack.backend}, and this command line is for {_backend.get()}",
         remedy="`symphony ls` shows all experiments",
     )
 

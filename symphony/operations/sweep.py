@@ -27,8 +27,8 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import kept_code, runs, stacks
 from symphony.operations.git import Git
-from symphony.operations.stack_target import StackTarget
-from symphony.plan.names import is_name, shown
+from symphony.operations.selected_stack import SelectedStack
+from symphony.plan.names import is_name, quoted
 
 VERSION = 1
 # Trials above this are a mistake.
@@ -188,7 +188,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
         key, _, text = word.partition("=")
         if not (key and text):
             raise UserError(
-                f"{shown(word)} is not a parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
+                f"{quoted(word)} is not a parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
             )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
             drawn[key] = _drawn(match, f"{name} {key}")
@@ -217,7 +217,7 @@ def _listed(text: str) -> list[str]:
         else:
             values.append(part)
     if not values or "" in values:
-        raise UserError(f"{shown(text)} lists no values", remedy="Write lr=0.1,0.3 or seed=1..5")
+        raise UserError(f"{quoted(text)} lists no values", remedy="Write lr=0.1,0.3 or seed=1..5")
     return values
 
 
@@ -260,7 +260,8 @@ def prepare(
     """
     if not is_name(name):
         raise UserError(
-            f"{shown(name)} is not a valid name of a sweep", remedy="Use letters, digits, - and _ with --name"
+            f"{quoted(name)} is not a valid name of a sweep",
+            remedy="Use letters, digits, - and _ with --name",
         )
     full = StackName(place.project, name)
     sweep = read(full)
@@ -305,7 +306,7 @@ def frozen(sweep: Sweep) -> workspace.Workspace:
     return place
 
 
-def cell_target(sweep: Sweep, trial: Trial) -> StackTarget:
+def cell_target(sweep: Sweep, trial: Trial) -> SelectedStack:
     """Return the stack of a trial with its settings, which are written."""
     import yaml
 
@@ -320,10 +321,10 @@ def cell_target(sweep: Sweep, trial: Trial) -> StackTarget:
     own = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
     text = yaml.safe_dump({**raw, "config": {**config, **own}}, sort_keys=False)
     files.replace(workspace.config_file(place, cell.stack), text.encode())
-    return StackTarget(cell, place, own)
+    return SelectedStack(cell, place, own)
 
 
-def begin(sweep: Sweep, *, retry: bool) -> StackTarget:
+def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
     """Write a sweep, and return the stack whose process runs its trials.
 
     Args:
@@ -358,7 +359,7 @@ def begin(sweep: Sweep, *, retry: bool) -> StackTarget:
     )
     files.replace(program / "__main__.py", text.encode())
     place = workspace.hidden(sweep.project, sweep.name, main=program)
-    return StackTarget(sweep.full_name, place)
+    return SelectedStack(sweep.full_name, place)
 
 
 def _variables() -> list[str]:

@@ -88,7 +88,7 @@ class Runner:
         cell = stacks.read(now.cell(trial))
         if cell.recorded is not None and job.returncode in (0, 1):
             self._change(trial, state="running")
-            self._tell(f"{cell.shown} runs   {_values(trial)}")
+            self._tell(f"{cell.display_name} runs   {_values(trial)}")
             return
         why = said[-1].removeprefix("symphony: ") if said else f"`symphony up` ended with {job.returncode}"
         self._tries[trial.number] = self._tries.get(trial.number, 0) + 1

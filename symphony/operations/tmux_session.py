@@ -44,12 +44,14 @@ def session(stack: stacks.Stack) -> Session:
     """
     facts = next(iter(stack.recorded.processes.values()), None) if stack.recorded else None
     if stack.backend != "tmux" or facts is None:
-        raise UserError(f"{stack.shown} has no process in tmux", remedy="Run `symphony ls`")
+        raise UserError(f"{stack.display_name} has no process in tmux", remedy="Run `symphony ls`")
     if not stacks.is_here(stack):
-        raise UserError(f"{stack.shown} runs on another machine", remedy="Run the script there")
+        raise UserError(f"{stack.display_name} runs on another machine", remedy="Run the script there")
     server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
     for candidate in server.sessions:
         if candidate.session_name == facts["session"] and candidate.session_id:
             session = Session.from_session_id(server=server, session_id=candidate.session_id)
             return cast("Session", session)
-    raise UserError(f"the tmux session of {stack.shown} is gone", remedy=f"Run `symphony up {stack.shown}`")
+    raise UserError(
+        f"the tmux session of {stack.display_name} is gone", remedy=f"Run `symphony up {stack.display_name}`"
+    )

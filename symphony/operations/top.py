@@ -123,7 +123,7 @@ class Looker:
         try:
             statuses = processes(stack)
         except SymphonyError as error:
-            return View(stack.shown, stack.backend or "", (), (), error.line)
+            return View(stack.display_name, stack.backend or "", (), (), error.line)
         self._used = used = usage.usage(stack, self._used)
         host = stack.recorded.host if stack.recorded else ""
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
@@ -133,8 +133,10 @@ class Looker:
         )
         self._look_at_sockets({each.path for each in statuses if each.state == "running"})
         by_path = {each.path: each for each in statuses}
-        drawn = graph.build(stack.shown, stack.backend or "", self._declared, stacks.services(stack), by_path)
-        return View(stack.shown, stack.backend or "", rows, tuple(self._edges), "", drawn)
+        drawn = graph.build(
+            stack.display_name, stack.backend or "", self._declared, stacks.services(stack), by_path
+        )
+        return View(stack.display_name, stack.backend or "", rows, tuple(self._edges), "", drawn)
 
     def check(self) -> None:
         """Connect to every service of this machine once; the next look tells how long that took."""

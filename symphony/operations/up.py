@@ -18,17 +18,17 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError
-from symphony.operations import cluster, runs, stack_target, stacks
+from symphony.operations import cluster, runs, selected_stack, stacks
 from symphony.operations.plan import (
     IMAGE,
-    Before,
     MakeRun,
     Planned,
     Program,
     ProgramOutput,
+    RecordedStack,
     project_run,
 )
-from symphony.operations.stack_target import StackTarget
+from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 from symphony_docker import progress
 
@@ -164,7 +164,7 @@ _project_run = partial(project_run, "up")
 
 
 def up(
-    target: StackTarget,
+    selected: SelectedStack,
     make_run: MakeRun = _project_run,
     output: ProgramOutput | None = None,
     restart: Sequence[str] = (),
@@ -172,7 +172,7 @@ def up(
     """Run the program, change the backend, watch the processes start; yield plan, progress and end.
 
     Args:
-        target: The stack.
+        selected: The stack.
         make_run: Starts the run.
         output: Gets the events, for the lines that the program prints.
         restart: The processes to restart, by a run that leaves all others as they are.
@@ -181,12 +181,12 @@ def up(
         PlanError: The declaration has problems; nothing was started.
         SymphonyError: The engine or a provider failed.
     """
-    before = Before(stack_target.before(target), restart)
-    cluster.resume(target)
-    recording = _recording(target, before.stack, "restart" if restart else "up")
+    recorded = RecordedStack(selected_stack.recorded_stack(selected), restart)
+    cluster.resume(selected)
+    recording = _recording(selected, recorded.stack, "restart" if restart else "up")
     statuses, trouble = (), ""
     try:
-        for event in _up(target, before, recording, make_run, output, restart):
+        for event in _up(selected, recorded, recording, make_run, output, restart):
             statuses = event.statuses if isinstance(event, (Watched, Ended)) else statuses
             yield event
     except SymphonyError as error:
@@ -196,16 +196,16 @@ def up(
         recording.end(statuses, trouble)
 
 
-def _recording(target: StackTarget, stack: stacks.Stack, command: str) -> runs.Recording:
-    config = {**target.config, **target.given}
+def _recording(selected: SelectedStack, stack: stacks.Stack, command: str) -> runs.Recording:
+    config = {**selected.config, **selected.overrides}
     secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
-    place = target.workspace
+    place = selected.workspace
     return runs.Recording(stack, command, place.folder, config, secret, hidden=place.hidden)
 
 
 def _up(
-    target: StackTarget,
-    before: Before,
+    selected: SelectedStack,
+    recorded: RecordedStack,
     recording: runs.Recording,
     make_run: MakeRun,
     output: ProgramOutput | None,
@@ -217,11 +217,11 @@ def _up(
     cancelled: set[str] = set()
     owners: dict[str, str] = {}
     program = Program()
-    fetches = stack_target.fetches_plugins(target, before.stack.backend)
-    with stack_target.ensure_stack(target, changes=True), tempfile.TemporaryDirectory() as images:
+    fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
+    with selected_stack.ensure_stack(selected, changes=True), tempfile.TemporaryDirectory() as images:
         reports = progress.Reader(Path(images))
         extra = {progress.VARIABLE: images}
-        with make_run(target, before.request(target), fetch_plugins=fetches, extra=extra) as run:
+        with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():
                     share = report.done / report.total if report.size else -1.0
@@ -232,7 +232,7 @@ def _up(
                 if isinstance(event, (Started, Failed)) and (owner := path_of(event.step)):
                     owners[event.step.urn] = owner
                 if planned is None and program.is_declared:
-                    whole = before.planned(target, program)
+                    whole = recorded.planned(selected, program)
                     assert isinstance(whole, Planned)
                     planned = whole
                     yield planned
@@ -250,19 +250,19 @@ def _up(
                     yield line
         program.check()
         _check(run.outcome, planned, done, "restart" if restart else "up", owners)
-        program.require_declaration(target.name.stack)
+        program.require_declaration(selected.name.stack)
     if planned is None:
         resources = sum(1 for change in program.resource_changes if change.kind != "delete")
-        yield ResourcesEnded(target.name.stack, resources, run.outcome.seconds)
+        yield ResourcesEnded(selected.name.stack, resources, run.outcome.seconds)
         return
     observer = registry.get(planned.backend).observer
     if isinstance(observer, LocalObserver):
         paths = [str(process["path"]) for process in planned.plan["processes"]]
-        if before.stack.state is not None and before.stack.state.pending:
+        if recorded.stack.state is not None and recorded.stack.state.pending:
             # A killed run with checkpoints: no state has the operations in progress.
-            observer.stop_removed(before.stack.owner, paths)
-        observer.order_windows(before.stack.owner, paths)
-    yield from _coming_up(target, run.outcome.seconds)
+            observer.stop_removed(recorded.stack.owner, paths)
+        observer.order_windows(recorded.stack.owner, paths)
+    yield from _coming_up(selected, run.outcome.seconds)
 
 
 def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> Iterator[str]:
@@ -287,18 +287,18 @@ def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> 
         yield trouble
 
 
-def _coming_up(target: StackTarget, seconds: float) -> Iterator[Watched | Ended]:
+def _coming_up(selected: SelectedStack, seconds: float) -> Iterator[Watched | Ended]:
     """Yield the statuses while processes start, then the end; seconds: the duration of the run before."""
     began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
     waited, times = False, _Times(began)
-    for statuses in _watched(target):
+    for statuses in _watched(selected):
         # Also the last statuses, in which those that were waiting run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
             yield Watched(statuses)
         times.see(statuses, time.monotonic())
-    yield Ended(target.name.stack, statuses, time.monotonic() - began, times.longest_chain())
+    yield Ended(selected.name.stack, statuses, time.monotonic() - began, times.longest_chain())
 
 
 class _Times:
@@ -352,15 +352,15 @@ def _check(
     )
 
 
-def _watched(target: StackTarget) -> Iterator[tuple[ProcessStatus, ...]]:
+def _watched(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the statuses of a stack whenever one changes, until no change is to come."""
-    stack = stacks.read(target.name)
+    stack = stacks.read(selected.name)
     if stack.recorded is None or stack.backend is None:
         return
     try:
-        yield from stack.observer().watch(stack.recorded, patience=target.settings.patience)
+        yield from stack.observer().watch(stack.recorded, patience=selected.settings.patience)
     except SymphonyError as error:
-        what = f"{stack.shown} was started, and cannot be watched: {error.what}"
+        what = f"{stack.display_name} was started, and cannot be watched: {error.what}"
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 

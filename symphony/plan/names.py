@@ -118,7 +118,7 @@ def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
     return difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
 
 
-def shown(name: object, limit: int = 60) -> str:
+def quoted(name: object, limit: int = 60) -> str:
     """Return a name for a message: quoted, escaped, not longer than limit."""
     return f'"{printable(name if isinstance(name, str) else repr(name), limit)}"'
 

@@ -13,7 +13,7 @@ from symphony.placement import machines, planner
 from symphony.placement.planner import Choice, Claim, Placement, Pod
 from symphony.placement.pool import Amounts
 from symphony.placement.quantities import WRITE_ONE, amount
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -156,7 +156,7 @@ class _Reader:
         for kind in ("cpu", "memory"):
             quantity = getattr(place, kind)
             if quantity is not None and amount(quantity) is None:
-                self._at(owner, kind, f"{name} is placed with {kind} {shown(str(quantity))}", WRITE_ONE)
+                self._at(owner, kind, f"{name} is placed with {kind} {quoted(str(quantity))}", WRITE_ONE)
 
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         pools = [pool.name for pool in self.target.pools]
@@ -168,8 +168,8 @@ class _Reader:
             self._at(owner, "pool", f"{name} is placed, but the pools of the cluster are not known", remedy)
         elif place.pool and place.pool not in pools:
             near = nearest(place.pool, pools)
-            remedy = f"did you mean {shown(near)}?" if near else f"its pools are {', '.join(pools)}"
-            what = f"{name} is placed on {shown(place.pool)}, which the cluster does not have"
+            remedy = f"did you mean {quoted(near)}?" if near else f"its pools are {', '.join(pools)}"
+            what = f"{name} is placed on {quoted(place.pool)}, which the cluster does not have"
             self._at(owner, "pool", what, remedy)
 
     def _claim(self, path: str, process: ProcessSpec) -> Claim:
@@ -191,7 +191,7 @@ class _Reader:
         values = {getattr(owner.place, name): path for path, owner in declared.placed}
         values.pop(None, None)
         if len(values) > 1:
-            words = ", ".join(f"{path} says {shown(value)}" for value, path in values.items())
+            words = ", ".join(f"{path} says {quoted(value)}" for value, path in values.items())
             self._report(declared, f"{declared.name} is one pod, on one machine: of {name} {words}")
         return next(iter(values), None)
 

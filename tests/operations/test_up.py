@@ -15,7 +15,7 @@ from symphony.engine import workspace
 from symphony.engine.run.events import Diagnostic, Failed, Step
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import stack_target, stacks
+from symphony.operations import selected_stack, stacks
 from symphony.operations.plan import Planned
 from symphony.operations.up import Ended, Progress, Remark, _event_line, _Times, _watched, path_of
 from symphony.plan.changes import Change
@@ -103,9 +103,8 @@ def test_plugins_are_fetched_only_for_backends_that_need_them(
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {message}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    assert (
-        stack_target.fetches_plugins(stack_target.StackTarget(StackName("sandbox", "rl"), place)) is fetched
-    )
+    selected = selected_stack.SelectedStack(StackName("sandbox", "rl"), place)
+    assert selected_stack.fetches_plugins(selected) is fetched
 
 
 def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
@@ -116,8 +115,8 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
     place = workspace.load(tmp_path / "Pulumi.yaml")
     read = observe.connection_settings
     for result, kubeconfig in (({}, "/old.yaml"), ({"kubernetes:kubeconfig": "/new.yaml"}, "/new.yaml")):
-        target = stack_target.StackTarget(StackName("sandbox", "rl"), place, result)
-        assert read(target.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
+        selected = selected_stack.SelectedStack(StackName("sandbox", "rl"), place, result)
+        assert read(selected.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
 def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +129,10 @@ def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.M
     observer = SimpleNamespace(watch=watch)
     stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
     monkeypatch.setattr(stacks, "read", lambda name: stack)
-    target = stack_target.StackTarget(
+    selected = selected_stack.SelectedStack(
         StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path())
     )
-    seen = _watched(target)
+    seen = _watched(selected)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:
         next(seen)

@@ -15,7 +15,7 @@ from symphony.plan.names import (
     launched_name,
     nearest,
     printable,
-    shown,
+    quoted,
     why_not_label,
     why_not_name,
 )
@@ -90,7 +90,7 @@ def test_what_is_printable_is_short_and_harmless(text, limit):
 
 
 def test_shown():
-    assert shown("a") == '"a"'
-    assert shown("a\n") == r'"a\n"'
-    assert shown(5) == '"5"'
-    assert shown("x" * 61) == f'"{"x" * 59}…"'
+    assert quoted("a") == '"a"'
+    assert quoted("a\n") == r'"a\n"'
+    assert quoted(5) == '"5"'
+    assert quoted("x" * 61) == f'"{"x" * 59}…"'

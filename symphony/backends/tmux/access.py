@@ -17,7 +17,7 @@ from symphony.backends.access import CannotStart, Copied, OnBytes, ServiceRoute,
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import tmux_socket
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 from symphony_tmux import names
 from symphony_tmux.processes import observe
 from symphony_tmux.tmux import client
@@ -168,9 +168,9 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
                 process_group=0 if own_group else None,
             )
         except FileNotFoundError:
-            raise CannotStart(127, f"there is no command {shown(words[0])} on PATH") from None
+            raise CannotStart(127, f"there is no command {quoted(words[0])} on PATH") from None
         except OSError as error:
-            raise CannotStart(126, f"{shown(words[0])} cannot be run: {error.strerror}") from error
+            raise CannotStart(126, f"{quoted(words[0])} cannot be run: {error.strerror}") from error
         started(child)
         code = child.wait()
     return code if code >= 0 else 128 - code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -56,7 +56,7 @@ def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     for group, process in spec.members():
         if reason := target.unstartable.get(path_of(group, process)):
             yield Problem(
-                f"{path_of(group, process)} cannot start {shown((process.command or ('',))[0])}: {reason}",
+                f"{path_of(group, process)} cannot start {quoted((process.command or ('',))[0])}: {reason}",
                 "check the command's spelling, PATH and permissions",
                 (process.at("command"),),
             )
@@ -83,7 +83,7 @@ def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
             yield Problem(what, remedy, (where,))
         if setting == "start_dir" and text in target.unreadable and "\0" not in text:
-            what = f"{owner_name} cannot start in {shown(text)}: {target.unreadable[text]}"
+            what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
             remedy = (
                 "expand it in Python, as no shell reads it: os.path.expandvars"
                 if "$" in text
@@ -98,12 +98,12 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
         yield (
-            f"{whose} contains a NUL byte: {shown(text, 30)}",
+            f"{whose} contains a NUL byte: {quoted(text, 30)}",
             "remove it: arguments and variables cannot hold one",
         )
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         yield (
-            f"{whose} is not valid Unicode: {shown(text, 30)}",
+            f"{whose} is not valid Unicode: {quoted(text, 30)}",
             "remove it: it comes from bytes that are not UTF-8 text",
         )
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -119,7 +119,7 @@ def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
-                    f"{owner_name} names the code {shown(text)}: {code.trouble}",
+                    f"{owner_name} names the code {quoted(text)}: {code.trouble}",
                     "name a file, a folder or a glob, from the folder of the project",
                     (owner.at("code"),),
                 )
@@ -137,14 +137,14 @@ def _files(
     for file in files:
         if file in target.unreadable:
             yield Problem(
-                f"the {kind} {shown(file)} cannot be read: {target.unreadable[file]}",
+                f"the {kind} {quoted(file)} cannot be read: {target.unreadable[file]}",
                 "check its path and permissions",
                 (spec.at(setting),),
             )
         name = file.rpartition("/")[2]
         if by_name.setdefault(name, file) != file:
             yield Problem(
-                f"two {kind}s are called {shown(name)}: {by_name[name]} and {file}",
+                f"two {kind}s are called {quoted(name)}: {by_name[name]} and {file}",
                 "rename one: they share a folder",
                 (spec.at(setting),),
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from caraml import service_env
 from symphony.plan import code
-from symphony.plan.names import as_label, is_variable, shown
+from symphony.plan.names import as_label, is_variable, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -36,7 +36,7 @@ def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
-                f"{owner_name} sets the variable {shown(name)}",
+                f"{owner_name} sets the variable {quoted(name)}",
                 'a variable has letters, digits and "_", and does not begin with a digit',
                 (where,),
             )
@@ -54,10 +54,10 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
         for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
-            other, places = owners.setdefault(variable, (f"it belongs to service {shown(service)}", where))
+            other, places = owners.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
             if places != where:
                 yield Problem(
-                    f"service {shown(service)} needs the variable {variable}, but {other}",
+                    f"service {quoted(service)} needs the variable {variable}, but {other}",
                     "rename one of the services",
                     (*places, *where),
                 )
@@ -72,7 +72,7 @@ def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         for name, secret in owner.secret_env.items():
             where = (owner.at(f"secret_env {name}"),)
             if secret.trouble:
-                source = f" from {shown(secret.source)}" if secret.source else ""
+                source = f" from {quoted(secret.source)}" if secret.source else ""
                 yield Problem(
                     f"cannot set {name} for {owner_name}{source}: {secret.trouble}",
                     "give secret_env the path of a file with the value, or config.require_secret(...)",
@@ -90,7 +90,7 @@ def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for name in spec.inherit:
         if not is_variable(name.removesuffix("*")):
             yield Problem(
-                f"the experiment inherits {shown(name)}",
+                f"the experiment inherits {quoted(name)}",
                 'name a variable, or the beginning of some with "*" at the end',
                 (spec.at("inherit"),),
             )

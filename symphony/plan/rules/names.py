@@ -10,7 +10,7 @@ from symphony.plan.names import (
     is_experiment,
     is_label,
     is_name,
-    shown,
+    quoted,
     why_not_label,
     why_not_name,
 )
@@ -24,7 +24,7 @@ def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
     is_legal, why_not = (is_label, why_not_label) if target.labels else (is_name, why_not_name)
     if not is_legal(target.launched_as):
         yield Problem(
-            f"the experiment cannot be called {shown(target.launched_as)} on {target.backend}",
+            f"the experiment cannot be called {quoted(target.launched_as)} on {target.backend}",
             f"{why_not(target.launched_as)}; rename the stack or set symphony:namespace",
             (spec.where,),
         )
@@ -33,7 +33,7 @@ def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
 def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
-            f"the experiment is called {shown(spec.name)}",
+            f"the experiment is called {quoted(spec.name)}",
             f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
             (spec.where,),
         )
@@ -42,12 +42,12 @@ def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[
 def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     if not any(True for _ in spec.members()):
         yield Problem(
-            f"{shown(spec.name)} has no process", "declare one with new_process(...)", (spec.where,)
+            f"{quoted(spec.name)} has no process", "declare one with new_process(...)", (spec.where,)
         )
     for group in spec.groups:
         if not group.processes and any(True for _ in spec.members()):
             yield Problem(
-                f"process group {shown(group.name)} has no process",
+                f"process group {quoted(group.name)} has no process",
                 "give it one with new_process(...), or remove the group",
                 (group.where,),
             )
@@ -59,7 +59,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for kind, thing in things:
         if not target.is_legal(thing.name, maps=spec.accepts_classic_names):
             yield Problem(
-                f"{kind} {shown(thing.name)} has an invalid name", why_not_name(thing.name), (thing.where,)
+                f"{kind} {quoted(thing.name)} has an invalid name", why_not_name(thing.name), (thing.where,)
             )
 
 
@@ -67,7 +67,7 @@ def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     # A free process and a group share one scope: each becomes a pod of that name.
     yield from _repeated([*spec.processes, *spec.groups], target)
     for group in spec.groups:
-        yield from _repeated(group.processes, target, within=f" in process group {shown(group.name)}")
+        yield from _repeated(group.processes, target, within=f" in process group {quoted(group.name)}")
 
 
 def _repeated(
@@ -82,9 +82,9 @@ def _repeated(
             same = type(other) is type(thing)
             mistake = f"is declared twice{within}" if same else "has the name of a process in no group"
             if other.name != thing.name:
-                mistake = f"and {shown(other.name)} are both {name} on {target.backend}"
+                mistake = f"and {quoted(other.name)} are both {name} on {target.backend}"
             yield Problem(
-                f"{kind} {shown(thing.name)} {mistake}",
+                f"{kind} {quoted(thing.name)} {mistake}",
                 "give one of them another name",
                 (other.where, thing.where),
             )

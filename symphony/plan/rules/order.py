@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -36,7 +36,7 @@ def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     if "depends_on" in target.supports:
         return
     for path, each, _ in waits(spec):
-        what = f"{path} waits for {shown(each.on)}, and {target.backend} cannot hold processes back yet"
+        what = f"{path} waits for {quoted(each.on)}, and {target.backend} cannot hold processes back yet"
         yield Problem(what, "take the dependency out, or run it on tmux", (each.where,))
 
 
@@ -75,8 +75,8 @@ def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Pr
         # A service without a server is a problem of the services.
         if not paths and not each.service and each.on not in names:
             near = nearest(each.on, names)
-            remedy = f"did you mean {shown(near)}?" if near else "declare it, or take the dependency out"
-            yield Problem(f"{path} waits for {shown(each.on)}, which is not declared", remedy, (each.where,))
+            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or take the dependency out"
+            yield Problem(f"{path} waits for {quoted(each.on)}, which is not declared", remedy, (each.where,))
 
 
 def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -103,8 +103,8 @@ def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for name in spec.primary:
         if name not in names:
             near = nearest(name, names)
-            remedy = f"did you mean {shown(near)}?" if near else "declare it, or take it out"
-            yield Problem(f"the primary {shown(name)} is not declared", remedy, (spec.at("primary"),))
+            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or take it out"
+            yield Problem(f"the primary {quoted(name)} is not declared", remedy, (spec.at("primary"),))
         for path in names.get(name, ()):
             if policies[path] == "Always":
                 what = f"the primary {path} has the restart policy Always, and never completes"

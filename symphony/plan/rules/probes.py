@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symphony.plan.names import nearest, shown
+from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -30,9 +30,9 @@ def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator
             if isinstance(port, str) and port not in served:
                 near = nearest(port, served)
                 listed = f"it serves: {', '.join(served)}" if served else "it binds none: give a port"
-                remedy = f"did you mean {shown(near)}?" if near else listed
+                remedy = f"did you mean {quoted(near)}?" if near else listed
                 yield Problem(
-                    f"the {setting} of {who} is at {shown(port)}, which it does not bind", remedy, where
+                    f"the {setting} of {who} is at {quoted(port)}, which it does not bind", remedy, where
                 )
 
 

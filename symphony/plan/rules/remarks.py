@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 
@@ -42,7 +42,7 @@ def _unexpanded_env(spec: ExperimentSpec) -> Iterator[Problem]:
         for name, value in owner.env.items():
             if _EXPANDED_BY_SHELLS.search(value):
                 yield Problem(
-                    f"{owner_name} has {shown(value, 30)} for {name} in env, which no shell expands",
+                    f"{owner_name} has {quoted(value, 30)} for {name} in env, which no shell expands",
                     "write the value out, or expand it in Python: os.path.expandvars, os.path.expanduser",
                     (owner.at(f"env {name}"),),
                 )
@@ -56,7 +56,7 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting, given in (("command", process.command or ()), ("args", process.args)):
             if result := next(filter(_SHELL_WORD.fullmatch, given), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {shown(result, 30)} in {setting}, which no shell reads",
+                    f"{path_of(group, process)} has {quoted(result, 30)} in {setting}, which no shell reads",
                     'its program gets the text unchanged; for a shell line set cmds=["..."]',
                     (process.at(setting),),
                 )
@@ -69,8 +69,8 @@ def _one_command_in_lines(spec: ExperimentSpec) -> Iterator[Problem]:
         if rest and single and (_NEEDS_MORE.fullmatch(first) or any(map(_NO_COMMAND.fullmatch, rest))):
             yield Problem(
                 f"{path_of(group, process)} has {len(process.cmds)} shell lines,"
-                f" {shown(first, 20)} and {shown(rest[0], 20)}{', ...' if rest[1:] else ''}",
-                f"did you mean command={shown(' '.join(process.cmds), 60)}?",
+                f" {quoted(first, 20)} and {quoted(rest[0], 20)}{', ...' if rest[1:] else ''}",
+                f"did you mean command={quoted(' '.join(process.cmds), 60)}?",
                 (process.at("cmds"),),
             )
 

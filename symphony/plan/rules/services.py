@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from symphony.plan.names import as_label, nearest, shown, why_not_name
+from symphony.plan.names import as_label, nearest, quoted, why_not_name
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -35,7 +35,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for path, verb, use in _uses(spec):
         if not target.is_legal(use.name, maps=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
-            yield Problem(f"{path} {verb} {shown(use.name)}", why_not_name(use.name), (use.where,))
+            yield Problem(f"{path} {verb} {quoted(use.name)}", why_not_name(use.name), (use.where,))
 
 
 def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -44,9 +44,8 @@ def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for path, _, use in _uses(spec, "binds", "exposes"):
         other = first.setdefault(as_label(use.name) or use.name, use)
         if other.name != use.name:
-            what = (
-                f"{path} binds {shown(use.name)}, which differs from {shown(other.name)} only in -, _ or case"
-            )
+            names = f"{quoted(use.name)}, which differs from {quoted(other.name)}"
+            what = f"{path} binds {names} only in -, _ or case"
             yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
@@ -56,12 +55,12 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         if len(paths) > 1:
             binders = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
             lines = tuple(use.where for _, use in servers)
-            yield Problem(f"{binders} bind {shown(name)}", "give one of them another name", lines)
+            yield Problem(f"{binders} bind {quoted(name)}", "give one of them another name", lines)
             continue
         ports = {use.port for _, use in servers if use.port is not None}
         if len(ports) > 1:
             yield Problem(
-                f"{paths[0]} gives {shown(name)} the ports {' and '.join(map(str, sorted(ports)))}",
+                f"{paths[0]} gives {quoted(name)} the ports {' and '.join(map(str, sorted(ports)))}",
                 "give it one port",
                 tuple(use.where for _, use in servers),
             )
@@ -73,8 +72,8 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
         if use.name not in known and target.is_legal(use.name, maps=spec.accepts_classic_names):
             near = nearest(use.name, known)
             listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
-            remedy = f"did you mean {shown(near)}?" if near else listed
-            what = f"{path} connects to {shown(use.name)}, which no process binds"
+            remedy = f"did you mean {quoted(near)}?" if near else listed
+            what = f"{path} connects to {quoted(use.name)}, which no process binds"
             yield Problem(what, remedy, (use.where,))
 
 
@@ -82,7 +81,7 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for path, _, use in _uses(spec, "connects"):
         if use.port is not None:
             yield Problem(
-                f"{path} connects to {shown(use.name)} with port {use.port}",
+                f"{path} connects to {quoted(use.name)} with port {use.port}",
                 "set the port where it is bound: the connecting process gets it",
                 (use.where,),
             )
@@ -92,7 +91,7 @@ def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     for path, verb, use in _uses(spec, "binds", "exposes"):
         if use.port is not None and not 1 <= use.port <= 65535:
             yield Problem(
-                f"{path} {verb} {shown(use.name)} at port {use.port}",
+                f"{path} {verb} {quoted(use.name)} at port {use.port}",
                 "a port is between 1 and 65535; omit it and symphony chooses one",
                 (use.where,),
             )
@@ -107,8 +106,8 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
         other_path, other = first.setdefault((machine, use.port), (path, use))
         if other.name != use.name:
             yield Problem(
-                f"{path} gives {shown(use.name)} port {use.port},"
-                f" which {shown(other.name)} of {other_path} has",
+                f"{path} gives {quoted(use.name)} port {use.port},"
+                f" which {quoted(other.name)} of {other_path} has",
                 "give one of them another port, or omit the port",
                 (other.where, use.where),
             )
@@ -120,14 +119,14 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         path, use = next((each for each in servers if each[1].port is not None), servers[0])
         if name in target.taken and use.port is None:
             yield Problem(
-                f"{path} gets no port for {shown(name)}: {target.taken[name]}",
+                f"{path} gets no port for {quoted(name)}: {target.taken[name]}",
                 "free some, or widen port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
         # ports_are_declared_once reports a port that two services ask for.
         elif name in target.taken and ports[use.port] == 1:
             yield Problem(
-                f"{path} cannot have port {use.port} for {shown(use.name)}: {target.taken[use.name]}",
+                f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.taken[use.name]}",
                 "free that port, choose another, or omit it and symphony chooses one",
                 (use.where,),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symphony.placement.quantities import WRITE_ONE, amount
-from symphony.plan.names import is_label, shown, why_not_label
+from symphony.plan.names import is_label, quoted, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -20,7 +20,7 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
         for setting, _ in made_settings(process.pod):
             path = path_of(group, process)
             yield Problem(
-                f"{path} sets {setting.name}, but it is in process group {shown(group.name)}",
+                f"{path} sets {setting.name}, but it is in process group {quoted(group.name)}",
                 f'call it on the group: its processes share one pod ("{group.name}")',
                 (process.at(setting.name),),
             )
@@ -34,7 +34,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 quantity = getattr(resources, kind)
                 if quantity is not None and amount(quantity) is None:
                     yield Problem(
-                        f"{path_of(group, process)} sets {kind} to {shown(str(quantity))}",
+                        f"{path_of(group, process)} sets {kind} to {quoted(str(quantity))}",
                         WRITE_ONE,
                         (process.at(f"{setting} {kind}"),),
                     )
@@ -62,12 +62,12 @@ def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
         for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(
-                    f"{part_name} mounts at {shown(mount.mount_path)}",
+                    f"{part_name} mounts at {quoted(mount.mount_path)}",
                     "give an absolute path",
                     (mount.where,),
                 )
             if mount.name is not None and not is_label(mount.name):
-                what = f"{part_name} mounts a volume called {shown(mount.name)}"
+                what = f"{part_name} mounts a volume called {quoted(mount.name)}"
                 yield Problem(what, why_not_label(mount.name), (mount.where,))
 
 
@@ -83,7 +83,7 @@ def _clashes(owner_name: str, inherited: tuple[Mount, ...], mounts: tuple[Mount,
     for mount in mounts:
         if mount.mount_path in taken:
             yield Problem(
-                f"{owner_name} mounts two things at {shown(mount.mount_path)}",
+                f"{owner_name} mounts two things at {quoted(mount.mount_path)}",
                 "give one of them another mount_path",
                 (taken[mount.mount_path], mount.where),
             )

@@ -17,7 +17,7 @@ from symphony.backends.kubernetes.api.fields import Values, mapping, texts
 from symphony.backends.kubernetes.manifests import controllers, labels, pod
 from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.names import MAX_NAME, as_label, shown
+from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
@@ -97,7 +97,7 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     """
     if _RESERVED.fullmatch(namespace):
         remedy = "rename the stack, or set symphony:namespace to another"
-        yield Problem(f"the namespace {shown(namespace)} belongs to the cluster", remedy, (spec.where,))
+        yield Problem(f"the namespace {quoted(namespace)} belongs to the cluster", remedy, (spec.where,))
     if settings.shared_as:
         yield from _shared(spec, settings)
     yield from _files("secrets", "secret file", "Secret", spec, sizes)
@@ -113,7 +113,7 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
         yield from _image(path, process.image, process.at("image"))
         for use in (*process.binds, *process.exposes):
             if (label := as_label(use.name)) and not label[0].isalpha():
-                what = f"{path} serves {shown(use.name)}, which begins with a digit"
+                what = f"{path} serves {quoted(use.name)}, which begins with a digit"
                 yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
         if process.readiness_probe is not None and process.readiness_probe.log is not None:
             what = f"the readiness_probe of {path} is by log, and Kubernetes has no such probe"
@@ -150,7 +150,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     prefix = settings.named("")
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
         yield Problem(
-            f"in a namespace that it shares, an experiment cannot be called {shown(settings.shared_as)}",
+            f"in a namespace that it shares, an experiment cannot be called {quoted(settings.shared_as)}",
             "rename the stack: a letter first, then small letters, digits and"
             ' "-", or set symphony:createNamespace to true',
             (spec.where,),
@@ -160,7 +160,7 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     for name, where in (*names, *((use.name, use.where) for use in uses)):
         if len(prefix + name) > MAX_NAME:
             yield Problem(
-                f"{shown(prefix + name)} has {len(prefix + name)} letters, more than {MAX_NAME}",
+                f"{quoted(prefix + name)} has {len(prefix + name)} letters, more than {MAX_NAME}",
                 "shorten its name or that of the stack, which is its prefix in a shared namespace",
                 (where,),
             )
@@ -180,7 +180,7 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
         name = file.rpartition("/")[2]
         if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
             yield Problem(
-                f"the {noun} is called {shown(name)}",
+                f"the {noun} is called {quoted(name)}",
                 f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
                 (spec.at(setting),),
             )
@@ -193,7 +193,7 @@ def _texts(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
         texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
     for setting, text in texts:
         if character := _refused_character(text):
-            what = f"{setting} of {part_name} contains the control character {character}: {shown(text, 30)}"
+            what = f"{setting} of {part_name} contains the control character {character}: {quoted(text, 30)}"
             yield Problem(what, _USE_A_FILE, (owner.at(setting),))
 
 
@@ -205,7 +205,7 @@ def _refused_character(text: str) -> str:
 def _part_of(part_name: str, part: _Part, settings: Settings) -> Problems:
     for key in part.pod.labels:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
-            what = f"{part_name} sets the label {shown(key)}"
+            what = f"{part_name} sets the label {quoted(key)}"
             yield Problem(what, "symphony sets it; use another", (part.at(f"labels {key}"),))
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
@@ -226,7 +226,7 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
         case HostPathMount() if settings.pod_security != "privileged":
             yield "a path of the host", "allow it with symphony:podSecurity: privileged"
         case GitRepoMount(repository=repository, revision=revision) if not repository or not revision:
-            yield f"the git repository {shown(repository)} at {shown(revision)}", "name both"
+            yield f"the git repository {quoted(repository)} at {quoted(revision)}", "name both"
         case _:
             pass
 
@@ -238,11 +238,11 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
             remedy = "symphony uses that name; use another"
-            yield Problem(f"{part_name} has a volume called {shown(name)}", remedy, (mount.where,))
+            yield Problem(f"{part_name} has a volume called {quoted(name)}", remedy, (mount.where,))
         other = by_name.setdefault(name, mount)
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(
-                f"{part_name} has two different volumes called {shown(name)}",
+                f"{part_name} has two different volumes called {quoted(name)}",
                 "rename one of them",
                 (other.where, mount.where),
             )
@@ -295,7 +295,7 @@ def _own_of_pod(yml: Values) -> Iterator[str]:
     for name in ("labels", "annotations"):
         for key in mapping(metadata, name):
             if str(key).startswith("symphony/") or key in _OWN_NOTES:
-                yield f"sets metadata.{name} {shown(key)}"
+                yield f"sets metadata.{name} {quoted(key)}"
     if "containers" in spec and spec["containers"] in (None, []):
         yield "removes spec.containers"
 
@@ -318,4 +318,4 @@ def _dangers(fields: Any) -> Iterator[str]:
 def _image(part_name: str, image: object, where: Location) -> Problems:
     if isinstance(image, str) and not _IMAGE.fullmatch(image):
         remedy = "an image is written [host/]name[:tag], its name in small letters"
-        yield Problem(f"{part_name} has the image {shown(image)}", remedy, (where,))
+        yield Problem(f"{part_name} has the image {quoted(image)}", remedy, (where,))

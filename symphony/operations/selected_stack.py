@@ -1,4 +1,4 @@
-"""The stack of an `up`: selecting it in the project, comparing it with what runs, making it."""
+"""The stack that a command selects in its project: found by name, checked against its state, created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from symphony.engine import workspace
 from symphony.engine.state import file_store, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.plan.names import launched_name, listed, shown
+from symphony.plan.names import launched_name, listed, quoted
 from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
@@ -30,16 +30,16 @@ _PROGRAMS = "stacks"
 
 
 @dataclass(frozen=True)
-class StackTarget:
-    """A stack and the project whose program it runs.
+class SelectedStack:
+    """A stack of a project, as a command selects it, and its settings.
 
     Attributes:
-        given: Settings that a script or `-c` passes, over those of the stack's file.
+        overrides: Settings that a script or `-c` passes; they replace those of the stack's file.
     """
 
     name: file_store.StackName
     workspace: workspace.Workspace
-    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    overrides: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -48,9 +48,9 @@ class StackTarget:
 
     @cached_property
     def settings(self) -> StackSettings:
-        """The settings of the stack, under those that a script passes."""
+        """The settings of the stack, with the overrides of a script."""
         project_file = self.workspace.folder / "Pulumi.yaml"
-        return settings_reader.read({**self.config, **self.given}, self.config_file, project_file)
+        return settings_reader.read({**self.config, **self.overrides}, self.config_file, project_file)
 
     @property
     def config_file(self) -> Path:
@@ -61,25 +61,25 @@ class StackTarget:
         return registry.get(self.settings.backend)
 
 
-def given(words: Sequence[str], project: str) -> dict[str, str]:
-    """Return the settings of `-c lr=0.3` and `-c symphony:grace=1`; a name alone is one of the project.
+def read_overrides(words: Sequence[str], project: str) -> dict[str, str]:
+    """Return the settings of `-c lr=0.3` and `-c symphony:grace=1`; `lr` alone is a key of the project.
 
     Raises:
-        UserError: A word is no KEY=VALUE.
+        UserError: A word is not KEY=VALUE.
     """
     pairs: dict[str, str] = {}
     for word in words:
         key, equals, setting = word.partition("=")
         if not (key and equals):
-            raise UserError(f"-c {shown(word)} sets nothing", remedy="Write -c KEY=VALUE")
+            raise UserError(f"-c {quoted(word)} sets nothing", remedy="Write -c KEY=VALUE")
         pairs[key if ":" in key else f"{project}:{key}"] = setting
     return pairs
 
 
 @contextmanager
-def given_settings(target: StackTarget, *, dry_run: bool) -> Generator[None]:
-    """Put the settings of a stack back after the block where it changed nothing: the engine saves `given`."""
-    before = target.config_file.read_bytes() if target.config_file.is_file() else None
+def guard_settings_file(selected: SelectedStack, *, dry_run: bool) -> Generator[None]:
+    """Restore the settings file after a block that changed nothing: the engine writes overrides into it."""
+    content = selected.config_file.read_bytes() if selected.config_file.is_file() else None
     keeps = False
     try:
         yield
@@ -91,18 +91,18 @@ def given_settings(target: StackTarget, *, dry_run: bool) -> Generator[None]:
         keeps = True
         raise
     finally:
-        if target.given and not keeps:
-            if before is None:
-                target.config_file.unlink(missing_ok=True)
+        if selected.overrides and not keeps:
+            if content is None:
+                selected.config_file.unlink(missing_ok=True)
             else:
-                target.config_file.write_bytes(before)
+                selected.config_file.write_bytes(content)
 
 
-def select(word: str | None) -> StackTarget:
-    """Return the stack of the project here that a name stands for; without one the only or current one.
+def select(word: str | None) -> SelectedStack:
+    """Return the stack of this project with a name; without a name, the only or the current one.
 
     Raises:
-        UserError: There is no project here, the name is of another project, or none is clear without one.
+        UserError: This folder has no project, the name is of another project, or several stacks are possible.
     """
     if word == "":
         raise UserError("the name of the stack is empty", remedy="Name one, or omit it")
@@ -120,11 +120,11 @@ def select(word: str | None) -> StackTarget:
             remedy=f"Go to the folder of {name.project}",
         )
     workspace.require_virtualenv(place)
-    return StackTarget(name, place)
+    return SelectedStack(name, place)
 
 
 def select_all(pattern: str) -> list[str]:
-    """Return the stacks here, up or with settings, that a shell pattern matches; [] for a plain name.
+    """Return the stacks of this project, up or with settings, that match a shell pattern; [] for a name.
 
     Raises:
         UserError: The pattern matches nothing.
@@ -139,7 +139,7 @@ def select_all(pattern: str) -> list[str]:
 
 
 def names_here() -> list[str]:
-    """Return the experiments and the programs of the project here; none outside of projects."""
+    """Return the experiments and the programs of this project; [] outside of projects."""
     place = workspace.find_usable()
     return sorted(_live(place) | _programs(place)) if place is not None else []
 
@@ -173,57 +173,57 @@ def _programs(place: workspace.Workspace) -> set[str]:
 def _refuse_elsewhere(word: str) -> None:
     stack = stacks.find_exact(word) if word else None
     if stack is not None and stack.recorded is not None and (folder := stacks.folder(stack)):
-        raise UserError(f"{stack.shown} was started from {folder}", remedy="Run the command there")
+        raise UserError(f"{stack.display_name} was started from {folder}", remedy="Run the command there")
 
 
-def before(target: StackTarget) -> stacks.Stack:
+def recorded_stack(selected: SelectedStack) -> stacks.Stack:
     """Return the stack as its state records it before an `up`.
 
     Raises:
         PlanError: Its settings have problems.
-        UserError: It runs where this `up` would not find it. A stack that moves would stop in one backend and
-            start in another, which is hardly ever meant: its settings file is missing, or a line of that.
+        UserError: It runs in another backend or cluster than its settings name. Users hardly ever want to
+            move an experiment; more likely the settings file, or a line of it, is missing.
     """
-    if target.settings.problems:
-        raise PlanError(target.name.stack, target.settings.problems)
-    stack = stacks.read(target.name)
+    if selected.settings.problems:
+        raise PlanError(selected.name.stack, selected.settings.problems)
+    stack = stacks.read(selected.name)
     if stack.recorded is None:
-        _refuse_namesake(target)
+        _refuse_namesake(selected)
     # Without the setting, the program names the backend, and refuses to move as well.
-    is_set = _BACKEND in target.settings.config
-    if stack.backend is not None and is_set and stack.backend != target.backend.name:
-        if _BACKEND in target.given:
+    is_set = _BACKEND in selected.settings.config
+    if stack.backend is not None and is_set and stack.backend != selected.backend.name:
+        if _BACKEND in selected.overrides:
             back = f'Launch it with Cluster.new("{stack.backend}")'
-            raise would_move(stack.shown, stack.backend, target.backend.name, back)
-        where = str(target.config_file)
-        raise would_move(stack.shown, stack.backend, target.backend.name, where=where)
-    if cluster := target.config.get("symphony:cluster"):
+            raise would_move(stack.display_name, stack.backend, selected.backend.name, back)
+        where = str(selected.config_file)
+        raise would_move(stack.display_name, stack.backend, selected.backend.name, where=where)
+    if cluster := selected.config.get("symphony:cluster"):
         # Only the program reads its kubeconfig.
-        _check_cluster(target, stack, str(cluster))
+        _check_cluster(selected, stack, str(cluster))
         return stacks.ensure_same_location(stack)
-    if stack.backend == target.backend.name or is_set:
-        return stacks.ensure_same_location(stack, target.workspace, target.settings.config)
+    if stack.backend == selected.backend.name or is_set:
+        return stacks.ensure_same_location(stack, selected.workspace, selected.settings.config)
     # The Cluster of the program says how to reach it, as the state records.
     return stacks.ensure_same_location(stack)
 
 
-def fetches_plugins(target: StackTarget, runs_on: str | None = None) -> bool:
+def fetches_plugins(selected: SelectedStack, runs_on: str | None = None) -> bool:
     """Return whether the engine needs plugins for this stack: by its settings, or where it runs."""
-    if any(key.startswith(_CLOUD) for key in target.settings.config):
+    if any(key.startswith(_CLOUD) for key in selected.settings.config):
         return True
-    return bool(target.backend.plugins or (runs_on and registry.get(runs_on).plugins))
+    return bool(selected.backend.plugins or (runs_on and registry.get(runs_on).plugins))
 
 
-def _refuse_namesake(target: StackTarget) -> None:
+def _refuse_namesake(selected: SelectedStack) -> None:
     """Raise UserError where two experiments of one name would share a tmux session."""
-    backend, settings = target.backend, target.settings
+    backend, settings = selected.backend, selected.settings
     observer = backend.observer if backend.local else None
     if not isinstance(observer, LocalObserver) or "symphony:server" in settings.config:
         return
-    session = settings.namespace or launched_name(target.name.stack, label=backend.labels)
+    session = settings.namespace or launched_name(selected.name.stack, label=backend.labels)
     owners = {owned.owner for owned in observer.list_owned() if owned.launched_as == session}
     for name in file_store.names() if owners else ():
-        if name == target.name or paths.owner_of(name.project, name.stack) not in owners:
+        if name == selected.name or paths.owner_of(name.project, name.stack) not in owners:
             continue
         if folder := stacks.folder(stacks.read(name)):
             raise UserError(
@@ -232,59 +232,59 @@ def _refuse_namesake(target: StackTarget) -> None:
             )
 
 
-def _check_cluster(target: StackTarget, stack: stacks.Stack, cluster: str) -> None:
+def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -> None:
     """Raise UserError where no stack makes that cluster, or the experiment runs on another one."""
-    name = workspace.stack_name(cluster, target.workspace)
+    name = workspace.stack_name(cluster, selected.workspace)
     if not store.exists(name):
         raise UserError(
             f"the cluster's stack {cluster} does not exist",
-            where=str(target.config_file),
+            where=str(selected.config_file),
             remedy=f"Bring it up first: `symphony up {name.stack}`",
         )
-    runs_in = {str(workspace.stack_name(name, target.workspace)) for name in stacks.clusters_of(stack)}
+    runs_in = {str(workspace.stack_name(name, selected.workspace)) for name in stacks.clusters_of(stack)}
     if runs_in and str(name) not in runs_in:
         raise UserError(
-            f"{stack.shown} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
-            where=str(target.config_file),
-            remedy=f"Delete it there first: `symphony delete {stack.shown}`",
+            f"{stack.display_name} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
+            where=str(selected.config_file),
+            remedy=f"Delete it there first: `symphony delete {stack.display_name}`",
         )
 
 
 @contextmanager
-def ensure_stack(target: StackTarget, *, changes: bool = False) -> Generator[None]:
+def ensure_stack(selected: SelectedStack, *, changes: bool = False) -> Generator[None]:
     """Create a missing stack for the block, and remove it afterwards unless it has resources.
 
     Args:
-        target: The stack.
+        selected: The stack.
         changes: The block starts processes. An engine that dies in it leaves no record of them. Unless they
             are on this machine, only the settings of the stack tell `delete` where they are.
     """
-    settings = target.config_file.read_bytes() if target.config_file.is_file() else None
-    created = workspace.create_stack(target.workspace, target.name.stack)
+    settings = selected.config_file.read_bytes() if selected.config_file.is_file() else None
+    created = workspace.create_stack(selected.workspace, selected.name.stack)
     try:
         yield
         if created and not changes:
-            _remove(target, settings)
+            _remove(selected, settings)
     except BaseException as error:
-        may_run = changes and not target.backend.local and not isinstance(error, UserError)
+        may_run = changes and not selected.backend.local and not isinstance(error, UserError)
         if created and not may_run:
-            _remove(target, settings)
+            _remove(selected, settings)
         raise
 
 
-def _remove(target: StackTarget, settings: bytes | None) -> None:
+def _remove(selected: SelectedStack, settings: bytes | None) -> None:
     """Remove a stack that has no resources; its settings stay without the salt that the engine wrote."""
-    arguments = ["stack", "rm", f"--stack={target.name.stack}", "--yes", "--preserve-config"]
+    arguments = ["stack", "rm", f"--stack={selected.name.stack}", "--yes", "--preserve-config"]
     if file_store.is_files():
-        if not file_store.exists(target.name):
+        if not file_store.exists(selected.name):
             return
-        resources = file_store.read(target.name).resources
+        resources = file_store.read(selected.name).resources
         if any(not resource.type.startswith("pulumi:") for resource in resources):
             return
         arguments.append("--force")
-    if workspace.pulumi(target.workspace, arguments).returncode:
+    if workspace.pulumi(selected.workspace, arguments).returncode:
         return
     if settings is None:
-        target.config_file.unlink(missing_ok=True)
+        selected.config_file.unlink(missing_ok=True)
     else:
-        target.config_file.write_bytes(settings)
+        selected.config_file.write_bytes(settings)

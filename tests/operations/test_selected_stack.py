@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony.engine.state.file_store import StackName
-from symphony.operations import stack_target
+from symphony.operations import selected_stack
 
 
 def test_the_one_program_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,8 +17,8 @@ def test_the_one_program_of_a_project(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "rl.py").touch()
     (tmp_path / "stacks" / "_shared.py").touch()
-    assert stack_target.select(None).name.stack == "rl"
-    assert stack_target.names_here() == ["rl"]
+    assert selected_stack.select(None).name.stack == "rl"
+    assert selected_stack.names_here() == ["rl"]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_without_a_name(
     (tmp_path / "__main__.py").touch()
     monkeypatch.chdir(tmp_path)
     names = [StackName("lab", name) for name in sorted(live)]
-    monkeypatch.setattr(stack_target.store, "names", lambda: names)
-    monkeypatch.setattr(stack_target.stacks, "current", lambda: current)
-    monkeypatch.setattr(stack_target, "_live", lambda _: {*live})
-    assert stack_target.select(None).name.stack == stack
+    monkeypatch.setattr(selected_stack.store, "names", lambda: names)
+    monkeypatch.setattr(selected_stack.stacks, "current", lambda: current)
+    monkeypatch.setattr(selected_stack, "_live", lambda _: {*live})
+    assert selected_stack.select(None).name.stack == stack
