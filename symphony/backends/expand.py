@@ -35,7 +35,7 @@ class Context:
     project: str
     stack: str
     owner: str
-    launched_as: str
+    physical_name: str
     backend: str
     dry_run: bool
     folder: Path

@@ -38,7 +38,7 @@ class Recorded:
 
     Attributes:
         owner: The stack, as the backend's objects name it.
-        launched_as: The tmux session or the namespace.
+        physical_name: The name of the tmux session, the namespace or the job.
         processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
         host: The machine it was started on, where that matters.
         connection: How its backend is reached, where there is more than one.
@@ -47,7 +47,7 @@ class Recorded:
     """
 
     owner: str
-    launched_as: str
+    physical_name: str
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
     connection: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -162,7 +162,7 @@ class Owned:
     """An experiment that lives on this machine, by the marker of its processes."""
 
     owner: str
-    launched_as: str
+    physical_name: str
     paths: tuple[str, ...]
 
 
@@ -230,7 +230,7 @@ class Observer(Protocol):
         """
         ...
 
-    def delete_orphans(self, owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+    def delete_orphans(self, owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
         """Delete the objects of an interrupted run that no state records; return their number of processes.
 
         recorded: the record before the deletion, whose connection is used.

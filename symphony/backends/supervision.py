@@ -23,7 +23,7 @@ def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
         return None
     ports = {service.name: service.port for service in plan.services}
     return Declaration(
-        name=plan.launched_as,
+        name=plan.physical_name,
         members={each.path: _member(each, ports) for each in plan.processes},
         primary=plan.ends.primary,
         stop_after=plan.ends.stop_after,

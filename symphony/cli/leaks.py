@@ -26,7 +26,7 @@ def command(as_json: arguments.AsJson = False) -> int:
         print("Nothing runs without a stack.")
     else:
         rows = [
-            (leak.name, leak.where, leak.launched_as, len(leak.processes), leak.remedy) for leak in leaked
+            (leak.name, leak.where, leak.physical_name, len(leak.processes), leak.remedy) for leak in leaked
         ]
         screen.show_table(HEAD, rows, right=(3,))
     for trouble in () if as_json else troubles:

@@ -144,7 +144,7 @@ class Builder(Generic[AnySpec]):
     @property
     def session(self) -> str:
         """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
-        return self._launched.launched_as
+        return self._launched.physical_name
 
     def _options_under(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
         """Return the resource options of the program, for a component under a parent."""

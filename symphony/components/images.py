@@ -122,7 +122,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     ]
     parts = build_context.parts(content, spec.build_args, spec.target or "", spec.platform or "")
     identity = build_context.identity(parts)
-    tag = f"{context.launched_as[:100]}-{identity[:_DIGITS]}"
+    tag = f"{context.physical_name[:100]}-{identity[:_DIGITS]}"
     secrets = {
         name: str((context.folder / Path(file).expanduser()).resolve()) for name, file in spec.secrets.items()
     }

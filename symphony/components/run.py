@@ -19,7 +19,7 @@ from symphony.backends.stack_settings import StackSettings
 from symphony.components import secret_env
 from symphony.components.images import Images, named_images
 from symphony.errors import SymphonyError, UserError
-from symphony.plan.names import launched_name, quoted
+from symphony.plan.names import physical_name, quoted
 from symphony.plan.problems import PlanError, Problem, error_report, would_move
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.inputs import ImageSpec
@@ -264,7 +264,7 @@ def _unnamed(run: ProgramRun, experiment: Declared, cluster: Mapping[str, str] |
         and name not in (stack, stack.partition(".")[0])
     ):
         yield Problem(
-            f"The experiment {quoted(name)} is called {run.context.launched_as}: it has its stack's name",
+            f"The experiment {quoted(name)} is called {run.context.physical_name}: it has its stack's name",
             f"name the stack {name}, or leave the name out",
             (experiment.spec.where,),
         )
@@ -287,7 +287,7 @@ def _context(cluster: Mapping[str, str] | None = None) -> Context:
         project=project,
         stack=stack,
         owner=paths.owner_of(project, stack),
-        launched_as=read.namespace or launched_name(stack, label=registry.get(read.backend).labels),
+        physical_name=read.namespace or physical_name(stack, label=registry.get(read.backend).labels),
         backend=read.backend,
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),

@@ -23,7 +23,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, runs, selected_stack, stacks, sweep
 from symphony.operations.plan import IMAGE
 from symphony.operations.up import Progress, progress_of
-from symphony.plan.names import is_name, launched_name, listed
+from symphony.plan.names import is_name, listed, physical_name
 from symphony.plan.problems import count
 
 _LOOKS_EVERY = 0.5
@@ -238,7 +238,7 @@ def _watch_processes(stack: stacks.Stack, paths: Sequence[str]) -> _Stopping | N
 def _free_disk(stack: stacks.Stack) -> None:
     """End the processes and remove their logs first where the disk is full: the engine could not begin."""
     if stack.backend and registry.get(stack.backend).local and stack.recorded and file_store.is_full():
-        stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
+        stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
         # The runs hold the logs, too.
         runs.forget(stack.name)
 
@@ -299,7 +299,7 @@ def _forget_files(stack: stacks.Stack) -> None:
 def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
     """Delete what a killed `up` started and no state records, by its marker; return how many processes."""
     if stack.backend is not None and stack.recorded is not None:
-        return stack.observer().delete_orphans(stack.owner, stack.recorded.launched_as, stack.recorded)
+        return stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
     # The state records nothing of what the killed run began; the settings say where.
     config = workspace.stack_config(place, stack.name.stack)
     try:
@@ -309,7 +309,7 @@ def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
         return 0
     settings = settings_reader.read(config)
     backend = registry.get(settings.backend)
-    name = settings.namespace or launched_name(stack.name.stack, label=backend.labels)
+    name = settings.namespace or physical_name(stack.name.stack, label=backend.labels)
     if not is_name(name):
         return 0
     observer = backend.observer

@@ -47,7 +47,7 @@ class Leak:
 
     name: str
     where: str
-    launched_as: str
+    physical_name: str
     processes: tuple[str, ...]
     remedy: str
 
@@ -142,7 +142,7 @@ def leaks() -> tuple[list[Leak], list[str]]:
         Leak(
             str(each.name),
             paths.host(),
-            _launched_as(each),
+            _physical_name(each),
             tuple(each.processes),
             f"symphony delete {each.name}",
         )
@@ -158,9 +158,9 @@ def leaks() -> tuple[list[Leak], list[str]]:
                 troubles.append(f"{where}: {owned.what}")
             elif owned.owner not in owners and owned.owner.endswith(f"#{paths.store_mark()}"):
                 name = paths.stack_of(owned.owner)
-                leaked.append(Leak(name, where, owned.launched_as, owned.paths, remedy))
+                leaked.append(Leak(name, where, owned.physical_name, owned.paths, remedy))
     return leaked, troubles
 
 
-def _launched_as(stack: stacks.Stack) -> str:
-    return stack.recorded.launched_as if stack.recorded else ""
+def _physical_name(stack: stacks.Stack) -> str:
+    return stack.recorded.physical_name if stack.recorded else ""

@@ -19,7 +19,7 @@ from symphony.engine import workspace
 from symphony.engine.state import file_store, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.plan.names import launched_name, listed, quoted
+from symphony.plan.names import listed, physical_name, quoted
 from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
@@ -220,8 +220,8 @@ def _refuse_namesake(selected: SelectedStack) -> None:
     observer = backend.observer if backend.local else None
     if not isinstance(observer, LocalObserver) or "symphony:server" in settings.config:
         return
-    session = settings.namespace or launched_name(selected.name.stack, label=backend.labels)
-    owners = {owned.owner for owned in observer.list_owned() if owned.launched_as == session}
+    session = settings.namespace or physical_name(selected.name.stack, label=backend.labels)
+    owners = {owned.owner for owned in observer.list_owned() if owned.physical_name == session}
     for name in file_store.names() if owners else ():
         if name == selected.name or paths.owner_of(name.project, name.stack) not in owners:
             continue

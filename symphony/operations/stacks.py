@@ -193,7 +193,7 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
             project, _, stack = full.partition("/")
             if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
                 processes: dict[str, Mapping[str, Any]] = {path: {} for path in owned.paths}
-                record = Recorded(owned.owner, owned.launched_as, processes, paths.host())
+                record = Recorded(owned.owner, owned.physical_name, processes, paths.host())
                 stacks.append(Stack(StackName(project, stack), None, backend.name, record))
     return stacks
 

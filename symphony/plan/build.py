@@ -52,7 +52,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     """
     places = place(spec, target)
     if mistakes := _problems(spec, target, places, image_problems):
-        raise PlanError(target.launched_as, mistakes)
+        raise PlanError(target.physical_name, mistakes)
     services = resolve(spec, target)
     order = _order(spec, target)
     members = tuple(
@@ -63,7 +63,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
     return Plan(
         name=spec.name,
         backend=target.backend,
-        launched_as=target.launched_as,
+        physical_name=target.physical_name,
         processes=tuple(_with_code(members, files)),
         groups=tuple(_planned_group(group, target, places) for group in spec.groups),
         services=services,
@@ -181,8 +181,8 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
     names = [each.name for each in (*spec.groups, *processes, *uses)]
     mapped = {name: target.named(name) for name in names if target.named(name) != name}
-    if target.named(spec.name) == target.launched_as != spec.name:
-        mapped = {spec.name: target.launched_as, **mapped}
+    if target.named(spec.name) == target.physical_name != spec.name:
+        mapped = {spec.name: target.physical_name, **mapped}
     if mapped:
         pairs = [f"{declared} is {name}" for declared, name in mapped.items()]
         more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""

@@ -100,7 +100,7 @@ def _unaccented(name: str) -> str:
     return "" if any(each.isalnum() and not each.isascii() for each in plain) else plain
 
 
-def launched_name(stack: str, *, label: bool) -> str:
+def physical_name(stack: str, *, label: bool) -> str:
     """Return the name of a stack's experiment in its backend; label: that backend needs a DNS label."""
     name = stack.rpartition("/")[2].replace(".", "-")
     return (as_label(name) if label else as_name(name)) or name

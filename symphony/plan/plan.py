@@ -134,20 +134,25 @@ class PlannedImage:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that will run: made by build_plan, rendered by a backend.
+    """Everything that will run: build_plan() makes it, a backend renders it.
 
-    name is the experiment's own, launched_as what it is called in its backend. service_env are the SYMPH_*
-    variables that every process gets. renamed are the paths of the program's own names for processes and
-    groups that are called otherwise here -> theirs; changed_files are the secret and
-    config files that the experiment which runs has otherwise, code the files that each digest of code stands
-    for, images those that are built for it, remarks what to show with the plan. placement is where the
-    processes run and what that costs, where the pools of the cluster are known.
-    ends is when it ends by itself.
+    Attributes:
+        name: The name of the experiment in the program.
+        physical_name: Its name in the backend: of the tmux session, the namespace or the job.
+        service_env: The SYMPH_* variables that every process gets.
+        unused: The settings that have no effect in this backend.
+        renamed: The path in the program -> the path here, of processes and groups with another name here.
+        changed_files: The secret and config files that differ from those of the running experiment.
+        code: digest -> the files of that code.
+        images: The images that are built for the experiment.
+        remarks: Problems that do not stop the plan; they are shown with it.
+        placement: The machines of the processes and their cost, where the pools of the cluster are known.
+        ends: The conditions under which the experiment ends by itself.
     """
 
     name: str
     backend: str
-    launched_as: str
+    physical_name: str
     processes: tuple[PlannedProcess, ...]
     groups: tuple[PlannedGroup, ...]
     services: tuple[PlannedService, ...]
@@ -181,6 +186,8 @@ class Plan:
         """Return the plan without its processes and groups, as the inputs of the experiment's component."""
         plain = asdict(replace(self, processes=(), groups=(), code={}))
         del plain["groups"]
+        # The key in the state of users' stacks.
+        plain["launched_as"] = plain.pop("physical_name")
         paths = [process.path for process in self.processes]
         large = {digest: files for digest, files in self.code.items() if digest not in self._small_code}
         return _without_tuples({**plain, "processes": paths, "code": packed(large)})
@@ -221,7 +228,7 @@ class Plan:
     def __str__(self) -> str:
         rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
         width = max((len(path) for path, _ in rows), default=0)
-        lines = [f"{self.launched_as} on {self.backend}: {count(len(rows), 'process', 'processes')}"]
+        lines = [f"{self.physical_name} on {self.backend}: {count(len(rows), 'process', 'processes')}"]
         lines += [f"  {path:{width}}  {what}" for path, what in rows]
         lines += [
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services

@@ -1,4 +1,4 @@
-"""The limits of a backend and the ports that it handed out, as a value: plan/ imports no backend."""
+"""The limits of a backend and the ports that it chose, as a value: plan/ imports no backend."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from symphony.spec.process import ProcessSpec
 
 @dataclass(frozen=True)
 class Target:
-    """The offer of a backend to an experiment.
+    """The limits and the offer of a backend for one experiment.
 
-    backend:      its name.
-    launched_as:  what the experiment is called there (session, namespace).
-    starts:       what a process needs to start there: "command" or "image".
-    supports:     the settings that mean something there; the others are listed as not used.
-    one_host:     all processes share the ports of one machine.
-    host_of:      format of a service's host; `{service}` is its name.
-    bind_host:    what a binding process binds.
-    ports:        service -> port, as handed out by the backend.
-    taken:        service -> why it cannot have the port it asks for, or none at all.
-    unreadable:   a file or folder the user named -> why it cannot be used.
-    unstartable:  the path of a process -> why its command cannot be started.
-    reserved:     a variable that no process can be given -> why.
-    defaults:     the settings of a process that makes none, such as its image or start_dir.
-    remarks:      legal declarations that are most likely a mistake on this backend.
-    problems:     what this backend alone would refuse.
-    labels:       names there are DNS labels.
-    changed_files: `secret key.txt changed` for each that the experiment which runs has otherwise.
-    pools:        the pools of machines among which processes are placed; none: the backend places them.
-    pools_are_known: False where no cluster was asked, and its stack is not up.
-    prices:       what machines cost.
-    gpus:         the number of GPUs that processes get from this machine; None: the backend places them.
+    Attributes:
+        backend: The name of the backend.
+        physical_name: The name of the experiment there: of the tmux session, the namespace or the job.
+        starts: What a process needs in order to start: "command" or "image".
+        supports: The settings that have an effect there; the plan lists the others as not used.
+        one_host: All processes share the ports of one machine.
+        host_of: The format of a service's host; `{service}` is its name.
+        bind_host: The address that a binding process binds.
+        ports: service -> the port that the backend chose for it.
+        taken: service -> the reason why it cannot have the port it asks for, or none at all.
+        unreadable: A file or folder of the program -> the reason why it cannot be read.
+        unstartable: The path of a process -> the reason why its command cannot be started.
+        reserved: A variable that no process can set -> the reason.
+        defaults: The settings of a process that does not set them, such as image or start_dir.
+        remarks: Legal declarations that are most likely a mistake in this backend.
+        problems: What only this backend refuses.
+        labels: Names are DNS labels.
+        changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
+        pools: The pools of machines among which processes are placed; empty where the backend places them.
+        pools_are_known: False where no cluster was asked and the stack of the cluster is not up.
+        prices: The price list of the machines.
+        gpus: The number of GPUs of this machine for processes; None where the backend places them.
     """
 
     backend: str
-    launched_as: str
+    physical_name: str
     starts: str
     supports: frozenset[str]
     one_host: bool

@@ -99,7 +99,7 @@ def _plan() -> float:
     spec = ExperimentSpec("big", (ProcessSpec("server", command=("sleep",), binds=(service,)), *workers))
     target = Target(
         backend="tmux",
-        launched_as="big",
+        physical_name="big",
         starts="command",
         supports=frozenset({"command", "args"}),
         one_host=True,

@@ -37,7 +37,7 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
             settings=SimpleNamespace(registry=registry),
             backend="tmux",
             folder=folder,
-            launched_as="rl-1",
+            physical_name="rl-1",
             owner="me",
         )
         spec, (image,), image_problems = Images(context).named(experiment.spec)

@@ -32,7 +32,7 @@ class AnyPort(dict[str, int]):
 def tmux() -> Target:
     return Target(
         backend="tmux",
-        launched_as="rl",
+        physical_name="rl",
         starts="command",
         supports=registry.get("tmux").settings,
         one_host=True,

@@ -16,7 +16,7 @@ from symphony.spec.serialize import from_dict, to_dict
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TMUX = Target(
     backend="tmux",
-    launched_as="rl",
+    physical_name="rl",
     starts="command",
     supports=frozenset({"command", "args", "resource_limit"}),
     one_host=True,

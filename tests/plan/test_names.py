@@ -12,8 +12,8 @@ from symphony.plan.names import (
     is_label,
     is_name,
     is_same,
-    launched_name,
     nearest,
+    physical_name,
     printable,
     quoted,
     why_not_label,
@@ -64,9 +64,9 @@ def test_mapped(name, in_tmux, on_kubernetes):
         ("RL_1", "RL_1", "rl-1"),
     ],
 )
-def test_launched_name(stack, name, label):
-    assert launched_name(stack, label=False) == name
-    assert launched_name(stack, label=True) == label
+def test_physical_name(stack, name, label):
+    assert physical_name(stack, label=False) == name
+    assert physical_name(stack, label=True) == label
 
 
 @pytest.mark.parametrize(

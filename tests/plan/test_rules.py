@@ -62,7 +62,9 @@ NAMES = [
         for name in ("", "a b", "x" * 64)
     ),
     Mistake(
-        ['exp = Experiment("rl")  # <-', A], ['"My Stack"', '"My-Stack"'], changes={"launched_as": "My Stack"}
+        ['exp = Experiment("rl")  # <-', A],
+        ['"My Stack"', '"My-Stack"'],
+        changes={"physical_name": "My Stack"},
     ),
     Mistake(['exp = Experiment("rl")  # <-', GROUP], ['"rl" has no process', "new_process("]),
     Mistake([A, f"{GROUP}  # <-"], ['group "g" has no process', "new_process("]),
@@ -353,7 +355,7 @@ def test_names_are_mapped_where_they_must_be_labels(
 
 def test_the_classic_api_maps_illegal_names(declare: Callable[[str], Any], tmux: Target) -> None:
     spec, _ = declare('exp = Experiment("My Exp")\nexp.new_process("agent 0", ["x"]).binds("replay.server")')
-    plan = build_plan(replace(spec, accepts_classic_names=True), replace(tmux, launched_as="My-Exp"))
+    plan = build_plan(replace(spec, accepts_classic_names=True), replace(tmux, physical_name="My-Exp"))
     assert plan.processes[0].path == "agent-0"
     assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
     (remark,) = plan.remarks

@@ -49,7 +49,7 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
 
     # Where experiments share a namespace, its name there is another.
     name = address.partition(".")[0]
-    return port_forward.route(client_for(recorded), recorded.launched_as, name)
+    return port_forward.route(client_for(recorded), recorded.physical_name, name)
 
 
 def _place(recorded: Recorded, path: str) -> Place:
@@ -57,8 +57,13 @@ def _place(recorded: Recorded, path: str) -> Place:
     pod = str(facts["pod_name"])
     if facts.get("controller"):
         # A Job gives its pods names of its own.
-        result = inventory.pod_of(client, recorded.launched_as, pod)
+        result = inventory.pod_of(client, recorded.physical_name, pod)
         pod = text(result, "metadata", "name") or pod
     return Place(
-        paths.stack_of(recorded.owner), client, recorded.launched_as, path, pod, str(facts["container_name"])
+        paths.stack_of(recorded.owner),
+        client,
+        recorded.physical_name,
+        path,
+        pod,
+        str(facts["container_name"]),
     )

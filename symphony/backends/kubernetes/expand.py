@@ -43,7 +43,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         known = target_of(
             spec,
             chosen,
-            context.launched_as,
+            context.physical_name,
             secrets=sizes,
             unreadable=unreadable,
             pools=cluster.pools if cluster else (),
@@ -51,12 +51,12 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         return replace(known, pools_are_known=cluster is not None)
     client = connection_of(context).client
     conflict = inventory.namespace_conflict(
-        client, context.launched_as, context.owner, create=chosen.create_namespace
+        client, context.physical_name, context.owner, create=chosen.create_namespace
     )
     result = target_of(
         spec,
         chosen,
-        context.launched_as,
+        context.physical_name,
         secrets=sizes,
         unreadable=unreadable,
         conflict=conflict,
@@ -64,7 +64,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         prices=price_table.read(chosen.prices, context.folder),
     )
     result = replace(result, problems=(*result.problems, *platforms.check(client, context.images)))
-    changed = changed_files.changed(client, context.launched_as, chosen, spec)
+    changed = changed_files.changed(client, context.physical_name, chosen, spec)
     return replace(result, changed_files=changed)
 
 
@@ -105,7 +105,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         return
     manifests = prepared.manifests
     # A namespace that the program makes has no identity of its own before.
-    shared = "" if manifests.namespace else prepared.plan.launched_as
+    shared = "" if manifests.namespace else prepared.plan.physical_name
     provider = _provider(components.experiment, prepared.connection, shared)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
     built = [each.image for each in components.images.values()]

@@ -98,7 +98,7 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | Symphon
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` starts a process again although its settings did not change."""
     client = client_for(recorded)
-    pods = pods_of(client, recorded.launched_as)
+    pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
     result: dict[str, str] = {}
     for path, facts in recorded.processes.items():
@@ -131,7 +131,7 @@ def logs(
     ]
     return log_lines.merged(
         client_for(recorded),
-        recorded.launched_as,
+        recorded.physical_name,
         places,
         follow=follow,
         since=since,
@@ -150,7 +150,7 @@ def watch(
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         job_statuses = _job_statuses(client, recorded, pods)
         if thorough:
-            reported.events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
+            reported.events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
             reported.pending = _pending(client, recorded)
         reported.finished = {name for name, (state, *_) in job_statuses.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
@@ -160,7 +160,7 @@ def watch(
     places = (facts.get(place) for facts in every for place in ("pod_name", "supervisor"))
     names = {str(name) for name in places if name}
     reported.late = _late(recorded)
-    return watching.watch(client, recorded.launched_as, names, look, reported, patience, limit)
+    return watching.watch(client, recorded.physical_name, names, look, reported, patience, limit)
 
 
 def _late(recorded: Recorded) -> set[str]:
@@ -192,7 +192,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
     try:
         with short_timeouts():
             every = client_for(recorded).items(
-                f"{_METRICS}/{quote(recorded.launched_as)}/pods", labelSelector=labels.OURS
+                f"{_METRICS}/{quote(recorded.physical_name)}/pods", labelSelector=labels.OURS
             )
     except SymphonyError:
         # Not every cluster has it, and not every user may read it.
@@ -227,7 +227,7 @@ def ensure_same_location(
 def terminate_early(recorded: Recorded) -> None:
     """End all pods at once: the cluster deletes the contents of a namespace late, and in turns."""
     with contextlib.suppress(SymphonyError):
-        inventory.end_pods(client_for(recorded), recorded.launched_as, recorded.owner)
+        inventory.end_pods(client_for(recorded), recorded.physical_name, recorded.owner)
 
 
 def ensure_reachable(recorded: Recorded) -> None:
@@ -238,18 +238,18 @@ def ensure_reachable(recorded: Recorded) -> None:
 def deletion_blockers(recorded: Recorded) -> str:
     """Return the objects that block a deletion; empty where the cluster does not report them."""
     with contextlib.suppress(SymphonyError):
-        return inventory.deletion_blockers(client_for(recorded), recorded.launched_as)
+        return inventory.deletion_blockers(client_for(recorded), recorded.physical_name)
     return ""
 
 
-def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """Delete the objects of an owner in a namespace, and its own namespace; return how many processes ran.
 
     recorded: the earlier record, whose connection is used; without it the user's current context is.
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
-    ours = [pod for pod in pods_of(client, launched_as).values() if labels.belongs_to(pod, owner)]
-    inventory.end_all(client, launched_as, owner)
+    ours = [pod for pod in pods_of(client, physical_name).values() if labels.belongs_to(pod, owner)]
+    inventory.end_all(client, physical_name, owner)
     return sum(len(process_inputs.names_of(pod)) for pod in ours)
 
 
@@ -290,10 +290,10 @@ def _statuses(
         if connection in away:
             raise away[connection]
         client = client_for(recorded)
-        every = client.items(path_of("pods", recorded.launched_as), labelSelector=labels.OURS)
+        every = client.items(path_of("pods", recorded.physical_name), labelSelector=labels.OURS)
         pods = labels.by_pod(every)
         job_statuses = _job_statuses(client, recorded, pods)
-        events = reasons.pod_troubles(client, recorded.launched_as, pods.values())
+        events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
         result = _with_attempts(
             recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every)
         )
@@ -345,7 +345,7 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     """Return the processes whose pods were never created; ask the cluster only where there are some."""
     if not recorded.unmade:
         return []
-    rules = reasons.admission_rules(client, recorded.launched_as)
+    rules = reasons.admission_rules(client, recorded.physical_name)
     why = f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
     return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.unmade]
 
@@ -354,7 +354,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
     """Return the load balancers without an address; ask only where there are load balancers."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
-    return service_address.pending(client.items(path_of("services", recorded.launched_as)))
+    return service_address.pending(client.items(path_of("services", recorded.physical_name)))
 
 
 def _with_balancers(
@@ -376,7 +376,7 @@ def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
     }
-    return reasons.job_statuses(client, recorded.launched_as, kinds, pods)
+    return reasons.job_statuses(client, recorded.physical_name, kinds, pods)
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:

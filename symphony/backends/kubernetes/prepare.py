@@ -73,7 +73,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     plugin.require(plugin.KUBERNETES)
     connection = connection_of(context)
     client, owner = connection.client, context.owner
-    live = inventory.read(client, plan.launched_as)
+    live = inventory.read(client, plan.physical_name)
     supervised = chosen.named(labels.SUPERVISOR)
     manifests = render.render(
         plan,
@@ -85,10 +85,10 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         files=files,
         key=_digest_key(plan, client, chosen),
     )
-    if problems := dry_run.check(client, plan.launched_as, manifests, spec):
-        raise PlanError(plan.launched_as, problems)
+    if problems := dry_run.check(client, plan.physical_name, manifests, spec):
+        raise PlanError(plan.physical_name, problems)
     planned = _planned(manifests)
-    inventory.refuse_foreign_objects(client, live, plan.launched_as, owner, planned)
+    inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["jobs"]])
     stale = {
         name: result
@@ -102,7 +102,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     if not context.dry_run and not context.is_partial:
         ending = {path: uid for result in stale.values() for path, uid in result.items()}
         unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
-        inventory.end_orphans(client, live, plan.launched_as, owner, planned, unrecorded)
+        inventory.end_orphans(client, live, plan.physical_name, owner, planned, unrecorded)
     annotated = replacement.annotate_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(chosen.named(each) for each in stale)
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
@@ -123,7 +123,7 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     """Return the key of the digests of secrets; it is kept in the cluster, for all users of the stack."""
     if not any(each.secret_env for each in plan.processes):
         return b""
-    result = client.find(path_of("secrets", plan.launched_as, chosen.named(labels.SECRET_ENV))) or {}
+    result = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV))) or {}
     kept = text(result, "data", labels.DIGEST_KEY)
     return base64.b64decode(kept) if kept else secrets.token_bytes(32)
 

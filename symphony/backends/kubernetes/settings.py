@@ -10,7 +10,7 @@ from typing import Literal, cast
 
 from symphony.backends.expand import Context
 from symphony.backends.stack_settings import StackSettings, setting
-from symphony.plan.names import launched_name
+from symphony.plan.names import physical_name
 
 
 def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,5 +97,5 @@ def settings_of(context: Context) -> Settings:
     """Return the settings of the running program, which are of this backend."""
     settings = cast("Settings", context.settings)
     return replace(
-        settings, shared_as="" if settings.create_namespace else launched_name(context.stack, label=True)
+        settings, shared_as="" if settings.create_namespace else physical_name(context.stack, label=True)
     )

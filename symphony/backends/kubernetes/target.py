@@ -50,7 +50,7 @@ def target(
         problems.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
     return Target(
         backend="kubernetes",
-        launched_as=namespace,
+        physical_name=namespace,
         starts="image",
         supports=BACKEND.settings,
         one_host=False,

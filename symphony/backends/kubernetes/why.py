@@ -120,8 +120,8 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
     facts = recorded.processes.get(path)
     try:
         if facts is None:
-            return [_not_created(client, recorded.launched_as, name)]
-        return list(chain(_read(client, recorded.launched_as, path, facts), name))
+            return [_not_created(client, recorded.physical_name, name)]
+        return list(chain(_read(client, recorded.physical_name, path, facts), name))
     except SymphonyError as error:
         planned = [Link("planned", _planned(facts))] if facts is not None else []
         return [*planned, Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)]

@@ -39,7 +39,7 @@ def image_registry(context: Context) -> str:
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     settings = settings_of(context)
-    folder = folder_of(shared_folder(settings), plan.launched_as, context.owner)
+    folder = folder_of(shared_folder(settings), plan.physical_name, context.owner)
     members = {process.path: job_size.member(process, process.group or "") for process in plan.processes}
     fixed = wanted_ports(spec)
     services = {
@@ -48,7 +48,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     }
     experiment = Experiment(
         owner=context.owner,
-        name=plan.launched_as,
+        name=plan.physical_name,
         configuration=settings.slurm_conf or "",
         grace=settings.grace,
         members=members,
@@ -86,7 +86,7 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the allocation, and a step for each process."""
     allocation = Allocation(
-        prepared.plan.launched_as,
+        prepared.plan.physical_name,
         prepared.allocation,
         pulumi.ResourceOptions(parent=components.experiment),
     )

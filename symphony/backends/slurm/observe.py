@@ -125,7 +125,7 @@ def ensure_same_location(
     return recorded
 
 
-def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """End the job of an owner that no state knows; how many processes ran in it."""
     from symphony_slurm import allocations
 
@@ -134,7 +134,7 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
     if place := connection.get("folder"):
         folder = Folder(place)
     else:
-        folder = folder_of(connection.get("shared") or paths.home() / "slurm", launched_as, owner)
+        folder = folder_of(connection.get("shared") or paths.home() / "slurm", physical_name, owner)
     experiment = folder.experiment()
     if experiment is None or experiment.owner != owner:
         return 0

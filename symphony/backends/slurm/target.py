@@ -22,11 +22,11 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what Slurm can do for the experiment; nodes and ports are chosen when the job begins."""
     path = search_path(launch_file.caller())
     settings = settings_of(context)
-    folder = folder_of(shared_folder(settings), context.launched_as, context.owner)
+    folder = folder_of(shared_folder(settings), context.physical_name, context.owner)
     problems, remarks = _of_the_job(spec, settings, folder)
     return Target(
         backend="slurm",
-        launched_as=context.launched_as,
+        physical_name=context.physical_name,
         starts="command",
         supports=BACKEND.settings,
         one_host=False,

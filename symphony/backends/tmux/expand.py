@@ -47,7 +47,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     for kind in experiment_folder.KINDS:
         session[kind] = [str(local_commands.resolved(file, context.folder)) for file in session[kind]]
     folders = [
-        experiment_folder.files_folder(server, plan.launched_as, kind) for kind in experiment_folder.KINDS
+        experiment_folder.files_folder(server, plan.physical_name, kind) for kind in experiment_folder.KINDS
     ]
     key = local_commands.digest_key() if any(each.secret_env for each in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
@@ -70,7 +70,7 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the session, and a window for each process."""
     session = Session(
-        prepared.plan.launched_as,
+        prepared.plan.physical_name,
         **prepared.session,
         opts=pulumi.ResourceOptions(parent=components.experiment),
     )

@@ -229,7 +229,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
         server.arrange(name, owner, paths)
 
 
-def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = None) -> int:
+def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """Take down the session and the trees of an owner that no state knows; how many processes those were."""
     # Only a deletion needs what changes tmux, and that is most of the provider.
     from symphony import paths
@@ -243,14 +243,14 @@ def delete_orphans(owner: str, launched_as: str, recorded: Recorded | None = Non
         client.expect_answer(server)
         snapshot = Snapshot()
         strays = snapshot.paths(server, owner)
-        session = snapshot.listing(server).session(launched_as)
-        folder = paths.experiment_folder(server, launched_as)
+        session = snapshot.listing(server).session(physical_name)
+        folder = paths.experiment_folder(server, physical_name)
         if (
             strays
             or (session is not None and session.owner == owner)
             or experiment_folder.owner_of(folder) == owner
         ):
-            facts = {"name": launched_as, "owner": owner, "server": server, "host": host()}
+            facts = {"name": physical_name, "owner": owner, "server": server, "host": host()}
             sessions.delete(facts, Snapshot())
         stopped |= strays
     return len(stopped)

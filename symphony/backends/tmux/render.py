@@ -27,7 +27,7 @@ def session(
     """Return the inputs of the experiment's session."""
     own = [names.SUPERVISOR] if supervision is not None else []
     return {
-        "name": plan.launched_as,
+        "name": plan.physical_name,
         "owner": owner,
         "server": server,
         "processes": sorted([*(each.path for each in plan.processes), *own]),

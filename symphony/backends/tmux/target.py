@@ -24,7 +24,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
         backend="tmux",
-        launched_as=context.launched_as,
+        physical_name=context.physical_name,
         starts="command",
         supports=BACKEND.settings,
         one_host=True,
@@ -37,9 +37,9 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
-        problems=validation.check(spec, context.owner, context.launched_as, server_of(context)),
+        problems=validation.check(spec, context.owner, context.physical_name, server_of(context)),
         remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
-        changed_files=_changed_files(spec, server_of(context), context.launched_as),
+        changed_files=_changed_files(spec, server_of(context), context.physical_name),
     )
 
 

@@ -12,7 +12,7 @@ from symphony.spec.experiment import ExperimentSpec
 Rule = Callable[[ExperimentSpec, Target], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
-    names.launched_name_is_legal,
+    names.physical_name_is_legal,
     names.experiment_name_is_legal,
     names.experiment_has_processes,
     names.names_are_legal,

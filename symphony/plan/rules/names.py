@@ -20,12 +20,12 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
 
 
-def launched_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def physical_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     is_legal, why_not = (is_label, why_not_label) if target.labels else (is_name, why_not_name)
-    if not is_legal(target.launched_as):
+    if not is_legal(target.physical_name):
         yield Problem(
-            f"the experiment cannot be called {quoted(target.launched_as)} on {target.backend}",
-            f"{why_not(target.launched_as)}; rename the stack or set symphony:namespace",
+            f"the experiment cannot be called {quoted(target.physical_name)} on {target.backend}",
+            f"{why_not(target.physical_name)}; rename the stack or set symphony:namespace",
             (spec.where,),
         )
 

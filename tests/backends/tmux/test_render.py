@@ -13,7 +13,7 @@ from symphony.plan.target import Target
 
 TARGET = Target(
     backend="tmux",
-    launched_as="rl-x",
+    physical_name="rl-x",
     starts="command",
     supports=frozenset(),
     one_host=True,

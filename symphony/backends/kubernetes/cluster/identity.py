@@ -78,7 +78,7 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
     A user with other rights computes another identifier: then a recorded object there tells.
     """
     pinned = recorded.connection.get("clusterIdentifier")
-    shared = "" if NAMESPACE in recorded.connection else recorded.launched_as
+    shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
     if not pinned or inventory.identifier(client, shared) == pinned:
         return True
     uids = _recorded_uids(recorded)
@@ -87,7 +87,7 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
 
 def _recorded_uids(recorded: Recorded) -> dict[str, str]:
     """Return the path of every recorded object -> its uid: no two clusters have the same."""
-    namespace = recorded.launched_as
+    namespace = recorded.physical_name
     uids = {**recorded.objects, **_pod_uids(recorded)}
     if uid := recorded.connection.get(NAMESPACE):
         uids[path_of("namespaces", name=namespace)] = uid
@@ -96,7 +96,7 @@ def _recorded_uids(recorded: Recorded) -> dict[str, str]:
 
 def _pod_uids(recorded: Recorded) -> dict[str, str]:
     return {
-        path_of("pods", recorded.launched_as, str(facts["pod_name"])): str(facts["uid"])
+        path_of("pods", recorded.physical_name, str(facts["pod_name"])): str(facts["uid"])
         for facts in recorded.processes.values()
     }
 
@@ -131,7 +131,9 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
         if connection is None:
             with short_timeouts():
                 uid = recorded.connection.get(NAMESPACE)
-                own = {path_of("namespaces", name=recorded.launched_as): uid} if uid else _pod_uids(recorded)
+                own = (
+                    {path_of("namespaces", name=recorded.physical_name): uid} if uid else _pod_uids(recorded)
+                )
                 _refuse_foreign(client_for(recorded), recorded, own, name)
         else:
             client_for(recorded)
@@ -187,7 +189,7 @@ def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str],
     for place, body in _existing(client, uids):
         if text(body, "metadata", "uid") != uids[place] and not labels.belongs_to(body, recorded.owner):
             kind, own_name = place.split("/")[-2:]
-            where = "" if kind == "namespaces" else f" in namespace {recorded.launched_as}"
+            where = "" if kind == "namespaces" else f" in namespace {recorded.physical_name}"
             raise UserError(
                 f"the {kind[:-1]} {own_name}{where} is not the one that {name} made: it was re-created by"
                 " someone else (its UID differs)",

@@ -16,7 +16,7 @@ from symphony.backends.kubernetes.api.fields import listing, texts
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError, UserError
-from symphony.plan.names import is_label, launched_name
+from symphony.plan.names import is_label, physical_name
 
 GONE_DEADLINE = 60.0
 _COUNTED = "batch.kubernetes.io/job-tracking"
@@ -342,7 +342,7 @@ def end_orphans(
 def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
     """Return the Secrets or the ConfigMaps of an experiment; a user who may not look made none."""
     # Not those of all experiments that share the namespace: they may be large, and secret.
-    names = filter(is_label, (namespace, launched_name(paths.stack_of(owner), label=True)))
+    names = filter(is_label, (namespace, physical_name(paths.stack_of(owner), label=True)))
     labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
     with contextlib.suppress(Forbidden):
         every = client.items(path_of(kind, namespace), labelSelector=labelled)

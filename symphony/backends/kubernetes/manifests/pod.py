@@ -124,8 +124,8 @@ def pod(
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": plan.launched_as,
-            "labels": {**of.settings.labels, **labels.of_pod(settings.shared_as or plan.launched_as, name)},
+            "namespace": plan.physical_name,
+            "labels": {**of.settings.labels, **labels.of_pod(settings.shared_as or plan.physical_name, name)},
             "annotations": {
                 **labels.EXISTS,
                 labels.OWNER: owner,

@@ -108,8 +108,8 @@ def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
-            "name": plan.launched_as,
-            "labels": {**labels.of_object(plan.launched_as), **level},
+            "name": plan.physical_name,
+            "labels": {**labels.of_object(plan.physical_name), **level},
             "annotations": {labels.OWNER: owner},
         },
     }
@@ -126,8 +126,8 @@ def _service(plan: Plan, planned: PlannedService, settings: Settings, owner: str
         "kind": "Service",
         "metadata": {
             "name": settings.named(planned.name),
-            "namespace": plan.launched_as,
-            "labels": labels.of_object(settings.shared_as or plan.launched_as),
+            "namespace": plan.physical_name,
+            "labels": labels.of_object(settings.shared_as or plan.physical_name),
             "annotations": {**labels.EXISTS, labels.OWNER: owner},
         },
         "spec": {
@@ -154,8 +154,8 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
         "kind": kind,
         "metadata": {
             "name": settings.named(name),
-            "namespace": plan.launched_as,
-            "labels": labels.of_object(settings.shared_as or plan.launched_as),
+            "namespace": plan.physical_name,
+            "labels": labels.of_object(settings.shared_as or plan.physical_name),
             "annotations": {**labels.FORCE, labels.OWNER: owner},
         },
     }

@@ -44,12 +44,12 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
     if not is_needed(plan):
         return []
     name = settings.named(labels.SUPERVISOR)
-    experiment = settings.shared_as or plan.launched_as
+    experiment = settings.shared_as or plan.physical_name
 
     def metadata(more: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, Any]:
         return {
             "name": name,
-            "namespace": plan.launched_as,
+            "namespace": plan.physical_name,
             "labels": {**labels.of_object(experiment), **more},
             "annotations": {labels.OWNER: owner, **notes},
         }
@@ -58,7 +58,7 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
         api = "v1" if kind == "ServiceAccount" else f"{_RBAC}/v1"
         return {"apiVersion": api, "kind": kind, "metadata": metadata({}, labels.FORCE), **more}
 
-    account = {"kind": "ServiceAccount", "name": name, "namespace": plan.launched_as}
+    account = {"kind": "ServiceAccount", "name": name, "namespace": plan.physical_name}
     role = {"apiGroup": _RBAC, "kind": "Role", "name": name}
     pods = sorted({settings.named(pod_of(process)) for process in plan.processes})
     own = {labels.POD: name, supervisor.SUPERVISOR: "true"}
