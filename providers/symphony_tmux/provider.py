@@ -19,7 +19,7 @@ from symphony.paths import DEFAULT_SERVER
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
-from symphony_tmux.resource.changes import REASON, STRAYS, Difference
+from symphony_tmux.resource.changes import ORPHANS, REASON, Difference
 from symphony_tmux.resource.inputs import WrongInput
 
 Props = dict[str, Any]
@@ -45,7 +45,7 @@ class _Provider(DynamicProvider):
     _crud: ClassVar[_Crud]
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        news = without(news, REASON, STRAYS)
+        news = without(news, REASON, ORPHANS)
         if _is_unknown(news):
             return CheckResult(news, [])
         try:

@@ -100,7 +100,7 @@ def summary(deleted: Deleted) -> str:
         return screen.clean(
             f"Deleted {deleted.stack}: the cluster {deleted.cluster} and its node pools{took}."
         )
-    strays = f" and {deleted.strays} that no state recorded" if deleted.strays else ""
+    orphans = f" and {deleted.orphans} that no state recorded" if deleted.orphans else ""
     stopped = count(deleted.processes, "process", "processes")
     kept = f" {count(deleted.kept, 'run')} kept, {megabytes(deleted.kept_bytes)}." if deleted.kept else ""
-    return screen.clean(f"Deleted {deleted.stack}: stopped {stopped}{strays}{took}.{kept}")
+    return screen.clean(f"Deleted {deleted.stack}: stopped {stopped}{orphans}{took}.{kept}")

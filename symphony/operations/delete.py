@@ -40,7 +40,7 @@ class Deleted:
 
     Attributes:
         processes: How many processes the state recorded.
-        strays: How many more ran that no state recorded.
+        orphans: How many more ran that no state recorded.
         cluster: The name of the cluster, if the stack made one.
         kept: How many runs are kept, with their records and logs.
         kept_bytes: Their size on disk.
@@ -48,7 +48,7 @@ class Deleted:
 
     stack: str
     processes: int
-    strays: int
+    orphans: int
     seconds: float
     cluster: str = ""
     kept: int = 0
@@ -85,11 +85,11 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
         sweep.forget(trials)
     else:
         sweep.stopped(stack.name)
-    sums = (sum(getattr(each, name) for each in ended) for name in ("processes", "strays", "seconds"))
-    processes, strays, seconds = sums
+    sums = (sum(getattr(each, name) for each in ended) for name in ("processes", "orphans", "seconds"))
+    processes, orphans, seconds = sums
     kept = [runs.folder_of(trials.cell(trial)) for trial in trials.trials]
     number = sum(1 for folder in kept if folder.is_dir())
-    yield Deleted(stack.display_name, processes - 1, strays, seconds, "", number, runs.size(kept))
+    yield Deleted(stack.display_name, processes - 1, orphans, seconds, "", number, runs.size(kept))
 
 
 def _delete_one(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
@@ -150,13 +150,13 @@ def _delete(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted
     _check(run.outcome, stack, paths)
     if stopping is not None:
         yield from stopping.end()
-    strays = _delete_orphans(stack, place) if stack.cluster is None else 0
+    orphans = _delete_orphans(stack, place) if stack.cluster is None else 0
     stacks.forget_current(stack.name)
     store.purge(stack.name)
     _forget_files(stack)
     name = stack.cluster.name if stack.cluster else ""
     kept = _settle(stack, last_seen, forget=forget)
-    yield Deleted(stack.display_name, len(paths), strays, run.outcome.seconds, name, *kept)
+    yield Deleted(stack.display_name, len(paths), orphans, run.outcome.seconds, name, *kept)
 
 
 def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: bool) -> tuple[int, int]:

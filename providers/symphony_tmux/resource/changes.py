@@ -26,7 +26,7 @@ LAUNCHED = (
     "services",
 )
 # What `check` adds to the inputs, so that a plain `pulumi preview` says why.
-REASON, STRAYS = "repair", "strays"
+REASON, ORPHANS = "repair", "strays"
 Props = Mapping[str, Any]
 
 

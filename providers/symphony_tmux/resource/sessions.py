@@ -14,7 +14,7 @@ from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import inputs, supervised, windows
-from symphony_tmux.resource.changes import REASON, STRAYS, Difference
+from symphony_tmux.resource.changes import ORPHANS, REASON, Difference
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
 
@@ -32,7 +32,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     return "" if there else "the file of its services is gone or damaged"
 
 
-def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
+def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
     """Return the running processes of the experiment that neither the program nor the state has."""
     known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
     return sorted(snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
@@ -40,7 +40,7 @@ def strays(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Return what `check` adds to the inputs of a session that the state has."""
-    return {REASON: reason(old_inputs, snapshot), STRAYS: strays(news, old_inputs, snapshot)}
+    return {REASON: reason(old_inputs, snapshot), ORPHANS: orphans(news, old_inputs, snapshot)}
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
@@ -73,8 +73,8 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     ]
     if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
-    if news.get(STRAYS):
-        changed.append("strays")
+    if news.get(ORPHANS):
+        changed.append(ORPHANS)
     return Difference(tuple(changed))
 
 

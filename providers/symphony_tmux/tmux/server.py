@@ -75,7 +75,7 @@ def _own(server: str, name: str, owner: str) -> Path:
     return folder
 
 
-def arrange(server: str, owner: str, paths: Sequence[str]) -> None:
+def order_windows(server: str, owner: str, paths: Sequence[str]) -> None:
     """Put the windows of this owner's processes in this order."""
     panes = {pane.path: pane for pane in client.list_panes(server).panes if pane.owner == owner}
     present = [panes[path] for path in paths if path in panes]

@@ -226,7 +226,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
     from symphony_tmux.tmux import server
 
     for name in sorted(experiment_folder.servers(owner)):
-        server.arrange(name, owner, paths)
+        server.order_windows(name, owner, paths)
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
@@ -242,17 +242,17 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
         # A look at the deletion of thousands may have found it busy with their ends.
         client.expect_answer(server)
         snapshot = Snapshot()
-        strays = snapshot.paths(server, owner)
+        orphans = snapshot.paths(server, owner)
         session = snapshot.listing(server).session(physical_name)
         folder = paths.experiment_folder(server, physical_name)
         if (
-            strays
+            orphans
             or (session is not None and session.owner == owner)
             or experiment_folder.owner_of(folder) == owner
         ):
             facts = {"name": physical_name, "owner": owner, "server": server, "host": host()}
             sessions.delete(facts, Snapshot())
-        stopped |= strays
+        stopped |= orphans
     return len(stopped)
 
 

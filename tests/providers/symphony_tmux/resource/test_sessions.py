@@ -1,4 +1,4 @@
-"""One experiment against a real tmux: adoption, refusal, strays, repair, and one delete for everything."""
+"""One experiment against a real tmux: adoption, refusal, orphans, repair, and one delete for everything."""
 
 from __future__ import annotations
 
@@ -95,30 +95,30 @@ def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
     assert not [process for process in rig.living() if "/b/" in process.marker]
 
 
-def test_strays_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
+def test_orphans_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
     old = rig.session("a")
     rig.start("a", "sleep", "100")
-    stray = rig.start("g/x", "sh", "-c", "trap '' TERM; sleep 100", grace=0.2)
+    orphan = rig.start("g/x", "sh", "-c", "trap '' TERM; sleep 100", grace=0.2)
     declared = rig.session_inputs("a", grace=0.2)
-    assert sessions.strays(declared, old, Snapshot()) == ["g/x"]
-    assert sessions.strays(rig.session_inputs("a", "g/x"), old, Snapshot()) == []
-    assert sessions.strays(declared, rig.session_inputs("a", "g/x"), Snapshot()) == []
+    assert sessions.orphans(declared, old, Snapshot()) == ["g/x"]
+    assert sessions.orphans(rig.session_inputs("a", "g/x"), old, Snapshot()) == []
+    assert sessions.orphans(declared, rig.session_inputs("a", "g/x"), Snapshot()) == []
     news = {**declared, "strays": ["g/x"]}
     assert sessions.diff(old, news, Snapshot()).changed == ("grace", "strays")
     new = sessions.update(old, news, Snapshot())
     assert "strays" not in new
-    assert rig.condition(stray).state == "lost"
+    assert rig.condition(orphan).state == "lost"
     assert {process.marker for process in rig.living()} == {f"{rig.owner}/a/1"}
 
 
-def test_trees_that_survived_the_server_are_strays(rig: Any) -> None:
+def test_trees_that_survived_the_server_are_orphans(rig: Any) -> None:
     old = rig.session("a")
     outputs = rig.start("b", "sh", "-c", "trap '' HUP; echo up; setsid sleep 100 & wait; sleep 100")
     rig.until(lambda: b"up" in rig.printed(outputs))
     os.kill(old["server_pid"], signal.SIGKILL)
     rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
     assert rig.living()
-    assert sessions.strays(rig.session_inputs("a"), old, Snapshot()) == ["b"]
+    assert sessions.orphans(rig.session_inputs("a"), old, Snapshot()) == ["b"]
     new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, Snapshot())
     assert not rig.living()
     assert new["server_pid"] != old["server_pid"]
@@ -234,7 +234,7 @@ def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None
     sessions.delete(other, Snapshot())
     assert rig.condition(mine).state == "running"
     assert rig.printed(mine) == b"mine\r\n"
-    assert sessions.strays(rig.session_inputs("a"), rig.session_outputs, Snapshot()) == []
+    assert sessions.orphans(rig.session_inputs("a"), rig.session_outputs, Snapshot()) == []
 
 
 @pytest.mark.parametrize("server", ["default", "lab"])
