@@ -17,7 +17,7 @@ import pulumi
 from pulumi.dynamic import CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
 
 from symphony.errors import SymphonyError
-from symphony_docker import builder, context, failures, image_references, registry
+from symphony_docker import builder, context, failures, image_references, image_registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
@@ -65,7 +65,7 @@ class ImageProvider(DynamicProvider):
     def delete(self, _id: str, _props: Props) -> None:
         _release(_props)
         if not _keeps(_props) and (digest := str(_props.get("digest") or "")):
-            registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
+            image_registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
 
 
 TYPE = "pulumi-python:dynamic/symphony_docker:Image"
@@ -99,7 +99,7 @@ def _keeps(props: Mapping[str, Any]) -> bool:
 
 def _is_gone(props: Mapping[str, Any]) -> bool:
     with suppress(SymphonyError):
-        return not registry.has(str(props["repository"]), str(props["tag"]))
+        return not image_registry.has(str(props["repository"]), str(props["tag"]))
     # What does not answer may have it: processes that need nothing new start without it.
     return False
 

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from symphony.classic.cluster import KubeCluster as KubeCluster
     from symphony.classic.cluster import TmuxCluster as TmuxCluster
     from symphony.classic.config import SymphonyConfig as SymphonyConfig
-    from symphony.classic.declaration import Experiment as Experiment
-    from symphony.classic.declaration import Process as Process
-    from symphony.classic.declaration import ProcessGroup as ProcessGroup
     from symphony.classic.docker_builder import DockerBuilder as DockerBuilder
     from symphony.classic.docker_builder import clean_images as clean_images
     from symphony.classic.gke_dispatcher import GKEDispatcher as GKEDispatcher
     from symphony.classic.parser import SymphonyParser as SymphonyParser
+    from symphony.classic.spellings import Experiment as Experiment
+    from symphony.classic.spellings import Process as Process
+    from symphony.classic.spellings import ProcessGroup as ProcessGroup
 
     ExperimentSpec = KubeExperimentSpec = TmuxExperimentSpec = Experiment
     ProcessSpec = KubeProcessSpec = TmuxProcessSpec = Process

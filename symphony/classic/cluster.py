@@ -15,7 +15,7 @@ from symphony.backends.observe import LogLine
 from symphony.classic import launch as launching
 from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
-from symphony.classic.declaration import ClassicExperimentOptions, Experiment, require_name
+from symphony.classic.spellings import ClassicExperimentOptions, Experiment, require_name
 from symphony.cli import screen
 from symphony.components import run
 from symphony.components.errors import usage_error

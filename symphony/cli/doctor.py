@@ -127,7 +127,7 @@ def _isolation() -> Finding:
 
 def _docker() -> list[Finding]:
     """Return whether images can be built, and pushed to the registries of the states."""
-    from symphony_docker import builder, registry
+    from symphony_docker import builder, image_registry
     from symphony_docker.engine import Engine
 
     def engine() -> tuple[str, str]:
@@ -135,7 +135,7 @@ def _docker() -> list[Finding]:
         return str(docker.facts().get("Version")), docker.place
 
     states = {
-        host: _optional(f"registry {host} (optional)", lambda host=host: ("", registry.check(host)))
+        host: _optional(f"registry {host} (optional)", lambda host=host: ("", image_registry.check(host)))
         for host in registries()
     }
     return [
@@ -156,12 +156,12 @@ def _optional(name: str, find: Callable[[], tuple[str, str]]) -> Finding:
 
 def _credentials(states: Mapping[str, Finding]) -> Finding:
     """Return whether Docker has the logins that the registries of the states need."""
-    from symphony_docker import registry
+    from symphony_docker import image_registry
 
     name = "registry credentials (optional)"
-    hosts, programs = registry.logins()
+    hosts, programs = image_registry.logins()
     missing = [program for program in programs if not shutil.which(program)]
-    unknown = [host for host, state in states.items() if state.place == registry.NEEDS_LOGIN]
+    unknown = [host for host, state in states.items() if state.place == image_registry.NEEDS_LOGIN]
     if missing or unknown:
         get = f"{missing[0]} is not on PATH" if missing else f"docker login {unknown[0]}"
         return Finding(name, False, get=get, needed=False)

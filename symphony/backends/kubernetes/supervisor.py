@@ -31,7 +31,7 @@ WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
 POD = "symphony/pod"
 # The label of the pod in which this runs.
 SUPERVISOR = "symphony/supervisor"
-# The variable with its orders: those of `orders()` in manifests/supervisor.py.
+# The variable with its orders: those of `orders()` in manifests/supervisor_pod.py.
 ORDERS = "SYMPHONY_ORDERS"
 COMPLETED = "the experiment has completed"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

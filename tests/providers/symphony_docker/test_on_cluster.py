@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from symphony_docker import registry
+from symphony_docker import image_registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
 from tests.providers.symphony_docker import servers
 from tests.providers.symphony_docker.conftest import DOCKERFILE, PROGRAM, Place, built
@@ -48,9 +48,9 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
     # Gone from the registry: it is pushed again, and nothing restarts.
     digest = before["a"].rpartition("@")[2]
     (name,) = built(place)
-    registry.delete(place.repository, name.rpartition(":")[2], digest)
+    image_registry.delete(place.repository, name.rpartition(":")[2], digest)
     assert "image rl  pushed" in place.up()
-    assert registry.has(place.repository, digest)
+    assert image_registry.has(place.repository, digest)
     assert place.images() == before
     # Edited: the plan says which file, and only the pods of that image restart.
     place.write("app/main.txt", "two\n")
@@ -70,7 +70,7 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
     assert name not in place.sandbox.symphony("images", "clean", "-dr").out
     place.sandbox.symphony("delete", "dev", "-y")
     assert built(place) == []
-    assert registry.has(place.repository, name.rpartition(":")[2])
+    assert image_registry.has(place.repository, name.rpartition(":")[2])
 
 
 @pytest.mark.thorough

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from symphony.errors import SymphonyError
-from symphony_docker import registry
+from symphony_docker import image_registry
 from symphony_docker.engine import Engine
 from symphony_docker.provider import ASKS, GONE, REASON, ImageProvider
 from tests.providers.symphony_docker import servers
@@ -79,8 +79,8 @@ def test_a_registry_that_wants_a_password(
             f"the registry {gate.host} requires a login ({repository}). Log in: `docker login {gate.host}`."
         )
         assert line(push) == unknown
-        assert line(lambda: registry.has(repository, "one")) == unknown
-        assert registry.check(gate.host) == registry.NEEDS_LOGIN
+        assert line(lambda: image_registry.has(repository, "one")) == unknown
+        assert image_registry.check(gate.host) == image_registry.NEEDS_LOGIN
         configure(folder, auths={gate.host: {"auth": "bWU6d3Jvbmc="}})
         assert line(push) == unknown
         # A helper that keeps all passwords, then one of this registry alone.
@@ -90,11 +90,11 @@ def test_a_registry_that_wants_a_password(
         assert refused.startswith(f"you may not push to {repository}.")
         del gate.refuses["POST /v2/team/rl/blobs"]
         # Nothing half done: no tag of it is there.
-        assert not registry.has(repository, "one")
+        assert not image_registry.has(repository, "one")
         configure(folder, credHelpers={gate.host: "canary"})
         digest = push()["digest"]
-        assert registry.has(repository, digest)
-        assert registry.check(gate.host) == "logged in"
+        assert image_registry.has(repository, digest)
+        assert image_registry.check(gate.host) == "logged in"
         assert set(log.read_text().split()) == {"get"}
         configure(folder, credHelpers={gate.host: "nowhere"})
         with pytest.warns(UserWarning, match="not installed"):
@@ -111,11 +111,11 @@ def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path)
         assert gate.requests == []
         assert REASON not in provider.check(olds, {**given, ASKS: True}).inputs
         assert gate.requests == ["HEAD /v2/rl/manifests/one"]
-        registry.delete(f"{gate.host}/rl", "one", olds["digest"])
+        image_registry.delete(f"{gate.host}/rl", "one", olds["digest"])
         gone = provider.check(olds, {**given, ASKS: True}).inputs
         assert gone[REASON] == GONE
         assert updated(olds, gone)["image"] == olds["image"]
-        assert registry.has(f"{gate.host}/rl", "one")
+        assert image_registry.has(f"{gate.host}/rl", "one")
 
 
 def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Pa
         pushing.join()
         assert len(errors) == 1
         assert errors[0].startswith("the push failed: ")
-        assert not registry.has(f"{gate.host}/rl", "one")
+        assert not image_registry.has(f"{gate.host}/rl", "one")
         gate.refuses.clear()
         gate.requests.clear()
         assert pushed(folder, f"{gate.host}/rl")["digest"]
@@ -146,7 +146,7 @@ def test_a_layer_that_breaks_off_in_the_middle_is_sent_again(folder: Path, tmp_p
         gate.cuts = 2
         digest = pushed(folder, f"{gate.host}/rl")["digest"]
         assert gate.cuts == 0
-        assert registry.has(f"{gate.host}/rl", digest)
+        assert image_registry.has(f"{gate.host}/rl", digest)
 
 
 def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Pa
         assert each["digest"] == two["digest"]
         # They are one image there, which is another stack's as well.
         provider.delete("", each)
-        assert registry.has(repository, "one")
+        assert image_registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
         alone = pushed(folder, repository, "alone")
         # What becomes of it is said otherwise: nothing is built for that.
@@ -167,8 +167,8 @@ def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Pa
         changed = updated(alone, given)
         assert changed["built"] == alone["built"]
         provider.delete("", changed)
-        assert not registry.has(repository, "alone")
-        assert registry.has(repository, "two")
+        assert not image_registry.has(repository, "alone")
+        assert image_registry.has(repository, "two")
     with servers.registry(tmp_path / "keeps", deletes=False) as host:
         made = pushed(folder, f"{host}/rl", retain_on_delete=False)
         assert line(lambda: provider.delete("", made)).startswith(

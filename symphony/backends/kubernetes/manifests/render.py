@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes.manifests import labels, pod, supervisor
+from symphony.backends.kubernetes.manifests import labels, pod, supervisor_pod
 from symphony.backends.kubernetes.manifests.controllers import controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
@@ -85,7 +85,7 @@ def render(
         if any(each.secret_env for each in plan.processes)
         else None,
         supervisor=tuple(
-            supervisor.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR)))
+            supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR)))
         ),
         services={each.name: _service(plan, each, settings, owner) for each in plan.services},
         pods={
