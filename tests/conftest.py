@@ -1,4 +1,4 @@
-"""What every test gets: a symphony home, a state store and a Pulumi home of its own."""
+"""Fixtures of every test: its own symphony home, state store and Pulumi home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents hold: their programs and screens, and how a screen is held against theirs."""
+"""The programs and screens of the documents, and the comparison of a screen with a real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files lie on this machine, by the environment, and when the user has no home folder."""
+"""The paths of files on this machine, by the environment, and without a home folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sandbox import Sandbox
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That of a user without HOME and without an entry in the table of users."""
+    """Return the folder of a user without HOME and without an entry in the table of users."""
 
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -61,7 +61,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("given", ["", "state", "./state", "~/state"])
 def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the specification says; each command would have a state of its own in the folder it is typed in."""
+    """The specification says so; else a command would keep a state in the folder where it is typed."""
     monkeypatch.delenv("SYMPHONY_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
     monkeypatch.setenv("XDG_STATE_HOME", given)
@@ -93,7 +93,7 @@ def test_a_home_that_pulumi_cannot_take_is_refused(
 def test_a_home_that_other_users_can_write_to_is_refused(
     own_home: Path, part: str, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies in the state is run: another user would put code into it."""
+    """Files of the state are executed: another user could put code there."""
     folder = own_home / part
     folder.mkdir(parents=True, mode=0o700)
     assert paths.home() == own_home

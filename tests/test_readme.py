@@ -148,7 +148,7 @@ def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox) -> None:
-    """What another person commits: the line is not theirs to write, and the engine writes it again."""
+    """Another person commits the settings without the salt, and the engine writes it again."""
     settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"
     file = sandbox.folder / "stacks" / "Pulumi.numint.yaml"
     for command in ("up", "up", "delete"):

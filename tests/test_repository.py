@@ -1,4 +1,4 @@
-"""What the repository itself promises: contracts that bite, a whole wheel, locked packages."""
+"""Promises of the repository: contracts that bite, a whole wheel, locked packages."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
-    """As `pip install CLONE/caraml` does, into an environment with the packages it asks for and no others."""
+    """`pip install CLONE/caraml` works in an environment with only the packages that it requires."""
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     words = [sys.executable, "-m", "pip", "wheel", *offline, "-w", str(tmp_path), str(ROOT / "caraml")]
     built = run(*words, cwd=tmp_path)

@@ -120,7 +120,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the supervisor of a job ended."""
+    """The end of a job's supervisor, with its reason."""
 
     job: int
     why: str

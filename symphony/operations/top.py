@@ -85,7 +85,7 @@ class View:
 
     @property
     def since(self) -> float | None:
-        """When the process that runs longest was started."""
+        """The start of the process that has run longest, in seconds since the epoch."""
         return min(
             (row.status.since for row in self.rows if row.status.ready and row.status.since), default=None
         )

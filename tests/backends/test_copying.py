@@ -47,7 +47,7 @@ def unpacked(data: bytes, new: Path) -> Copied:
 
 
 def everything(top: Path) -> dict[str, str]:
-    """What lies below a folder, with the content of files."""
+    """Return the paths below a folder, with the content of files."""
     result: dict[str, str] = {}
     for path in sorted(top.rglob("*")):
         name = str(path.relative_to(top))

@@ -1,4 +1,4 @@
-"""Where sockets bind and connect: addresses of every kind, and the services of an experiment."""
+"""Addresses that sockets bind and connect to: every kind, and services of an experiment."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a program hears by default: rejected and unsent messages, a proxy that cannot bind, misuse."""
+"""Warnings that are shown by default: rejected and unsent messages, a proxy that cannot bind, misuse."""
 
 import gc
 

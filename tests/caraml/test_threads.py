@@ -1,4 +1,4 @@
-"""What several threads may share, they share without a wrong value: codec, sockets that refuse, the pool."""
+"""Threads share the codec, the pool and sockets without wrong values; sockets refuse a second thread."""
 
 import dataclasses
 import sys

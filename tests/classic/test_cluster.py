@@ -53,7 +53,7 @@ def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
 
 
 def test_settings_of_an_experiment_by_place(sandbox: Sandbox) -> None:
-    """What the experiment says goes before what its cluster says."""
+    """A setting of the experiment wins over that of its cluster."""
     script(
         sandbox,
         "spec = cluster.new_experiment('more', range(7000, 7100), ['key.txt'], ['true'], 'there').spec\n"

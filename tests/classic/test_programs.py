@@ -90,7 +90,7 @@ def test_on_tmux(program: tuple[str, Sandbox]) -> None:
 
 @pytest.mark.thorough
 def test_on_kubernetes_without_a_cluster(program: tuple[str, Sandbox]) -> None:
-    """What a script's dry run gives is what `symphony plan --yaml` of a project gives, and as expected."""
+    """The dry run of a script equals `symphony plan --yaml` of a project, and the snapshot."""
     name, sandbox = program
     kube = {"CLUSTER": "kube"}
     planned = sandbox.symphony("plan", RUNS[name][0], "--yaml", env=kube).out

@@ -1,4 +1,4 @@
-"""What the tests of the commands share: outputs that go wrong, and what must not be in them."""
+"""Outputs that fail and texts that no output may contain, for the tests of the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users of the original type: its aliases, options and names, at a real terminal."""
+"""Aliases, options and names of the original Symphony, typed at a real terminal."""
 
 from __future__ import annotations
 

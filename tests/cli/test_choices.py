@@ -1,4 +1,4 @@
-"""Which experiment, process or folder is meant, and what is said where that is not clear."""
+"""The choice of the experiment, process or folder, and the errors where it is ambiguous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell offers after a Tab, asked as its own completion script asks."""
+"""Completions after a Tab, asked for as the completion script of a shell does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_programs_for_up_and_nothing_from_a_broken_project(sandbox: Sandbox) -> 
 
 
 def test_it_is_installed_for_bash(sandbox: Sandbox) -> None:
-    """As a person does it, and then what bash calls for a Tab."""
+    """Install the completion as a user does, then call it as bash does."""
     user = sandbox.home.parent / "user"
     user.mkdir()
     env = {"HOME": str(user), "PATH": f"{SYMPHONY.parent}{os.pathsep}{os.environ['PATH']}"}

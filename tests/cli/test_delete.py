@@ -85,7 +85,7 @@ def killed(sandbox: Sandbox) -> None:
 
 
 def interrupted(process: subprocess.Popen[str]) -> str:
-    """What it says when Ctrl-C, as on a terminal, ends it long before the grace of 60 s is over."""
+    """Return the output of a delete that Ctrl-C interrupts long before the grace of 60 s is over."""
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=40)
     assert process.returncode == 130, out + err

@@ -1,4 +1,4 @@
-"""What the program itself prints is shown by `plan` and `up`, marked; run by hand it says what to type."""
+"""`plan` and `up` show the output of the program, marked; run by hand, the program says what to type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `up` says while and after processes come up, where there is no terminal."""
+"""The output of `up` while processes start and afterwards, without a terminal."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Project:
         return self.pulumi("up", "--yes", "--skip-preview")
 
     def refused(self, program: str) -> str:
-        """What `up` says of a program that cannot run; the state holds nothing but the stack itself."""
+        """Return the error of `up` for a program that cannot run; the state holds only the stack."""
         done = self.up(program)
         text = done.stdout + done.stderr
         assert done.returncode != 0, text

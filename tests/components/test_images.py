@@ -1,4 +1,4 @@
-"""What is wrong with an image as a program declares it is told once; the name that it gets."""
+"""Problems of a declared image are told once; its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODES = {"items": [{"status": {"nodeInfo": {"architecture": "amd64"}}}]}
 
 @pytest.fixture
 def declared(tmp_path: Path, own_home: Path) -> Declared:
-    """What is wrong with an experiment that has an image of these settings, and the image."""
+    """Return the problems of an experiment with an image of these settings, and the image."""
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "Dockerfile").write_text("FROM scratch\n")
@@ -85,7 +85,7 @@ def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Decl
     ],
 )
 def test_an_image_for_machines_that_the_cluster_has_not(platform: str, what: list[str]) -> None:
-    """That a platform is none is told where it is declared."""
+    """An unknown platform is told with the line of its declaration."""
     with serving(lambda _: (200, NODES)) as api:
         result = platforms.check(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
         assert [each.what for each in result] == what

@@ -1,4 +1,4 @@
-"""What nobody is to see is read once, at launch: from files, Outputs and secret settings."""
+"""Secrets are read once, at launch: from files, Outputs and secret settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two type checkers find in a program of a user, with the examples of the docstrings: each mistake."""
+"""Two type checkers find every mistake in a user's program, and none in the docstrings' examples."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What equal workers run: an all-reduce over sockets, by the variables that torch.distributed reads.
+"""The program of equal workers: an all-reduce over sockets, by the variables of torch.distributed.
 
-Each brings [0, rank + 1]; each prints the sum. One that is told to fails before it, once.
+Every worker brings [0, rank + 1] and prints the sum. A worker that is told to fail does so once, before it.
 """
 
 import json

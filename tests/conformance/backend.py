@@ -1,4 +1,4 @@
-"""What the conformance suite asks of a backend, and what the `symphony` command answers alike in all."""
+"""The backends of the conformance suite, and the answers of `symphony` that are equal in all of them."""
 
 from __future__ import annotations
 

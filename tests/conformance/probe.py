@@ -1,7 +1,7 @@
-"""What the processes of the conformance suite run: tells what it sees, serves, reaches, speaks, ends as told.
+"""The program of the processes in the conformance suite: it prints facts, serves, connects, exits.
 
 Words: say=TEXT, show=VARIABLE, bind=SERVICE, reach=SERVICE, near=SERVICE, secrets, exit=N, signal=N,
-count=N (so many lines), chatter=SECONDS between lines. Without an end it stays.
+count=N (that many lines), chatter=SECONDS between lines. Without exit= or signal= it keeps running.
 """
 
 import json

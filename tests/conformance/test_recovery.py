@@ -104,7 +104,7 @@ def test_after_a_killed_run_the_next_one_finishes(
 
 @pytest.mark.thorough
 def test_after_a_killed_run_a_changed_program_is_what_runs(backend: Backend, stack: str) -> None:
-    """What the killed run started and the program does not declare any more is gone."""
+    """Processes of the killed run that the program no longer declares are gone."""
     process = begun(backend, stack, backend.crowd // 2)
     engine_of(process).kill()
     process.communicate(timeout=20)

@@ -1,4 +1,4 @@
-"""Which files of a folder count, and that what did not change is not read again."""
+"""The files of a folder that count; an unchanged file is not read again."""
 
 from __future__ import annotations
 

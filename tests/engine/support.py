@@ -1,4 +1,4 @@
-"""What the engine tests share: the result of a run to its end, and what a run started."""
+"""Helpers of the engine tests: a run to its end, and the processes that it started."""
 
 from __future__ import annotations
 

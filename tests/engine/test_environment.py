@@ -1,4 +1,4 @@
-"""What an engine process gets in its environment, and the passphrase in it."""
+"""The environment of an engine process, with the passphrase."""
 
 from __future__ import annotations
 

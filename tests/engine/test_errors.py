@@ -1,4 +1,4 @@
-"""What engine, plugin and program say about a failure, as one line."""
+"""Failures of the engine, a plugin and a program as one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the examples share: a clone of the root project to run them in."""
+"""A clone of the root project, in which the tests of the examples run."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, mes
 
 @pytest.mark.thorough
 def test_a_demo_that_is_ended_takes_its_experiment_along(sandbox: Sandbox) -> None:
-    """As a cancelled run of continuous integration does it."""
+    """A cancelled run of continuous integration ends a demo like this."""
     (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
     running = sandbox.start([sys.executable, DEMO])
     wait_for(lambda: "numint.demo/reducer" in sandbox.trees(), 50, "the reducer runs")

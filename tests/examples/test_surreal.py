@@ -115,7 +115,7 @@ PODS: dict[str, Any] = {
 
 @pytest.mark.thorough
 def test_its_pods_are_as_their_types_say(sandbox: Sandbox) -> None:
-    """What Kubernetes gets of pod types, GKEDispatcher, NFS and the services of create_surreal()."""
+    """The manifests have the pod types, GKEDispatcher, NFS and services of create_surreal()."""
     taint = [{**each, "effect": "NO_EXECUTE"} for each in POOL["taint"]]
     pools = {"agents": {"name": "agents", "node_config": {**POOL, "taint": taint}}}
     tf = {"resource": {"google_container_cluster": {"rl": {}}, "google_container_node_pool": pools}}
@@ -314,7 +314,7 @@ def test_a_learner_asks_again_where_a_shard_has_no_steps_yet(
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
 def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) -> None:
-    """As the head of sweep.py says: made, brought up and deleted by a pattern, with a table of results."""
+    """sweep.py does what its docstring says: it creates, starts and deletes stacks, with a table."""
     script = "examples/surreal/sweep.py"
     words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
     assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class NVMLError(Exception):
-    """What the real one raises."""
+    """The error of the real library."""
 
 
 def _gpus() -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ def _pool(chance: random.Random, name: str) -> NodePool:
 
 
 def _call(chance: random.Random, pools: Sequence[Pool]) -> dict[str, Any]:
-    """What a process says to place()."""
+    """Return the arguments of place() for a process."""
     kind, pool = chance.random(), chance.choice(pools)
     if kind < 0.35:
         parts = chance.choice([each for each in (1, 2, 3, 4) if not pool.gpus % each])

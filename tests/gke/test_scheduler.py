@@ -1,4 +1,4 @@
-"""What the planner places, the real scheduler places there too; where it says no, that says no."""
+"""The real scheduler places pods where the planner does, and refuses those that it refuses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scheduler(api: Any, kubectl: Callable[..., str]) -> Iterator[Scheduler]:
 
 
 def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], int]:
-    """Where the scheduler does otherwise than the plans of generated fleets say; of how many pods in all."""
+    """Return the differences between scheduler and planner for generated fleets, and the number of pods."""
     wrong: list[str] = []
     pods = 0
     for fleet in map(fleets.fleet, seeds):
@@ -51,9 +51,9 @@ def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], i
 
 
 def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
-    """What is elsewhere than planned.
+    """Return the pods that are not where the plan has them, and their number.
 
-    Of a pool that holds its pods only if they are packed well the plan says so: there they are packed well.
+    Where the plan says that a pool is tight, the pods are pinned to a packing that fits.
     """
     wanted, machines = fleets.pods(fleet), fleets.packed(fleet)
     planned = {name: pod["spec"]["nodeSelector"][POOL_LABEL] for name, pod in wanted.items()}

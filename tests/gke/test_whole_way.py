@@ -130,7 +130,7 @@ def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
 
 @pytest.mark.thorough
 def test_runs_that_are_killed_are_finished_by_the_next(sandbox: Sandbox, google: Google) -> None:
-    """What Google had begun to make is taken over: it would refuse to make it twice."""
+    """Resources that Google began to create are adopted: it would refuse to create them twice."""
     write(sandbox, google)
     sandbox.environment["SYMPHONY_GCP_SECONDS"] = "1"
     for verb, begun in (

@@ -1,4 +1,4 @@
-"""What doctor finds of Kubernetes: the plugin that makes resources, and the kubeconfig, only read."""
+"""Findings of doctor about Kubernetes: the plugin, and the kubeconfig, which it only reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has nothing of Kubernetes."""
+    """A user without anything of Kubernetes."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
 

@@ -1,4 +1,4 @@
-"""What a full disk, a lost power and huge outputs do to the state."""
+"""The state after a full disk, a power loss and huge outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which images a plan says are built, and why."""
+"""The images that a plan builds, and the reasons."""
 
 from __future__ import annotations
 

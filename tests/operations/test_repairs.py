@@ -1,4 +1,4 @@
-"""What a hand or a crash took away, a plain `pulumi up` brings back, without a refresh."""
+"""A plain `pulumi up` brings back what a user or a crash removed, without a refresh."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stacks a project has, by the programs that its dispatcher runs."""
+"""The stacks of a project, by the programs that its dispatcher runs."""
 
 from __future__ import annotations
 

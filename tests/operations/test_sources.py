@@ -1,4 +1,4 @@
-"""What `up --watch` watches: after an `up` it is as the plan had it, also where an image is built."""
+"""The files that `up --watch` watches: those of the plan, also after an image was built."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def watched(folder: Path) -> sources.Sources:
-    """What a plan with declared code and an image leads to."""
+    """Return the sources of a plan with declared code and an image."""
     image = {"context": str(folder / "app"), "dockerfile": "Dockerfile"}
     built = context.read(context.source_of(image)).digests
     parts = {"files": digests.of_all(built)}

@@ -1,4 +1,4 @@
-"""What is wrong in the settings file of a stack is said with its line, and nothing is started."""
+"""Problems of a stack's settings file are told with their line, and nothing is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells one state from every other, wherever it lies: a re-launch never takes another person's pods."""
+"""The mark of a state store: a new launch never adopts the pods of another store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of two people who are root in two containers and share a cluster."""
+    """Two people who are root in two containers share a cluster."""
     mine, place = paths.owner_of("symphony", "numint.pods"), paths.store_id()
     shutil.rmtree(elsewhere)
     elsewhere.mkdir()

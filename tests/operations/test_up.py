@@ -1,4 +1,4 @@
-"""What `up` makes of the engine's events: which process a resource belongs to, when plugins are fetched."""
+"""`up` and the engine's events: the process of a resource, and when plugins are fetched."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
 
 
 def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where only the program knows of a kubeconfig: all runs, and nobody here can look."""
+    """Only the program knows the kubeconfig: everything runs, and this command cannot look."""
 
     def watch(recorded: object, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
         yield ()

@@ -1,4 +1,4 @@
-"""What is wrong with pools is told at once, by name."""
+"""Problems of pools are told together, with their names."""
 
 from typing import Any
 

@@ -60,7 +60,7 @@ def test_gpus_that_a_machine_takes(machine_type: str, gpu_type: str, gpus: int, 
 
 
 def test_the_reservation_is_what_gke_publishes():
-    """Of 8 cores: 60 + 10 + 10 + 10 m. Of 52 GiB: 1 + 0.8 + 0.8 + 2.16 GiB and 100 MiB, then the kernel's."""
+    """8 cores reserve 60 + 10 + 10 + 10 m; 52 GiB 1 + 0.8 + 0.8 + 2.16 GiB and 100 MiB, then the kernel's."""
     result = allocatable(pool("n1-highmem-8"))
     assert result.cpu == 8000 - 90
     kernel = 52 * GIB // 64 + 128 * MIB

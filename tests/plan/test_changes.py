@@ -1,4 +1,4 @@
-"""What an `up` would do to each process, and why, in words."""
+"""The change of every process by an `up`, and its reasons."""
 
 from __future__ import annotations
 

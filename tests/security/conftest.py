@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("stranger.py")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Where strangers leave what they got done: not below pytest's own folder, which is private."""
+    """A folder where other users can write: not below pytest's own folder, which is private."""
     if os.geteuid():
         pytest.skip("only root can become somebody else")
     with tempfile.TemporaryDirectory() as folder:

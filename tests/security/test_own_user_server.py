@@ -34,7 +34,7 @@ REFUSED = {"UNAVAILABLE"}
 
 
 def _start_as_plugin(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """As the engine of a plain `pulumi` starts it, after `symphony env`."""
+    """Start it as the engine of a plain `pulumi` does, after `symphony env`."""
     del folder
     run = subprocess.Popen([HOST, "127.0.0.1:1"], env=env, stdout=subprocess.PIPE)
     assert run.stdout is not None
@@ -42,7 +42,7 @@ def _start_as_plugin(env: dict[str, str], folder: Path) -> tuple[subprocess.Pope
 
 
 def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """As a run in the network of the machine starts it: SYMPHONY_NETWORK=host, and every Kubernetes stack."""
+    """Start it as a run in the machine's network does: SYMPHONY_NETWORK=host, and every Kubernetes stack."""
     engine = ["/bin/sh", "-c", f"echo ${start.ATTACHED}; exec sleep 600"]
     place = workspace.Workspace(folder, "p", folder)
     command = engine_command(

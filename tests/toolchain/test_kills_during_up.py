@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
     "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])], ids=str
 )
 def test_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
-    """What is there is known, the next `up` mends what broke off, `delete` leaves nothing."""
+    """The state knows all that runs, the next `up` completes it, `delete` leaves nothing."""
     script = ("-m", "tests.toolchain.kill_during_up", str(folder), str(kills))
     content = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))
     assert len(content["ends"]) == kills, content

@@ -16,11 +16,11 @@ import yaml
 
 @contextlib.contextmanager
 def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
-    """A kubeconfig whose way to the server goes through us, and what cuts every connection there is."""
+    """Yield a kubeconfig whose connections pass through this relay, and a function that closes them all."""
     ends: list[socket.socket] = []
 
     def cut() -> int:
-        """How many connections that were."""
+        """Close the connections and return their number."""
         result, ends[:] = list(ends), []
         for each in result:
             with contextlib.suppress(OSError):

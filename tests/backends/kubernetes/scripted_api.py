@@ -32,9 +32,9 @@ Answer = tuple[int, Any]
 
 @dataclass
 class Api:
-    """Where it listens, what it was asked, and what it says: (status, body), a body of bytes as it is.
+    """An API server of a test: its address, its requests and its answers (status, body).
 
-    ahead: by how many seconds its clock is before ours.
+    A body of bytes is sent as it is. ahead: the seconds by which its clock is ahead of ours.
     """
 
     url: str

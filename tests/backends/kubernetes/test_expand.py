@@ -1,4 +1,4 @@
-"""What the resources are told beside their manifests; the engine's own runs are elsewhere."""
+"""The options of the resources beside their manifests; without a run of the engine."""
 
 from __future__ import annotations
 

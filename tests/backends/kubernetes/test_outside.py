@@ -1,4 +1,4 @@
-"""What comes from outside or goes there on the real cluster: config files, git, exposed services."""
+"""Traffic in and out of the real cluster: config files, git, exposed services."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> No
 def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
     sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    """What others make there under a name of ours is left alone."""
+    """Objects of others with our names are left alone."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     sandbox.config(

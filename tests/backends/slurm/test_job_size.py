@@ -1,4 +1,4 @@
-"""What the job of an experiment asks for, and when a change needs another one."""
+"""The size of an experiment's job, and the changes that need a new job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine says of a declaration before anything starts: files, folders and commands."""
+"""Files, folders and commands of a declaration are checked on this machine before anything starts."""
 
 from __future__ import annotations
 

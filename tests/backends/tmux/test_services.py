@@ -31,7 +31,7 @@ def windows(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
 
 
 def environment(sandbox: Sandbox, path: str) -> list[str]:
-    """What a process itself has, as opposed to who supervises it."""
+    """Return the environment of a process, not that of its supervisor."""
     for pid in sandbox.trees()[path]:
         if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"sleep"):
             return Path(f"/proc/{pid}/environ").read_text().split("\0")

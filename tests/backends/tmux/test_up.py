@@ -1,4 +1,4 @@
-"""What the tmux backend refuses or chooses before anything starts, through the real command."""
+"""Refusals and choices of the tmux backend before anything starts, by the real command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one peer without a key can make a process hold: structures, subscriptions."""
+"""The memory that a peer without a key can take: structures, subscriptions."""
 
 import json
 import tracemalloc
@@ -92,7 +92,7 @@ def test_json_of_too_many_lists_is_refused(text):
     ids=["arrays", "dict", "text", "steps", "floats", "integers"],
 )
 def test_contents_are_no_structure(value):
-    """What programs send comes through with the limits as they are, though it is megabytes."""
+    """Messages of megabytes pass the default limits."""
     encoded = codec.Encoder().encode(value)
     head, *rest = encoded if isinstance(encoded, list) else [encoded]
     decoded: Any = codec.Decoder().decode(raw(head), rest)

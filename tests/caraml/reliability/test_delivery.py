@@ -1,4 +1,4 @@
-"""What is delivered, what is lost and who is told; each with real processes and a time bound."""
+"""Messages that are delivered, lost or reported, with real processes and deadlines."""
 
 import os
 import signal

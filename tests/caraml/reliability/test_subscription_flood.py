@@ -1,4 +1,4 @@
-"""What subscribers can make a publisher hold: who brings too much at once is disconnected, others are not."""
+"""A publisher disconnects a subscriber that sends too many subscriptions at once, and no other."""
 
 import socket
 import struct

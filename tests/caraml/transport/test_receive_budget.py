@@ -1,4 +1,4 @@
-"""What one connection may have waiting: who brings far more is disconnected, and no honest peer ever is."""
+"""The budget of unread bytes: a peer far over it is disconnected, an honest peer never."""
 
 import os
 import socket

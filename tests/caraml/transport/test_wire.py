@@ -1,4 +1,4 @@
-"""What every class does at its edges: another thread's close, the raw socket beneath, the sender's limits."""
+"""Edges of every class: a close by another thread, the raw socket, the limits of the sender."""
 
 import socket
 import threading
@@ -102,7 +102,7 @@ def test_a_blocking_loop_ends_without_an_error_when_it_is_stopped_or_closed():
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "subscriber"])
 def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
-    """What is rejected, and what ZeroMQ let through though nobody subscribed to it, come all the time."""
+    """Rejected messages and messages without a subscription keep coming."""
     if kind == "puller":
         end = caraml.ZmqPuller(port=0, deserializer="msgpack")
         noise = zmq.Context.instance().socket(zmq.PUSH)

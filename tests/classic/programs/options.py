@@ -1,4 +1,4 @@
-"""What a cluster says for all its experiments; each backend has options of its own."""
+"""Options of a cluster for all its experiments; every backend has its own."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Where processes run on Kubernetes and what their pods have: tmux takes the same calls and does without."""
+"""Placement and settings of pods on Kubernetes; tmux accepts the same calls and ignores them."""
 
 import os
 

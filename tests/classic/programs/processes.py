@@ -1,4 +1,4 @@
-"""What runs, with what in its environment, over which services: every way to say it of a process."""
+"""Every way to declare a process: its command, environment and services."""
 
 import os
 

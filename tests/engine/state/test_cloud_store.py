@@ -18,7 +18,7 @@ NAME = file_store.StackName("tiny", "dev")
 
 @pytest.fixture
 def only_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a bucket, whose files only the engine reads."""
+    """Only the engine reads the files of the store, as in a bucket."""
     monkeypatch.setattr(file_store, "is_files", lambda url=None: False)
 
 

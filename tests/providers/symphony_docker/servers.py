@@ -31,7 +31,7 @@ printf '{{"ServerURL": "%s", "Username": "me", "Secret": "%s"}}' "$host" "$(cat 
 
 
 def inputs(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict[str, Any]:
-    """What the provider is given for the image of a folder."""
+    """Return the provider's inputs for the image of a folder."""
     parts = context.parts(context.read(context.Source(str(folder))), {})
     return {
         "name": "rl",

@@ -1,4 +1,4 @@
-"""What is sent to a builder: which files, that equal ones make an equal image, and no secrets."""
+"""The build context: its files, an equal image of equal files, and no secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the provider is frozen in states."""
+"""The names of the provider that states hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Docker and registries say of failures, as one line with what to do."""
+"""Failures of Docker and registries as one line with a remedy."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_why_a_push_failed(text: str, line: str) -> None:
 def test_several_platforms_without_buildx_are_refused_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with Debian's docker command, whose own BuildKit builds for one."""
+    """Debian's docker command has no buildx, and its own BuildKit builds for one platform."""
     docker = tmp_path / "docker"
     docker.write_text('#!/bin/sh\ntest "$1" = --version && echo "Docker version 20.10.24, build x"\n')
     docker.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What Slurm's programs say, in three versions, and what symphony asks them."""
+"""The output of Slurm's programs in three versions, and the calls of symphony."""
 
 from __future__ import annotations
 

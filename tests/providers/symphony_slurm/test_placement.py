@@ -1,4 +1,4 @@
-"""Where processes are placed: groups together, loads even, what runs stays."""
+"""The placement of processes: groups together, even loads, running processes stay."""
 
 from __future__ import annotations
 

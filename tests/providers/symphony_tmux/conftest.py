@@ -71,14 +71,14 @@ class Rig:
 
     @property
     def tmux(self) -> libtmux.Server:
-        """What really is in tmux, not through our own client."""
+        """Return the answer of tmux itself, not through our client."""
         return tmux_in(self.home)
 
     def pane(self, outputs: dict[str, Any]) -> libtmux.Pane:
         return next(pane for pane in self.tmux.panes if pane.pane_id == outputs["pane_id"])
 
     def screen(self, outputs: dict[str, Any]) -> str:
-        """What a person reads in the window."""
+        """Return the text that a user reads in the window."""
         return "\n".join(self.pane(outputs).capture_pane(join_wrapped=True))
 
 

@@ -86,7 +86,7 @@ class Engine:
         return self.run("destroy", "-y", "--skip-preview", "-s", "s")
 
     def outputs(self) -> dict[str, dict[str, Any]]:
-        """What the engine wrote of the windows; its own export, a run of it more, says the same."""
+        """Return the outputs of the windows as the engine wrote them; `pulumi stack export` has the same."""
         state = json.loads((self.state / ".pulumi/stacks/proj/s.json").read_text())
         resources = state["checkpoint"]["latest"].get("resources", [])
         return {

@@ -124,7 +124,7 @@ def test_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> Non
 def test_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the newer client says when it meets the older server; the version of itself it tells."""
+    """A newer client fails on an older server; the error has the versions."""
     server = rig.session("a")["server_pid"]
     outputs = rig.start("a", "sleep", "100")
     newer = rig.home / "bin" / "tmux"

@@ -1,4 +1,4 @@
-"""What the stand-in refuses is what GKE's own messages refuse; what it makes of a pool is what GKE makes."""
+"""The stand-in refuses what GKE's messages refuse, and makes of a pool what GKE makes."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_a_command_whose_pod_is_killed_ends_with_it(sandbox: Sandbox, stack: str
 
 
 def _broken_off(sandbox: Sandbox, stack: str, disturb: Callable[[], object]) -> tuple[int, str, float]:
-    """How a command in a process ends that is disturbed in its middle: code, what it says, how soon."""
+    """Return the exit code, the output and the duration of a command whose stream breaks in its middle."""
     words = [str(SYMPHONY), "exec", stack, "a", "--", "sh", "-c", "echo ready; sleep 300"]
     running = sandbox.start(words)
     assert running.stdout is not None

@@ -53,7 +53,7 @@ class Server:
 
 
 def _messages(take: Callable[[int], bytes]) -> Iterator[bytes]:
-    """What a client sent, unmasked; pings and the like are left out."""
+    """Yield the messages of a client, unmasked and without pings."""
     while head := take(2):
         size = head[1] & 0x7F
         if size == 126:

@@ -1,4 +1,4 @@
-"""What goes to an API server and what comes back, with one that answers what a test tells it to."""
+"""Requests to an API server and its answers, with a server that a test scripts."""
 
 from __future__ import annotations
 

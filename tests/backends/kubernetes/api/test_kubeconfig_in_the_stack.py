@@ -24,7 +24,7 @@ with Experiment("e") as e:
 
 @pytest.fixture
 def secrets(own: Cluster) -> list[bytes]:
-    """What must not be seen of the kubeconfig: its client key, as it stands there and as what it is."""
+    """Return the secrets of the kubeconfig: its client key, in base64 and decoded."""
     user: dict[str, Any] = yaml.safe_load(Path(own.kubeconfig).read_text())["users"][0]["user"]
     text = user["client-key-data"]
     key = base64.b64decode(text).splitlines()

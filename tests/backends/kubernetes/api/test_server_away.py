@@ -1,4 +1,4 @@
-"""What looks at experiments whose API server is away says so once, soon, and ends with 1."""
+"""Commands that read an unreachable cluster say so once, soon, and exit with 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in the backend after an `up`: the namespace became another's, the token ended."""
+"""Changes in the cluster after an `up`: another user's namespace, an expired token."""
 
 from __future__ import annotations
 

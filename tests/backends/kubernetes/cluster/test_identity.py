@@ -1,4 +1,4 @@
-"""What is asked of a cluster before it is changed, with an API server that says what a test tells it."""
+"""Checks of a cluster's identity before a change, with an API server that a test scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a namespace: what is ended, what is refused because it is another's, what holds it up."""
+"""The objects of a namespace: which are ended, which are refused as foreign, which block a deletion."""
 
 from __future__ import annotations
 

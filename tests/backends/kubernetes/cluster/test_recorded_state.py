@@ -1,4 +1,4 @@
-"""What is read off the state of a stack: which cluster it is in, and which containers are processes."""
+"""Reading the state of a stack: its cluster, and the containers that are processes."""
 
 from __future__ import annotations
 

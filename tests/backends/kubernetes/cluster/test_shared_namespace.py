@@ -88,7 +88,7 @@ def _says(sandbox: Sandbox, stack: str, path: str) -> str:
 
 
 def _visited(sandbox: Sandbox, stack: str) -> str:
-    """What the one exposed service of an experiment answers."""
+    """Return the answer of the only exposed service of an experiment."""
     visiting = sandbox.start([str(SYMPHONY), "visit", stack, "-u"])
     assert visiting.stdout is not None
     address = visiting.stdout.readline().strip()

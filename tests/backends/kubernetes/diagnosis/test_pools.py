@@ -60,7 +60,7 @@ def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words:
 
 
 def test_what_does_only_together_is_told_so():
-    """Of the two machines the one that lacks less."""
+    """It names the machine that lacks less."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
     result = scheduling.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (

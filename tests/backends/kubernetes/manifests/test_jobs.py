@@ -21,13 +21,13 @@ def jobs(sandbox: Sandbox, stack: str) -> str:
 
 
 def pods(live: Live, namespace: str) -> dict[str, str]:
-    """What the plan calls a pod -> its uid, of those that are not being ended."""
+    """Return the name of a pod in the plan -> its uid, without pods that are being deleted."""
     every = [each["metadata"] for each in live("pods", namespace)]
     return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
 
 
 def runs_answers_and_goes_as_pods_do(sandbox: Sandbox, stack: str, live: Live, *kinds: str) -> None:
-    """What makes its pods, outermost last, changes nothing of what a person does and sees."""
+    """A controller of pods changes nothing that a user does or sees."""
     up(sandbox, stack, PAIR, code=0)
     assert {each["metadata"]["name"] for each in live(kinds[-1], stack)} == {"server", "pool"}
     before = pods(live, stack)

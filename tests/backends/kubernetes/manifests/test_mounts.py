@@ -1,4 +1,4 @@
-"""What is mounted is there, and made of what was asked: a real pod reads all kinds of it."""
+"""A real pod reads every kind of mount."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def inside(sandbox: Sandbox, *words: str, **more: Any) -> str:
 
 
 def commands(sandbox: Sandbox, rl: str) -> list[str]:
-    """What runs in the container of learner beside itself."""
+    """Return the commands in the container of learner, without its own."""
     script = "for f in /proc/[0-9]*; do tr '\\0' ' ' <$f/cmdline; echo; done"
     result = inside(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
     return [each for each in result if each and "SYMPHONY_EXEC" not in each and "cmdline" not in each]

@@ -1,4 +1,4 @@
-"""How a service is reached from here: at the address it is given, else by a forwarded connection."""
+"""Reaching a service from this machine: at its address, else by a forwarded connection."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def exposed(kind: str, *ingress: dict[str, str], node_port: int = 31234) -> dict
 def reached(
     service: dict[str, Any] | None, node: Answer = MISSING, pods: Sequence[dict[str, Any]] = (POD,)
 ) -> ServiceRoute:
-    """How `visit` would reach a service, in a cluster of one pod on one node."""
+    """Return the route of `visit` to a service, in a cluster of one pod on one node."""
 
     def answer(asked: Asked) -> Answer:
         path = asked.path.partition("?")[0]

@@ -1,4 +1,4 @@
-"""What pods look like in the API, and how their processes are called for it."""
+"""Pods as the API shows them, and the states of their processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `symphony up` says of each trouble on the real cluster: one line, in its own words, and in time."""
+"""`symphony up` tells each trouble on the real cluster in one line and in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `up` watches pods come up, with an API server and a clock that do what a test tells them to."""
+"""`up` watches pods start, with an API server and a clock that a test scripts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def recorded(api: Api, **facts: Any) -> Recorded:
 
 
 def last(pods: Pods, **facts: Any) -> ProcessStatus:
-    """How the process is at the end of a watch with the patience that everybody has."""
+    """Return the status of the process at the end of a watch with the default patience."""
     with serving(pods) as api:
         *_, seen = observe.watch(recorded(api, **facts), patience=60, limit=600)
     assert not isinstance(seen, SymphonyError)

@@ -1,4 +1,4 @@
-"""What Kubernetes would refuse is refused before anything starts, with what to do about it."""
+"""Declarations that Kubernetes would refuse are refused before anything starts, with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users write into pod_yml and container_yml: judged before anything starts, whatever it is."""
+"""pod_yml and container_yml of users are checked before anything starts."""
 
 from __future__ import annotations
 

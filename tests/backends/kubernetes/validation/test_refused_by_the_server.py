@@ -1,4 +1,4 @@
-"""What the API server refuses and the cluster never gives: tokens, webhooks, policies, load balancers."""
+"""Refusals of the API server (tokens, webhooks, policies), and load balancers without an address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of cmds fail is told in the log and kept for `why`; the next lines run as in any shell."""
+"""The log and `why` name failed lines of cmds; the next lines run as in any shell."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
 def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What tmux feeds the output to waited without an end then for somebody to open the pipe."""
+    """The command that tmux pipes the output to once waited forever for a reader of the pipe."""
     slow = rig.home / "supervise.pl"
     slow.write_text("sleep 100;")
     monkeypatch.setattr(start, "SUPERVISOR", slow)
@@ -95,7 +95,7 @@ def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
 
 
 def _recorders(home: Path) -> list[int]:
-    """What tmux feeds output to: a shell of this home that opens the pipe, or what it has become."""
+    """Return the processes that tmux pipes output to: a shell of this home, or the program it became."""
     result = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What restarts a process and what does not: the diff table."""
+"""The table of changes that restart a process and of those that do not."""
 
 from __future__ import annotations
 

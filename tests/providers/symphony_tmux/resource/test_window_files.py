@@ -29,7 +29,7 @@ def test_files_are_private_whatever_the_umask(rig: Any) -> None:
 
 
 def test_processes_named_as_our_own_files(rig: Any) -> None:
-    """What lies beside the folders of processes is ours, and renewed by every `up`."""
+    """Files beside the folders of processes are ours; every `up` writes them again."""
     paths = ["secrets", "configs", "owner", "help", "processes", "default"]
     session = rig.session(*paths)
     outputs = [rig.start(path, "echo", path) for path in paths]

@@ -1,4 +1,4 @@
-"""What does not fit into a tmux server is told before anything starts, with what to raise."""
+"""Too many processes for a tmux server are refused before anything starts, with the limit to raise."""
 
 from __future__ import annotations
 

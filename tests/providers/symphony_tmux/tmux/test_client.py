@@ -1,4 +1,4 @@
-"""What is said to tmux and what comes back: hostile titles and output, deadlines, a missing or old tmux."""
+"""Commands to tmux and its answers: hostile titles and output, deadlines, a missing or old tmux."""
 
 from __future__ import annotations
 
