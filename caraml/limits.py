@@ -18,7 +18,7 @@ class Limits(NamedTuple):
 
     Attributes:
         message_bytes: The sum of all parts; ZeroMQ refuses a larger frame before it reads it.
-        unread_bytes: What waits on one connection until the program receives it. From it follows the
+        unread_bytes: The bytes that wait on one connection until the program receives them. It sets the
             high-water mark for receiving, unless the socket is given `hwm=`.
     """
 

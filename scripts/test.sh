@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Where a shell forbids it, each of the thousands of commands that the tests start would compile symphony again.
+# With this variable, each of the thousands of commands that the tests start would compile symphony again.
 unset PYTHONDONTWRITEBYTECODE
 
 python=.venv/bin/python
@@ -17,8 +17,8 @@ if [ -z "${SYMPHONY_GUARDED:-}" ]; then
 fi
 unset SYMPHONY_GUARDED
 
-# Many tests start engines and wait for processes: beside others on two cores one may run out of its time. What failed
-# runs once more alone; what only passes alone is named, so that it can be mended; what fails twice fails the run.
+# Many tests start engines and wait for processes: beside others on two cores one may run out of its time. Failures
+# run once more alone; a test that only passes alone is named; a test that fails twice fails the run.
 # The first word says how many at once, on two cores: most of them mostly wait.
 side_by_side() {
     local workers=$1

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# What a program finds at run time; type checkers read the imports above.
+# The names at run time; type checkers read the imports above.
 _NAMES = {
     "classic": (
         "AddressBook Cluster DockerBuilder GKEDispatcher KubeCluster SymphonyConfig SymphonyParser"

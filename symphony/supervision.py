@@ -627,7 +627,7 @@ def _outcome(check: Future[str]) -> str:
     try:
         return check.result()
     except Exception as error:
-        # Of a command or a log that went meanwhile.
+        # The command or the log may have gone meanwhile.
         return f"{type(error).__name__}: {error}"
 
 

@@ -1,6 +1,6 @@
 """Runs a command and ends all that it left when it ends or is killed: `python -m toolchain.guard COMMAND...`.
 
-What daemonizes comes back to this process, which is the subreaper of all below it (Linux). The cluster that
+This process is the subreaper of its descendants (Linux), so daemons come back to it. The cluster that
 test sessions share stays while another session uses it, or when a person brought it up.
 """
 

@@ -83,7 +83,7 @@ class Segment:
     def take(self, generation: int, reader: int) -> bool:
         """Give this generation to a reader, or free it (reader 0); return whether it was still full.
 
-        Of several callers at once, in any processes and threads, one gets True.
+        One of several simultaneous callers, in any processes and threads, gets True.
         """
         with _Mapped.taking:
             _flock(self.descriptor, _LOCK)

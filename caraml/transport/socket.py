@@ -40,7 +40,7 @@ _HANDSHAKE_MS = 10_000
 _HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two seconds
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
-# In bytes. What the system picks grows beyond the processor's own cache: a large message within one
+# In bytes. The system's default grows beyond the processor's own cache: a large message within one
 # machine then takes up to half as long again. Not with keys: a sender that encrypts is best far ahead of the
 # reader. The reader's own buffer stays the system's: one of a fixed size drops what small messages
 # overfill, and the sender then waits a second, and twice that for each further try.

@@ -81,8 +81,8 @@ class Wire:
     """One socket's messages, both ways, of one thread at a time. Timeouts are seconds, negative waits for
     ever, None is the socket's own.
 
-    What the fast path cannot tell is checked in slices of a quarter second: that a peer refuses us,
-    or that the interpreter exits.
+    The slow path checks, every quarter second, what the fast path cannot see: a peer that refuses us,
+    or an exit of the interpreter.
     """
 
     def __init__(self, socket: ZmqSocket, timeout: float = _FOREVER) -> None:

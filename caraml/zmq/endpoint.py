@@ -185,8 +185,8 @@ class LoopingEndpoint(Endpoint):
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
         """Call `handler(message)` for every message, here (`blocking`) or in a thread, which is returned.
 
-        The thread is a daemon: join it for a program that does nothing else. What a handler raises is logged
-        and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
+        The thread is a daemon: join it in a program that does nothing else. An exception of the handler is
+        logged and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
         """
         if self._looping():
             raise RuntimeError("loop is already running")

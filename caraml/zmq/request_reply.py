@@ -11,7 +11,7 @@ caraml.errors.RemoteError: ...: the server could not answer: KeyError: 'x'
 >>> client.close(); server.close()
 
 **Promise.** `request` gives the answer to this very request, or raises: an answer that comes after its
-deadline is never taken for the next one's. Whether a request that timed out was served is not known; asking
+deadline is never taken for the next one's. A request that timed out may have been served; asking
 again may serve it twice. The client can be used again after every error.
 """
 

@@ -100,7 +100,7 @@ def _keeps(props: Mapping[str, Any]) -> bool:
 def _is_gone(props: Mapping[str, Any]) -> bool:
     with suppress(SymphonyError):
         return not image_registry.has(str(props["repository"]), str(props["tag"]))
-    # What does not answer may have it: processes that need nothing new start without it.
+    # A registry that does not answer may have it: processes that need no new image start without it.
     return False
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from symphony.errors import SymphonyError, UserError
 
 _DEADLINE = 15.0
-# What squeue tells of a job, in this order; the comment may have any character, so it is the last.
+# The fields of a job in squeue, in this order; the comment may have any character, so it is the last.
 _COLUMNS = "%i|%T|%S|%L|%r|%k"
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "PYTHONPATH")
 _ENDED = frozenset(

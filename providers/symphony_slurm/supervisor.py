@@ -1,8 +1,8 @@
 """Runs the processes of one experiment as steps of its job: `python -m symphony_slurm.supervisor FOLDER`.
 
-It is the batch script of the job. What is to run lies in the folder on the shared disk, and what became of it
-is written there: the command that asked for it has ended. The job ends with the supervisor, and Slurm then
-ends every step.
+It is the batch script of the job. It reads the declared processes from the folder on the shared disk, and
+writes their states there: the command that asked for them has ended. The job ends with the supervisor, and
+Slurm then ends every step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from symphony_tmux.processes import start as tmux_start
 PERIOD = 0.25
 # An experiment whose processes have all ended keeps its nodes so long, for an edit; none where all completed.
 LINGER = 600.0
-# Where ports are chosen: below those that systems give to connections.
+# The range of the ports: below those that systems give to connections.
 RANGE = (20000, 29999)
 _DEADLINE = 60.0
 _WHY = {
@@ -108,7 +108,7 @@ class Supervisor:
         experiment = self._folder.experiment()
         if experiment is None:
             return True
-        # What a killed run left is wanted by no program.
+        # No program declares what a killed run left.
         wanted = {path: n for path, n in self._folder.wanted().items() if path in experiment.members}
         self._wanted = wanted
         self._seen = names
@@ -123,7 +123,7 @@ class Supervisor:
             self._find_ports(experiment, {wish.path for wish in now})
         for wish in now:
             self._start(wish, experiment)
-        # What waits, or is to end, is looked at again.
+        # Members that wait or are to end are checked again.
         ending = any(running.asked_to_end for running in self._running.values())
         self._changed = self._changed or ending or len(starts) > starts.count(None)
         complete = {*experiment.members} <= {*wanted}
@@ -137,7 +137,7 @@ class Supervisor:
         if record is not None and record.attempt == attempt:
             if record.state in ("ended", "lost"):
                 self._records[path] = record
-            # What runs was started by this supervisor: a job that is requeued begins again.
+            # This supervisor started all that runs: a job that is requeued begins again.
             if path in self._records and _is_started(record):
                 return None
         return self._folder.wish(path, attempt)

@@ -125,7 +125,7 @@ def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
     """Return the last lines of the last attempt, up to a limit of bytes; reads only the end of the files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
-    # What began in the file before has all of this one, and more.
+    # An attempt that began in the file before has all of this file.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
     return result[-min(limit, own) :] if own > 0 else b""
 

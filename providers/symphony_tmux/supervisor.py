@@ -73,7 +73,7 @@ class Tmux:
         self._version: object = None
         self._panes: dict[str, Pane] = {}
         self._sockets: Sockets | None = None
-        # What has ended stays so: path -> its pane and what it was found to be.
+        # Processes that have ended: path -> its pane and its end, which does not change.
         self._ended: dict[str, tuple[Pane, Fact]] = {}
         self._readers: dict[str, _Reader] = {}
 

@@ -131,7 +131,7 @@ class _Reader:
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
-        # Of a progress bar without end only what it shows now, of a line without end no more than this.
+        # Keep only the last text of an endless progress bar, and cut an endless line.
         rest = rest[rest.rstrip(b"\r").rfind(b"\r") + 1 :]
         if len(rest) > _LONGEST:
             whole, rest = [*whole, rest], b""

@@ -14,7 +14,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.operations import runs, stacks
 
 HEAD = ("run", "started", "by", "git", "changed", "ended", "missing")
-# Of a reason, in a row that has several.
+# The most letters of a reason in a row with several.
 _LONGEST = 60
 
 

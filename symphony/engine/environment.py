@@ -18,7 +18,7 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 EXPORTED = "SYMPHONY_ENV"
 PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
-# What the engine fails without on some machines: the name of its user, the way past a proxy to itself.
+# Without these the engine fails on some machines: its user's name, and an exception from the proxy.
 MACHINE = ("USER", "no_grpc_proxy")
 # The folder of a plugin that a plain `pulumi` prefers to its own when it is on PATH.
 BIN = Path(__file__).with_name("bin")

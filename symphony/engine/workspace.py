@@ -201,7 +201,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     """Create a stack; return False if it exists."""
     if file_store.is_files() and file_store.exists(file_store.StackName(workspace.project, stack)):
         return False
-    # What a kill or a full disk kept from being one leaves a lock.
+    # A creation that was killed, or met a full disk, leaves a lock.
     locks.recover(workspace.project, stack)
     done = pulumi(workspace, ["stack", "init", f"--stack={stack}", "--no-select"])
     if done.returncode and "already exists" in done.stderr:

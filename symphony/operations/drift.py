@@ -107,7 +107,7 @@ def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
         return
     is_ours = kind.startswith("pulumi-python:")
     declared, lives = (_flat(state.get("outputs")) for state in (before, now))
-    # Of an object of Kubernetes, what others set is no drift.
+    # Fields of a Kubernetes object that others set are no drift.
     fields = declared if is_ours else _flat(before.get("inputs"))
     for field in fields:
         if (is_ours or not field.startswith(_NOTES)) and declared.get(field) != lives.get(field, _ABSENT):

@@ -37,7 +37,7 @@ PROCESS = "sweep"
 _RECORD = "sweep.json"
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _RANDOM = re.compile(r"(log|uniform)\(([^,()]+),([^,()]+)\)\*(\d+)")
-# What an engine or a process of symphony tells its own children.
+# The variables that an engine or a process of symphony sets for its own children.
 _ENGINES_OWN = ("SYMPHONY_RUN", "SYMPHONY_PLUGINS", "SYMPHONY_COMMAND", "SYMPHONY_ROLE")
 _OPEN = ("waiting", "starting", "running")
 

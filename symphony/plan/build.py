@@ -228,7 +228,7 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
     else:
         without_effect = ("command", "args") if settings.get("cmds") else ()
     limit: Resources = settings.get("resource_limit", Resources())
-    # Of this machine, only GPUs are counted.
+    # This machine's GPUs are counted, its CPUs and memory are not.
     if target.gpus is not None and limit != Resources() and not (target.gpus and limit.gpu):
         without_effect += ("resource_limit",)
     return tuple(name for name in without_effect if settings.get(name))

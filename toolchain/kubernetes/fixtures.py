@@ -24,7 +24,7 @@ from toolchain.kubernetes.layout import Layout
 from toolchain.kubernetes.registry import docker, python_image
 
 KWOK_NODES = 4
-# What another cluster can pull, by the variable that says so.
+# variable -> the fixture of the image; the variable names one that another cluster can pull.
 IMAGES = {"SYMPHONY_TEST_IMAGE": "shell_image", "SYMPHONY_TEST_PYTHON_IMAGE": "other_python_image"}
 
 

@@ -25,7 +25,7 @@ from toolchain.kubernetes.machine.packages import search_path
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 NODES = {f"n{number}": f"127.0.1.{number}" for number in range(1, 5)}
-# What the nodes say that they have; nothing of it is reserved.
+# The resources that the nodes advertise; nothing of them is reserved.
 CPUS, MEMORY = 64, 64000
 # The first of the ports; the nodes have the next ones.
 PORT = 17000

@@ -23,11 +23,11 @@ INHERITED = (
     "CUDA_*",
     "TMPDIR",
     "XDG_RUNTIME_DIR",
-    # Where a `symphony` in the process finds the experiments of its caller.
+    # A `symphony` in the process finds the experiments of its caller there.
     "SYMPHONY_HOME",
     "XDG_STATE_HOME",
 )
-# What the shell finds by itself in a process that is given no PATH.
+# The PATH of a shell that gets none.
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
 # Shells set these themselves and fail on, or change, what they are told.
 SHELLS_OWN = frozenset(
@@ -65,7 +65,7 @@ SHELLS_OWN = frozenset(
         "HISTCMD",
     ]
 )
-# What no process can be given, and why; the plan says it first.
+# The variables that no process can set, and why; the plan says it first.
 RESERVED: Mapping[str, str] = {
     **dict.fromkeys(sorted(SHELLS_OWN), "the shell sets it itself"),
     MARKER: "it is the mark of the process",

@@ -17,7 +17,7 @@ from symphony import files, paths
 from symphony_tmux import gpus, names
 from symphony_tmux.processes.environment import Caller, own_variables, passed_on
 
-# What the tmux server and tmux itself put into a pane.
+# The variables that tmux and its server set in a pane.
 PANE_VARIABLES = (
     b"TMUX TMUX_PANE TERM TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM PATH HOME USER SHELL"
     b" LOGNAME LANG OLDPWD"

@@ -63,7 +63,7 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
     """Return the condition of a process that the end of its experiment stopped."""
     if not names.is_held(str(outputs["log"])):
         return None
-    # What runs has no hold.
+    # Imported here: a running process has no hold.
     from symphony_tmux.processes import hold
 
     held = hold.read(Path(str(outputs["log"])).parent)
@@ -142,7 +142,7 @@ def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
 
 def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
     """Return whether the log has the last start of a process, and the mark of its end."""
-    # What runs has no need of its log.
+    # Imported here: a running process does not need it.
     from symphony_tmux import logs as reader
 
     for number, _, end in reader.attempts(str(outputs["log"]))[-1:]:

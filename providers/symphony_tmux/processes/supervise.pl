@@ -32,7 +32,7 @@ my $is_step = $ENV{SYMPHONY_STEP};
 delete $ENV{SYMPHONY_STEP};
 my ($launch, $output, $stopped) = ($is_step ? "$folder/launch\@$attempt.sh" : "$folder/launch.sh", undef, 0);
 
-# What stops the process must not stop its supervisor: it ends when the process has.
+# A signal that stops the process must not stop its supervisor, which ends after the process.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
 umask 077;
 my $pipe;
@@ -64,7 +64,7 @@ while (1) {
     my $began = now();
     # The user may have removed the one before.
     open_log() if $restarts;
-    # What the start before left without a line break is a line of its own.
+    # End the last line of the previous start.
     put("\n") if $in_line;
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     run_once();
@@ -204,7 +204,7 @@ sub run_once {
         exec {$shell} $shell, $launch or die "$shell: $!\n";
     }
     setpgrp($child, $child);
-    # Whoever stops the tree while the child was made did not see it.
+    # A TERM that came during the fork did not reach the child.
     kill 'TERM', $child if $stopping;
     while (1) {
         wait_for_news($end || $over || $asked ? 0.05 : undef, !$end);
@@ -215,7 +215,7 @@ sub run_once {
                 $held = substr($held, $found + length $end);
                 return;
             }
-            # What may be the beginning of the end mark waits for the rest.
+            # Keep a possible beginning of the end mark until its rest has come.
             my $keep = $end ? overlap($held, $end) : 0;
             put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
         }
@@ -278,12 +278,12 @@ sub reap {
     }
 }
 
-# Whether nothing is left of the tree whose process ended then. What one of them leaves comes to us in turn.
+# End the rest of the tree of a process that ended then; return whether nothing is left. Orphans come to us in turn.
 sub end_the_rest {
     my ($over) = @_;
     my @rest = left_to_us() or return 1;
     my $late = now() - $over > $grace;
-    # Of another user, or in the hands of the kernel: it is left alone.
+    # It belongs to another user, or hangs in the kernel: leave it.
     return 1 if now() - $over > $grace + 5;
     for my $pid (@rest) {
         kill 'KILL', $pid if $late;
@@ -302,7 +302,7 @@ sub left_to_us {
     return grep { !$servers{"$_ " . start_of($_)} } @children;
 }
 
-# When a process began, 0 for one that is gone.
+# Return the start of a process, 0 for one that is gone.
 sub start_of {
     my $line = read_line("/proc/$_[0]/stat") // return 0;
     return (split ' ', substr $line, rindex($line, ')') + 2)[19];
@@ -316,7 +316,7 @@ sub read_line {
     return $line;
 }
 
-# Where nobody can be made to come to us, what the process left running may go on to write.
+# Without a subreaper we cannot adopt what the process left running; its output is read for a while.
 sub keep_reading {
     my $until = now() + $_[0];
     while (!$stopping && (my $left = $until - now()) > 0) {

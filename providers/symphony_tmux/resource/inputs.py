@@ -33,7 +33,7 @@ SESSION_INPUTS = (
     "grace",
     "supervision",
 )
-# What goes into the outputs, too: of secret_env only its digests.
+# The inputs that become outputs, too: of secret_env only its digests.
 WINDOW_INPUTS = (
     "session",
     "server",

@@ -54,7 +54,7 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
 def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
     """Yield the limits that are lower in this tmux server than in this process, and the remedy.
 
-    Who started it had less, and only a privileged process gets back what was once given up.
+    The user who started the server had lower limits, and only a privileged process can raise them again.
     """
     pid = listing.server_pid
     if not pid or not hasattr(resource, "prlimit"):

@@ -47,7 +47,7 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the address at which a service is exposed, else a forwarded port."""
     from symphony.backends.kubernetes.remote import port_forward
 
-    # Where experiments share a namespace, its name there is another.
+    # In a shared namespace the service has another name.
     name = address.partition(".")[0]
     return port_forward.route(client_for(recorded), recorded.physical_name, name)
 

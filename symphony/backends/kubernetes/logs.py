@@ -186,11 +186,11 @@ class _Reader:
         for pod in pods:
             self._select(pod)
             own = pod_status.container_status(pod, self.place.container)
-            # Before the next start the log of the last one is the present log, too.
+            # Until the next start, the log of the last start is also the current log.
             if own.get("restartCount") and not mapping(own, "state", "waiting"):
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
-                # What is asked for again is of the start after it.
+                # The next request reads the start after it.
                 self._seen = _Seen()
             lines += self._read(pod, query)
             lines += self._new_ends(pod)
@@ -277,7 +277,7 @@ class _Reader:
             elif not _has_no_log(refused):
                 raise
         except (Unreachable, TimeoutError):
-            # Where the API server itself is away, that is the error.
+            # Raises if the API server itself does not answer.
             self._pods()
             self._unread[self._uid] = "its node does not answer"
         except OSError as error:

@@ -53,7 +53,7 @@ _STARTS_NOT = {
     "will run as root": "Set runAsUser in the securityContext of container_yml, or use an image with a USER",
     "not found": "Create the Secret or ConfigMap that its variables refer to, or correct the reference",
 }
-# Where the times of a container's starts are, the newest first.
+# The fields with the times of a container's starts, the newest first.
 _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
 
 

@@ -21,7 +21,7 @@ from symphony_slurm import commands, steps
 from symphony_slurm.folder import Folder, Record
 from symphony_slurm.inputs import StepInputs
 
-# What srun says of a task that did not end with 0, beside the output of the command.
+# srun's own line about a task that did not end with 0, among the output of the command.
 _OF_SRUN = re.compile(
     rb"srun: error: \S+: task 0: (Exited with exit code|Killed|Terminated|Aborted|.*fault).*\n"
 )

@@ -27,7 +27,7 @@ _WIDEST = 120
 # The note in the log on a line of preamble_cmds that ended the process.
 _PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
 _LINES = 5
-# What the shell and the kernel mean by these.
+# The meaning of these exit codes in a shell.
 _CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 
 

@@ -78,7 +78,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     shared = pulumi.ResourceOptions(depends_on=[session], deleted_with=session, delete_before_replace=True)
     windows: dict[str, Window] = {}
     for process in _in_order(prepared.plan):
-        # Where both start again, what is waited for does so first: its end before that does not count.
+        # If both restart, the process that is waited for does so first: its previous end does not count.
         before = [windows[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
         secret_env = {name: secret.reveal() for name, secret in process.secret_env.items()}

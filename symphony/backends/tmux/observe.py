@@ -313,7 +313,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
     )
     if condition.state not in ("completed", "failed"):
         return status
-    # What runs has no need of the logs, nor of the modules that read them.
+    # Imported here: running processes need neither the logs nor the modules that read them.
     from symphony.backends.tmux import diagnosis
 
     return diagnosis.ended(status, condition.pane, facts)

@@ -41,7 +41,7 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
     try:
         listing = client.list_panes(server)
     except SymphonyError:
-        # Whoever starts something there will say it.
+        # The provider reports it when it starts a process there.
         return ()
     session = listing.session(name)
     if session is not None and session.owner != owner:

@@ -3,7 +3,7 @@
     python -P -m symphony.engine.run.program_host FOLDER [--skips-checkpoints]
 
 The engine asks for it through the socket on standard input, as it asks a program of Pulumi's Automation API.
-What the program prints goes to the engine as messages.
+The output of the program goes to the engine as messages.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from typing import Any, cast
 from symphony import files, paths
 from symphony.errors import SymphonyError
 
-# Of bytes: the state, its copy and its history, twice each.
+# In bytes: the state, its copy and its history, twice each.
 _ROOM = 1 << 20
 _SCHEME = "file://"
 _ENDINGS = (".json", ".json.gz")
 _VERSIONS = (3, 4)
-# What the engine makes of an empty state.
+# The engine writes this for an empty state.
 _BLANK = (b'{"version": 0', b'{"version":0')
 
 

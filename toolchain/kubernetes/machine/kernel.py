@@ -10,7 +10,7 @@ from pathlib import Path
 from toolchain.kubernetes.calls import succeeds
 from toolchain.kubernetes.layout import Layout
 
-# What kubelet, kube-proxy, dockerd and this cluster write.
+# The settings that kubelet, kube-proxy, dockerd and this cluster write.
 SETTINGS = (
     "kernel/keys/root_maxbytes",
     "kernel/keys/root_maxkeys",

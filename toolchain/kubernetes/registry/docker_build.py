@@ -16,7 +16,7 @@ from toolchain.kubernetes.registry import python_image
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 BUILD_DEADLINE = 300
-# Of the locked packages of examples/surreal, what only draws pictures, and what the base image has.
+# Locked packages of examples/surreal that only draw pictures, or that the base image has.
 _NOT_IN_PODS = re.compile("matplotlib|contourpy|cycler|fonttools|kiwisolver|pyparsing|setuptools|numpy")
 PUSH_DEADLINE = 120
 

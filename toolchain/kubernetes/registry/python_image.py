@@ -17,10 +17,10 @@ from toolchain.kubernetes import images
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import REGISTRY
 
-# What `caraml` and the examples import; a package's `.libs` folder holds what it is linked with.
+# The packages that `caraml` and the examples import, and the folders of their shared libraries.
 PACKAGES = ("msgspec", "numpy", "zmq")
 LINKED = ("numpy.libs", "pyzmq.libs")
-# Where the loader looks without being told, and what no process of an experiment needs.
+# The default folders of the loader, and files that no process of an experiment needs.
 _LIBRARIES = "usr/lib"
 _NOT_THERE = (
     "site-packages",

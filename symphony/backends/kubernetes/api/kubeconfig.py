@@ -1,7 +1,7 @@
 """Reads a kubeconfig as kubectl does: which server, how to trust it, who the user is.
 
 The official client reads the chosen entry: certificates, passwords, OIDC, proxies, the account of a pod. This
-file does what it cannot. Of several files it takes the last current context, where kubectl takes the first.
+file does what it cannot. With several files, it uses the last current context; kubectl uses the first.
 It runs an exec plugin without a deadline, and goes on as an anonymous user if that fails. It sends the
 newline of a token file. It does not impersonate, and ignores the user and password of a proxy.
 """

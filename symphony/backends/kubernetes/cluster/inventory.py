@@ -241,7 +241,7 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
     if supervisor.is_gated(controllers.pod_in(body)) and not supervisor.is_gated(
         controllers.pod_in(manifest)
     ):
-        # Where nothing waits any more, nothing takes the gate away.
+        # Without a waiting pod, no supervisor takes the gate away.
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
     return all(labels.annotation(body, note) == labels.annotation(manifest, note) for note in notes)

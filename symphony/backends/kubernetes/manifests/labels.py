@@ -1,4 +1,4 @@
-"""The labels and annotations by which an object in the cluster is ours, and whose."""
+"""The labels and annotations of symphony's objects in the cluster: which they are, and their owner."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 SYMPHONY = "symphony"
 OURS = f"{MANAGED_BY}={SYMPHONY}"
 EXPERIMENT = "symphony/experiment"
-# The Services of a pod find it by this one.
+# The Services of a pod select it by this label.
 POD = "symphony/pod"
 
-# The stack that made it: no label value can hold an owner's name.
+# The stack that created it, as an annotation: an owner's name is no legal label value.
 OWNER = "symphony/owner"
-# The process group that a pod is; a pod without it is of one process in no group.
+# The process group of the pod; a pod without it runs one process that is in no group.
 GROUP = "symphony/group"
-# Which of a pod's containers are processes; a pod without it has no others.
+# The containers of a pod that are processes; without it, all are.
 PROCESSES = "symphony/processes"
-# The pool that was planned for a pod, and how many machines that may have.
+# The pool that was planned for a pod, and the most machines of that pool.
 POOL = "symphony/pool"
 POOL_MAX = "symphony/pool-max"
-# Which start of a pod this is: another value makes the engine replace the pod.
+# The start of the pod: another value makes the engine replace the pod.
 ATTEMPT = "symphony/attempt"
 # The version of a ConfigMap or Secret that was edited by others: a new one makes the engine write it again.
 EDITED = "symphony/edited"
-# What the pod was made of, so that one of an interrupted run is known to fit or not to.
+# The digest of the pod's manifest: it tells whether a pod of an interrupted run can stay.
 DIGEST = "symphony/digest"
 
 # The names of the images that were built, by container: the pod itself runs them by their digests.
 IMAGES = "symphony/images"
 
-# The objects that hold an experiment's variables and files, of which each has one.
+# The objects that hold an experiment's variables and files, one of each.
 SERVICES_MAP = "symphony-services"
 SECRETS = "symphony-secrets"
 CONFIGS = "symphony-configs"
-# The values of secret_env, each under its digest, and the key that those are made with.
+# The values of secret_env, each under its digest, and the key of the digests.
 SECRET_ENV = "symphony-secret-env"
 DIGEST_KEY = "digest-key"
 
-# The account, the Role and the Job of the pod that keeps the order of the others.
+# The service account, the Role and the Job of the pod that keeps the order of the others.
 SUPERVISOR = "symphony-supervisor"
 
 # Write over what others edited: without it the API server refuses, field by field.

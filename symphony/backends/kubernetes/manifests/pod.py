@@ -1,7 +1,7 @@
 """The pods of a plan: one for each free process, one for each process group. Pure.
 
-`pod()` holds the manifest of a pod, `_container()` that of a process in it; their parts follow. What the user
-wrote into `pod_yml` and `container_yml` is merged last.
+`pod()` holds the manifest of a pod, `_container()` that of a process in it; their parts follow. The user's
+`pod_yml` and `container_yml` are merged last.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _clone(
     Args:
         name: The name of the container.
         volume: The name of the volume.
-        repository: What it clones.
+        repository: The repository to clone.
         settings: Those of the stack.
         user: pod_yml says which user the pod runs as.
     """

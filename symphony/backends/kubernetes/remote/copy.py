@@ -1,6 +1,6 @@
 """Copies files and folders into and out of a container, as `kubectl cp` does.
 
-What runs there is always the same text: places and names are its arguments, never part of it.
+The script that runs there is constant: paths and names are its arguments, never part of its text.
 """
 
 from __future__ import annotations

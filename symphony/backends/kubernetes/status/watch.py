@@ -25,7 +25,7 @@ _IMAGE_PATIENCE = 35.0
 _ASK_EVERY = 1.0
 # A program that fails as it begins runs for a moment; kubelet looks once a second, or later if it is busy.
 _SECOND_LOOK = 2.5
-# What binds a service and never listens declares no probe, and most likely needs none.
+# A process that binds a service and never listens declares no probe, and most likely needs none.
 _UNDECLARED = 5.0
 _ENDED = ("completed", "failed", "lost", "blocked")
 
@@ -182,7 +182,7 @@ class _Trouble:
         if not all(map(_has_crashed, hopeful)):
             self.hopeless_since = None
             return False
-        # What crashes again and again runs for a moment now and then.
+        # A process that crashes again and again runs for a moment now and then.
         self.hopeless_since = now if self.hopeless_since is None else self.hopeless_since
         return not hopeful and now - self.hopeless_since > self.patience
 
