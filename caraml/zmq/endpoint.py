@@ -186,7 +186,12 @@ class LoopingEndpoint(Endpoint):
         """Call `handler(message)` for every message, here (`blocking`) or in a thread, which is returned.
 
         The thread is a daemon: join it in a program that does nothing else. An exception of the handler is
-        logged and counted, and the loop goes on. Raises RuntimeError when it runs already, ClosedError, ForkedError.
+        logged and counted, and the loop goes on.
+
+        Raises:
+            RuntimeError: The loop runs already.
+            ClosedError: The socket is closed.
+            ForkedError: The process was forked since the socket was opened.
         """
         if self._looping():
             raise RuntimeError("loop is already running")

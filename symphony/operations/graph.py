@@ -175,11 +175,11 @@ def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessSt
     if statuses is None:
         return Node(name, group, paths)
     known = [statuses[path] for path in paths if path in statuses]
-    states = list(dict.fromkeys(status.state for status in known)) or ["not made"]
+    states = list(dict.fromkeys(status.state for status in known)) or ["not created"]
     ready = sum(map(is_well, known))
     state = states[0] if len(states) == 1 and ready in (0, len(paths)) else f"{ready} of {len(paths)} ready"
     health: Health = "waiting"
-    if any(each in (*_BAD, "not made") for each in states):
+    if any(each in (*_BAD, "not created") for each in states):
         health = "bad"
     elif ready == len(paths):
         health = "done" if states == ["completed"] else "well"
