@@ -91,7 +91,7 @@ def new_file(path: Path, text: str) -> bool:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # A link, not a rename: whoever comes second keeps the first one's.
+        # A link, not a rename: it fails where another process was first.
         path.hardlink_to(draft)
     except FileExistsError:
         return False

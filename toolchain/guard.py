@@ -64,7 +64,7 @@ def leave_nothing(shared: Layout) -> None:
 
 
 def _handle() -> list[int]:
-    """Handle the signals that end a run, but those that whoever started this had ignored."""
+    """Handle the signals that end a run, except those that the caller ignores."""
 
     def kill(number: int, frame: FrameType | None) -> None:
         raise _Killed(128 + number)

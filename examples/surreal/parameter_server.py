@@ -1,4 +1,4 @@
-"""Keeps the newest parameters that the learner published, for whoever asks; `ps` of the stack.
+"""Keeps the newest parameters that the learner published, for processes that ask; `ps` of the stack.
 
 Agents ask here and not the learner, so that a hundred of them cost it nothing.
 """

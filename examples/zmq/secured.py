@@ -17,7 +17,7 @@ def server(keys: str) -> None:
 
     with ZmqServer(**where("vault"), keys=keys, serializer="str", deserializer="str") as answering:
         answering.start_loop(answer, blocking=True)
-        print(f"served; somebody was turned away: {bool(answering.denied)}")
+        print(f"served; a client was refused: {bool(answering.denied)}")
 
 
 def client(keys: str) -> None:

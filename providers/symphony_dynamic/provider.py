@@ -9,7 +9,7 @@ from pulumi.dynamic import ResourceProvider
 
 
 class DynamicProvider(ResourceProvider):
-    """CRUD of a resource; secrets are marked by whoever declares it."""
+    """CRUD of a resource; its declaration marks the secrets."""
 
     serialize_as_secret_always = False
 

@@ -1,4 +1,4 @@
-"""Pickles: signed, and refused so that somebody hears of it; reliability/test_pickles.py attacks."""
+"""Pickles: signed, and refused with a warning; reliability/test_pickles.py attacks them."""
 
 import logging
 import pickle

@@ -26,7 +26,7 @@ def test_asks_takes_all_and_works_without_the_project(sandbox: Sandbox, tmp_path
     sandbox.symphony("up", "rl", "-y")
     refused = sandbox.symphony("delete", "rl", code=2)
     assert "-y" in refused.err
-    # Nobody is asked, so only the very name will do.
+    # Without a question, only the whole name is accepted.
     near = sandbox.symphony("delete", "r", "-y", code=2)
     assert near.err.splitlines() == [
         "symphony: no experiment is called r. To delete rl: `symphony delete rl -y`."
@@ -78,7 +78,7 @@ def in_their_grace(sandbox: Sandbox) -> None:
 
 
 def killed(sandbox: Sandbox) -> None:
-    """Nobody needs to wait for the end of their grace."""
+    """The test need not wait for the end of their grace."""
     for pid in chain(*sandbox.trees().values()):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

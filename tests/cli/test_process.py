@@ -1,4 +1,4 @@
-"""`symphony process`: one row a process, whoever asks and wherever the rows go."""
+"""`symphony process`: one row a process, at a terminal and in a pipe."""
 
 from __future__ import annotations
 

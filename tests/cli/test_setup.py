@@ -14,7 +14,7 @@ from symphony_tmux.tmux import program
 
 
 def quiet(progress: object) -> None:
-    """Nobody looks."""
+    """No terminal shows it."""
 
 
 def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def test_four_at_once(sandbox: Sandbox) -> None:
             assert "rl is being changed by" in err
             assert re.search(r"pid \d+", err), err
             assert len(err.splitlines()) == 1, err
-    # Those who see each other's locks all step back: then nobody has started anything.
+    # Commands that see each other's locks all step back: then none has started anything.
     before = sandbox.trees()
     assert set(before) == ({"rl/server", "rl/guest"} if won else set())
     sandbox.symphony("up", "rl", "-y")

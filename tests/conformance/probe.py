@@ -74,7 +74,7 @@ def die_by(number):
 
 def main():
     if os.getpid() == 1:
-        # Nobody's handler means that the first process of a container is not ended by it.
+        # Without a handler, the first process of a container ignores the signal.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     words = [word.partition("=")[::2] for word in sys.argv[1:]]
     tell("services", {name: value for name, value in os.environ.items() if name.startswith("SYMPH_")})

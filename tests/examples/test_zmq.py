@@ -22,7 +22,7 @@ PAIRS = {
         "writer": "wrote 10 into 1 MiB, 0 found no room",
     },
     "secured.py": {
-        "server": "served; somebody was turned away: True",
+        "server": "served; a client was refused: True",
         "client": "with a key: HELLO\nwithout a key: AuthenticationError",
     },
 }

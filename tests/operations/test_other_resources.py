@@ -10,7 +10,7 @@ import pytest
 
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
-# A bucket is a folder with a name nobody knows before; it exists as long as nobody deletes it.
+# A bucket is a folder with a random name; it exists until it is deleted.
 BUCKETS = """
 import base64, os, pickle, shutil, uuid
 import pulumi

@@ -42,7 +42,7 @@ def test_a_port_of_a_stranger_is_refused(sandbox: Sandbox, stranger: int) -> Non
 
 @pytest.mark.thorough
 def test_a_port_of_another_experiment_is_refused(sandbox: Sandbox, stranger: int) -> None:
-    """Also while nobody listens on it: the other one has it for as long as it is there."""
+    """The other experiment has the port as long as it exists, also while nothing listens on it."""
     free = stranger + 1
     sandbox.write(binds(free))
     sandbox.symphony("up", "first", "-y")

@@ -15,7 +15,7 @@ with Experiment() as e:
     e.new_process("a", command=["sleep", "3600"])
 """
 SETTINGS = "config:\n  # for all of us\n  symphony:patience: '3'\n"
-# What somebody with a passphrase of their own committed.
+# The file that a user with another passphrase committed.
 SALT = "encryptionsalt: v1:3k4nB5vvVt8=:v1:VJYRiKOhVqzdkTWS:SNjfsM+eRvYGHSQvJDYDgG5kv9yVZw==\n"
 OTHER = {"PULUMI_CONFIG_PASSPHRASE": "another"}
 

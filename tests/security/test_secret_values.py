@@ -62,7 +62,7 @@ def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) 
     plan = sandbox.symphony("plan", "rl", "--json")
     up = sandbox.symphony("up", "rl", "-y")
     wait_for(lambda: "all" in sandbox.symphony("logs", "rl", "a").out, 20, "the process has all three")
-    # What a supervisor starts its process with again, for nobody else to read.
+    # A supervisor restarts its process with this file, which only its user can read.
     private = list(sandbox.home.rglob("secrets.sh"))
     assert files_that_tell(sandbox.home) == {"secrets.sh"}
     assert {file.stat().st_mode & 0o777 for file in private} == {0o600}

@@ -1,6 +1,6 @@
 """Another user dials every listener that appears while experiments start, change and end.
 
-All of it happens in a network namespace, in which there is nobody else to disturb.
+All of it happens in a network namespace, where it disturbs no other process.
 """
 
 from __future__ import annotations

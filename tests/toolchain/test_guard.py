@@ -65,7 +65,7 @@ class Run:
         return self._code
 
     def _ended(self) -> bool:
-        with contextlib.suppress(OSError):  # nothing to read, or nobody there any more
+        with contextlib.suppress(OSError):  # nothing to read, or the reader is gone
             self.shown += os.read(self._terminal, 65536).decode(errors="replace")
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)

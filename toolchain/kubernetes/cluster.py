@@ -68,7 +68,7 @@ def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
 
 
 def require_unused(layout: Layout) -> None:
-    """Test sessions hold a lock on `users` as long as they run: nobody takes the cluster from under them."""
+    """Test sessions hold a lock on `users` while they run, so that the cluster stays up for them."""
     with contextlib.suppress(FileNotFoundError), layout.path("users").open() as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)

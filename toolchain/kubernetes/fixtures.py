@@ -94,7 +94,7 @@ def in_use(layout: Layout) -> Iterator[Access]:
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)
         if not one_machine.status(layout).running:
-            # First, so that whoever ends a killed session knows whose the half of a cluster is.
+            # First, so that the guard of a killed session knows the owner of a half-built cluster.
             layout.for_tests.touch()
         try:
             state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)

@@ -93,5 +93,5 @@ class Reports:
         return passed
 
     def _push(self, to: ZmqPusher, content: Any) -> None:
-        with contextlib.suppress(ZmqTimeoutError):  # nobody listens
+        with contextlib.suppress(ZmqTimeoutError):  # no process listens
             to.push({"role": self.role, "time": time.time(), "content": content}, timeout=0)

@@ -151,7 +151,7 @@ def shell(inputs: Inputs) -> str:
 
 
 def caller() -> Caller:
-    """Return the caller: this process has the environment of whoever typed the command."""
+    """Return the caller: this process has the environment in which the command was typed."""
     inside = sys.prefix != sys.base_prefix
     return Caller(dict(os.environb), sys.prefix if inside else "")
 

@@ -160,7 +160,7 @@ sub holder_of_ports {
         while (<$rows>) {
             my @row = split;
             my ($port) = $row[1] =~ /:(\w{4})$/ or next;
-            # The inode of a socket that somebody listens on, else 0.
+            # The inode of a socket that listens, else 0.
             $sockets{hex $port} ||= $row[3] eq '0A' ? $row[9] : 0;
         }
     }

@@ -66,7 +66,7 @@ class NoServer(TmuxError):
     """No tmux server listens on the socket."""
 
 
-# When a listing was last waited for in vain: whoever looks next need not wait as long again.
+# The time of the last listing that was not answered: the next one waits less.
 _silent: dict[Path, tuple[float, Silent]] = {}
 
 

@@ -74,7 +74,7 @@ def bytes_read() -> int:
 
 
 def endless(data: bytes, most: int = 1000) -> Iterator[Part | None]:
-    """A writer that is faster than we are; whoever waits for its end fails instead of hanging."""
+    """A writer that is faster than the reader; waiting for its end fails instead of hanging."""
     for _ in range(most):
         yield Part(time.time(), 0, data)
     raise AssertionError("read on and on")

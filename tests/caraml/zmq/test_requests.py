@@ -1,4 +1,4 @@
-"""Requests and answers of one part and of several: whole, and told of where nobody expected them."""
+"""Requests and answers of one part and of several: whole, and reported where they were not expected."""
 
 import threading
 from typing import Any

@@ -73,7 +73,7 @@ import os, socket
 with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
     print("listens", os.environ["AGAIN"], flush=True)
     connection, _ = server.accept()
-    connection.close()  # Whoever closes first is left with the port in TIME_WAIT.
+    connection.close()  # The side that closes first keeps the port in TIME_WAIT.
     connection, _ = server.accept()
 """
 

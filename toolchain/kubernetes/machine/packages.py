@@ -9,7 +9,7 @@ from pathlib import Path
 
 from toolchain.kubernetes.calls import ToolchainError, run
 
-# package -> a program or file that shows it is there, whoever installed it
+# package -> a program or file that shows that it is installed, in any way
 PACKAGES = {
     "busybox-static": "busybox",
     "conntrack": "conntrack",

@@ -15,7 +15,7 @@ from symphony.plan.plan import Plan, PlannedProcess, Wait
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
 _SOURCE = Path(supervisor.__file__).read_text(encoding="utf-8")
-# The user whom images call nobody.
+# The user `nobody` of most images.
 _NOBODY = 65534
 _RETRIES = 1_000_000
 

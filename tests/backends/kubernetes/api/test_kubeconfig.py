@@ -96,7 +96,7 @@ def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("echo no session >&2; exit 1", "returned no token: no session"),
-        # As gcloud says it, to whom nobody is logged in.
+        # The words of gcloud without a login.
         (
             "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
             r"no token: \(g\) No account\. Log in",

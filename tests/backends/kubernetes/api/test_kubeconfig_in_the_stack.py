@@ -1,4 +1,4 @@
-"""A kubeconfig that the stack holds as a secret text: it serves, and nobody else gets to read it."""
+"""A kubeconfig in the stack, as a secret text: it works, and no other user can read it."""
 
 from __future__ import annotations
 

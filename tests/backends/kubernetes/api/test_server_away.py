@@ -22,7 +22,7 @@ from tests.backends.kubernetes.scripted_api import Api, serving
 
 @dataclass
 class Clock:
-    """A time that goes on only where somebody waits."""
+    """A clock that advances only while a caller waits."""
 
     now: float = 0.0
 
@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def away() -> Api:
-    """Nobody listens at its address any more."""
+    """Nothing listens at its address any more."""
     with serving(lambda _: (200, {})) as api:
         pass
     return api

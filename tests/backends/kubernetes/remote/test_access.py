@@ -243,7 +243,7 @@ def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
         half.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
         half.shutdown(socket.SHUT_WR)
         assert half.makefile("rb").read().endswith(b"hello\n")
-    # Nobody but this machine.
+    # Only this machine.
     other = socket.gethostbyname(socket.gethostname())
     if not other.startswith("127."):
         with pytest.raises(OSError):

@@ -99,7 +99,7 @@ def test_a_registry_that_wants_a_password_is_told_with_the_image(
 
 @contextlib.contextmanager
 def _locked_registry() -> Iterator[str]:
-    """A registry of this machine that knows nobody."""
+    """A registry of this machine that accepts no login."""
 
     class Locked(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

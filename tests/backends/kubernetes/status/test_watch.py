@@ -26,7 +26,7 @@ UID = {"uid": "u"}
 
 @dataclass
 class Clock:
-    """A time that goes on only where somebody waits."""
+    """A clock that advances only while a caller waits."""
 
     now: float = 0.0
 

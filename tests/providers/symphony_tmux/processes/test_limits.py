@@ -1,4 +1,4 @@
-"""Limits, niceness and processors are those of who runs `up`, whoever came first to the tmux server."""
+"""Limits, niceness and processors are those of the caller of `up`, not of the tmux server's first user."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
-    """A signal that comes just before the supervisor waits wakes nobody; here none comes at all."""
+    """A signal just before the supervisor waits does not wake it; here no signal comes at all."""
     (tmp_path / "launch.sh").write_text("exit 7\n")
     os.mkfifo(tmp_path / "pipe")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
