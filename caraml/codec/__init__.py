@@ -10,7 +10,8 @@ hold an Encoder and a Decoder of their own.
 
 Messages can contain None, bool, int of any size, float, complex, str, bytes, list, tuple, dict; numpy arrays
 of every dtype but object, numpy scalars; dataclasses and msgspec Structs. Subclasses of the built-in
-containers, bytearray and memoryview arrive as the built-in (bytes for the last two). Others raise EncodeError.
+containers, bytearray and memoryview arrive as the built-in (bytes for the last two).
+Others raise EncodeError.
 
 A dataclass or Struct arrives as its class where that class is registered (`@register`, or sent by this
 process before), as a dict of its fields where it is not: a peer cannot name a class to import.
