@@ -130,7 +130,10 @@ def _token(
     session: Any, challenge: dict[str, str], credentials: tuple[str, str] | None, name: str, verb: str
 ) -> str:
     if not (realm := challenge.get("realm", "")).startswith("https://"):
-        raise SymphonyError("the registry asks for its password over a connection that is not encrypted")
+        raise SymphonyError(
+            "the registry wants the password over an unencrypted connection, and symphony does not send it",
+            remedy="Use a registry whose token service has https",
+        )
     actions = "pull,delete" if verb == "DELETE" else "pull"
     asked = {
         "service": challenge.get("service", ""),

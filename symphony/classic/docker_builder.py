@@ -160,7 +160,10 @@ def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"a context directory lacks {' and '.join(missing)}", remedy="Add it")
     name = str(settings["name"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
-        raise UserError(f"a context directory is called {name}", remedy="Name a place within the context")
+        raise UserError(
+            f"the context directory {name} is outside of the build context",
+            remedy="Use a relative path without ..",
+        )
     return {"force_update": False, **settings}
 
 

@@ -55,7 +55,9 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
     events = up(selected, partial(_run, "up", exp))
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
-        raise SymphonyError(f"{exp.name} did not come up")
+        raise SymphonyError(
+            f"the engine ended before {exp.name} was up", remedy=f"`symphony up {exp.name}` shows more"
+        )
     stacks.set_current(selected.name)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -228,11 +228,15 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
 
 
 def adopt(thing: Process | Members, owner: str) -> None:
-    """Note where a process or group belongs. UserError: it belongs to something already."""
+    """Record the owner of a process or group.
+
+    Raises:
+        UserError: It has another owner.
+    """
     fields: dict[str, Any] = vars(thing)
     if (other := fields.get("_owner")) is not None:
         what = f"{quoted(thing.name)} is in {other} already"
-        raise usage_error(what, "Declare one of its own with another name")
+        raise usage_error(what, f"Declare a new {type(thing).__name__} instead")
     fields["_owner"] = owner
 
 
@@ -253,5 +257,5 @@ def find(things: Iterable[Any], name: str, within: str) -> Any:
 def expect(thing: object, kind: type[Any], made_by: str) -> None:
     """Raise UserError where the thing is of another kind."""
     if not isinstance(thing, kind):
-        what = f"a {type(thing).__name__} is added where a {kind.__name__} belongs"
-        raise usage_error(what, f"Add what {made_by} returns")
+        what = f"expected a {kind.__name__}, got a {type(thing).__name__}"
+        raise usage_error(what, f"Add the {kind.__name__} that {made_by} returns")

@@ -274,8 +274,8 @@ def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[P
     """Yield a remark where the Cluster says one backend and the stack another."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
-        goes_before = f"is {backend}, which takes precedence over the {wanted} cluster."
-        yield Problem(f"symphony:backend of {run.context.stack} {goes_before}", "")
+        precedence = f"is {backend}, which takes precedence over the Cluster for {wanted} of the program"
+        yield Problem(f"symphony:backend of {run.context.stack} {precedence}", "")
 
 
 def _context(cluster: Mapping[str, str] | None = None) -> Context:

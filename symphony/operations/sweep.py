@@ -188,7 +188,8 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
         key, _, text = word.partition("=")
         if not (key and text):
             raise UserError(
-                f"{quoted(word)} is not a parameter", remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv"
+                f"cannot read the parameter {quoted(word)}",
+                remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv",
             )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
             drawn[key] = _drawn(match, f"{name} {key}")

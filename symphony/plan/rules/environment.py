@@ -90,8 +90,8 @@ def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for name in spec.inherit:
         if not is_variable(name.removesuffix("*")):
             yield Problem(
-                f"the experiment inherits {quoted(name)}",
-                'name a variable, or the beginning of some with "*" at the end',
+                f"the experiment inherits {quoted(name)}, which is not the name of a variable",
+                'write a name, or the beginning of several names with "*" at the end',
                 (spec.at("inherit"),),
             )
         elif name in target.reserved:

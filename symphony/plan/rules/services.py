@@ -35,7 +35,8 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for path, verb, use in _uses(spec):
         if not target.is_legal(use.name, maps=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
-            yield Problem(f"{path} {verb} {quoted(use.name)}", why_not_name(use.name), (use.where,))
+            what = f"{path} {verb} {quoted(use.name)}, which is not a valid name of a service"
+            yield Problem(what, why_not_name(use.name), (use.where,))
 
 
 def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -55,7 +56,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         if len(paths) > 1:
             binders = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
             lines = tuple(use.where for _, use in servers)
-            yield Problem(f"{binders} bind {quoted(name)}", "give one of them another name", lines)
+            yield Problem(f"{binders} bind {quoted(name)}", "give one of the services another name", lines)
             continue
         ports = {use.port for _, use in servers if use.port is not None}
         if len(ports) > 1:

@@ -116,7 +116,7 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
                 what = f"{path} serves {quoted(use.name)}, which begins with a digit"
                 yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
         if process.readiness_probe is not None and process.readiness_probe.log is not None:
-            what = f"the readiness_probe of {path} is by log, and Kubernetes has no such probe"
+            what = f"the readiness_probe of {path} reads the log, and Kubernetes has no such probe"
             remedy = (
                 'give it tcp, http or exec: a file that it writes, exec=["test", "-e", FILE], does as well'
             )
