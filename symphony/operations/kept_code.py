@@ -68,9 +68,7 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
     files.remove(draft)
     missing = keep(folder, draft)
     if left := [line for line in missing if line.startswith("the code")]:
-        raise UserError(
-            left[0], where=str(folder), remedy="List its data files in .gitignore or .symphonyignore"
-        )
+        raise UserError(left[0], where=str(folder), remedy="List data files in .gitignore or .symphonyignore")
     made = source or Origin(str(to), str(folder), git_state(folder)[0])
     files.replace(to.parent / ORIGIN, msgspec.json.encode(made))
     draft.rename(to)

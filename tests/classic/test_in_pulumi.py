@@ -42,7 +42,7 @@ def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: S
     # What the stack says goes before it.
     sandbox.config("rl", backend="tmux")
     output = sandbox.symphony("plan", "rl").out
-    assert "symphony:backend of rl is tmux, which takes precedence over the kubernetes cluster." in output
+    assert "symphony:backend of rl is tmux, which takes precedence over the Cluster for kubernetes" in output
     assert "Nothing changes" in output
     assert sandbox.trees() == before
     sandbox.symphony("delete", "rl", "-y")

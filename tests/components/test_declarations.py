@@ -57,11 +57,11 @@ def test_a_missing_process_or_group_is_an_error_with_the_near_name(experiment: E
 
 
 def test_members_of_another_kind_are_refused(experiment: Experiment) -> None:
-    with pytest.raises(UserError, match="a ProcessGroup is added where a Process belongs"):
+    with pytest.raises(UserError, match="expected a Process, got a ProcessGroup"):
         experiment.add_process(ProcessGroup("g"))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(UserError, match="a Process is added where a ProcessGroup belongs"):
+    with pytest.raises(UserError, match="expected a ProcessGroup, got a Process"):
         experiment.add_process_group(Process("a"))  # pyright: ignore[reportArgumentType]
-    with pytest.raises(UserError, match="a str is added where a Process belongs"):
+    with pytest.raises(UserError, match="expected a Process, got a str"):
         ProcessGroup("g").add_process("learner")  # pyright: ignore[reportArgumentType]
 
 

@@ -40,7 +40,8 @@ def liveness_is_no_line(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     """Refuse a liveness probe by log: a line that was written once says nothing about now."""
     for group, process in spec.members():
         if process.liveness_probe is not None and process.liveness_probe.log is not None:
-            what = f"the liveness_probe of {path_of(group, process)} reads the log, which tells nothing about now"
+            path = path_of(group, process)
+            what = f"the liveness_probe of {path} reads the log, which tells nothing about now"
             yield Problem(what, "give it tcp, http or exec", (process.at("liveness_probe"),))
 
 

@@ -72,7 +72,7 @@ CASES: list[tuple[str, Declare]] = [
         "asks for privileged",
         lambda e: e.new_process("a").container_yml.update(securityContext={"privileged": True}),
     ),
-    ("readiness_probe of a is by log", lambda e: e.new_process("a").readiness_probe(log="Listening")),
+    ("readiness_probe of a reads the log", lambda e: e.new_process("a").readiness_probe(log="Listening")),
     (
         "restarts with a",
         lambda e: (e.new_process("a"), e.new_process("b").depends_on("a", restart_with=True)),
