@@ -105,7 +105,7 @@ def test_each_promise_of_security_names_a_test_that_is_there() -> None:
     assert [test for test, file in named if f"def {test}(" not in text(file)] == []
 
 
-def test_what_contributing_names_is_in_the_code() -> None:
+def test_names_in_contributing_are_in_the_code() -> None:
     names = {name.rpartition(".")[2] for name in re.findall(r"`([a-zA-Z_][\w.]+)`", text("CONTRIBUTING.md"))}
     names -= {"py", "md", "toml"}
     files = [*(ROOT / "symphony").rglob("*.py"), ROOT / "pyproject.toml"]

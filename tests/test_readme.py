@@ -130,7 +130,7 @@ def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
     }
 
 
-def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
+def test_the_messages_of_processes(sandbox: Sandbox) -> None:
     (sandbox.folder / "talk.py").write_text(TALK)
     declared = """
     from symphony import Experiment
@@ -147,7 +147,7 @@ def test_what_processes_say_to_each_other(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_settings_without_the_salt_do_for_whoever_has_the_stack(sandbox: Sandbox) -> None:
+def test_settings_without_the_salt_suffice_for_the_owner_of_the_stack(sandbox: Sandbox) -> None:
     """Another person commits the settings without the salt, and the engine writes it again."""
     settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"
     file = sandbox.folder / "stacks" / "Pulumi.numint.yaml"

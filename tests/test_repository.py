@@ -106,7 +106,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert [each.name for each in packages if not (each / "py.typed").is_file()] == []
 
 
-def test_what_the_engine_starts_can_be_started(wheel: Path) -> None:
+def test_programs_that_the_engine_starts_are_executable(wheel: Path) -> None:
     """pip gives a file of a wheel back its right to be run."""
     (file,) = wheel.parent.glob("symphony_launch-*.whl")
     with zipfile.ZipFile(file) as archive:
@@ -206,7 +206,7 @@ def test_continuous_integration_runs_all_parts(tmp_path: Path, failing: int) -> 
     ],
     ids=["test", "kubernetes", "thorough", "CI"],
 )
-def test_where_no_cluster_can_be_had(tmp_path: Path, word: str, ci: str, code: int, here: list[str]) -> None:
+def test_the_suite_without_a_cluster(tmp_path: Path, word: str, ci: str, code: int, here: list[str]) -> None:
     """The script itself, with a Python of our own that notes which tests it is to run."""
     for folder in ("scripts", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)

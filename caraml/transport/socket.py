@@ -116,9 +116,7 @@ class ZmqSocket:
 
     def _configure(self, hwm: int | None, where: Address) -> None:
         raw = self._raw
-        raw.zap_domain = (
-            NULL_DOMAIN  # closes the door to peers that speak no security handshake (ZMTP/1.0, raw TCP)
-        )
+        raw.zap_domain = NULL_DOMAIN  # refuses peers without a security handshake (ZMTP/1.0, raw TCP)
         raw.maxmsgsize = self.limits.message_bytes
         raw.handshake_ivl = _HANDSHAKE_MS if self.keys is None else _HANDSHAKE_WITH_KEYS_MS
         raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
@@ -171,7 +169,7 @@ class ZmqSocket:
         return self._raw
 
     def sliced(self, receive_ms: int, send_ms: int) -> None:
-        """Say that a Wire has set these timeouts, so that this socket's own calls wait on over them."""
+        """Note the short timeouts that a Wire has set: the program's own calls wait beyond them."""
         self._sliced = receive_ms, send_ms
 
     def establish(self) -> "ZmqSocket":
@@ -270,7 +268,7 @@ class ZmqSocket:
         return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
 
     def _patiently(self, call: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
-        """Call again where the timeout that passed was a Wire's slice and not the program's own."""
+        """Call again if the timeout that passed was the Wire's, not the program's."""
         position = _FLAGS_AT[name]
         flags = options.get("flags", arguments[position] if len(arguments) > position else 0)
         sending = name.startswith("send")

@@ -23,14 +23,14 @@ from symphony_tmux.processes.observe import log_trouble, signal_name
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
 # All of these but colours, which a terminal shows.
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
-# How a shell says which line of its file went wrong; that file is ours.
+# A shell's words for the line of its file that failed; the file is symphony's.
 _OF_SHELL = re.compile(r"^\S*/processes/\S+/launch(@\d+)?\.sh: (line )?\d+: ")
 # How bash tells that a signal ended a program of a script: `21331 Killed    sleep 5000`.
 _KILLED_PROGRAM = re.compile(r"\d+ [A-Z][a-z ]+(\(core dumped\))?\s{2,}(?P<program>\S.*)")
 _ROUND = 0.1
 # A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
 _ENDED_AFTER = 1.5
-# So much of a process that prints fast is taken before it is another's turn.
+# The parts that one fast process may print before the next one's turn.
 _PARTS = 4
 _LONGEST = 1 << 20
 
@@ -46,7 +46,7 @@ def merged(
 ) -> Iterator[LogLine]:
     """Yield the lines of processes in the order of time; with follow, also later ones until all have ended.
 
-    alive tells, when nothing comes any more, whether something still could.
+    alive is asked when no line has come for a while: False ends a follow.
     """
     readers = [_Reader(path, processes[path]) for path in paths]
     yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=_time)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _KEY_VARIABLES = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON",
                   "GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")  # fmt: skip
 _LOGGED_IN = Path(".config/gcloud/application_default_credentials.json")
-# Names Google on its machines, which have credentials of their own.
+# This file names Google on Google's machines, which have credentials of their own.
 _VENDOR = Path("/sys/class/dmi/id/product_name")
 # The least role that GKE needs of the machines' account: to write logs and metrics.
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
@@ -279,7 +279,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.registry = registry.id.apply(
             lambda _: f"{self.region}-docker.pkg.dev/{self.project}/{self.name}"
         )
-        # Known only once they are there: what uses the stack before that is told so.
+        # Unknown until the pools exist, so that no stack uses them before.
         described = [pool.to_json() for pool in self.pools]
         known = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: described)
         outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": known}
@@ -349,8 +349,8 @@ class GkeCluster(pulumi.ComponentResource):
             workload_identity_config={"workload_pool": f"{self.project}.svc.id.goog"},
             enable_shielded_nodes=True,
             deletion_protection=self._deletion_protection,
-            # GKE makes no cluster without a pool: this one goes at once, and its machine is not to run as the
-            # project's own account either.
+            # GKE creates no cluster without a pool. This one is removed at once; its machine must not run as
+            # the project's account either.
             remove_default_node_pool=True,
             initial_node_count=1,
             node_config={"service_account": account.email, "oauth_scopes": [_SCOPE]},

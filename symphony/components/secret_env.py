@@ -21,7 +21,7 @@ from symphony.spec.inputs import Secret
 from symphony.spec.process import ProcessSpec
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
-# Stands in a preview for an Output that only the run itself makes.
+# The placeholder in a preview of an Output that only the run creates.
 UNKNOWN = "known-after-up"
 # Settings whose Outputs become texts of the plan.
 _TAKE_OUTPUTS = ("image", "command", "args")

@@ -41,7 +41,7 @@ SecretEnv = Mapping[str, Text | Output]
 
 
 class Image(Protocol):
-    """An image that is built; this room knows only its declaration."""
+    """An image that is built; this module knows only its declaration."""
 
     @property
     def spec(self) -> ImageSpec: ...

@@ -115,14 +115,14 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("entry", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_what_leads_out_is_left_out_and_told(tmp_path: Path, entry: Entry) -> None:
+def test_links_that_lead_out_are_omitted_and_told(tmp_path: Path, entry: Entry) -> None:
     data = tar(TOP, FILE, ("./sub", tarfile.DIRTYPE, ""), entry)
     done = unpacked(data, tmp_path / "new")
     assert [text.partition(":")[0] for text in done.left_out] == ["l"]
     assert everything(tmp_path / "new") == {"a": "one", "sub": "/"}
 
 
-def test_modes_give_nobody_more(tmp_path: Path, any_umask: None) -> None:
+def test_modes_give_other_users_no_rights(tmp_path: Path, any_umask: None) -> None:
     data = bytearray(tar(TOP, FILE))
     header = tarfile.TarInfo("./a")
     header.mode, header.size = 0o6777, 3
@@ -249,7 +249,7 @@ def tree(tmp_path: Path) -> Path:
     return source
 
 
-def test_what_is_packed_unpacks_to_the_same(tree: Path, tmp_path: Path) -> None:
+def test_packing_and_unpacking_give_equal_files(tree: Path, tmp_path: Path) -> None:
     packed = io.BytesIO()
     done = pack(tree, packed)
     there = tmp_path / "there"
@@ -293,7 +293,7 @@ def test_a_copy_that_cannot_be_is_one_error(tree: Path, tmp_path: Path, source: 
     assert list((tmp_path / "final").iterdir()) == []
 
 
-def test_where_it_goes(tmp_path: Path) -> None:
+def test_the_place_of_a_copy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert final_name(str(tmp_path), "a") == tmp_path / "a"
     assert final_name(f"{tmp_path}/", "a") == tmp_path / "a"

@@ -55,7 +55,7 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
         ("a: [", "is wrong"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, part: str):
+def test_mistakes_are_named(tmp_path: Path, text: str, part: str):
     (tmp_path / "prices.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         price_table.read("prices.yaml", tmp_path)

@@ -71,7 +71,7 @@ def test_a_dropped_server_releases_its_port_at_once():
 
 
 @pytest.mark.parametrize(("data", "serializer"), [({}, "msgpack"), ([1], "msgpack"), ("a", "str")])
-def test_what_needs_a_serializer_names_one(data, serializer):
+def test_an_error_without_a_serializer_names_one(data, serializer):
     with caraml.ZmqPub(port=0) as publisher, caraml.ZmqPusher(address="127.0.0.1:9") as pusher:
         for send in (pusher.push, lambda data: publisher.pub("t", data)):
             with pytest.raises(caraml.EncodeError, match=f"serializer='{serializer}'"):

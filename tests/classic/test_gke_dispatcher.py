@@ -152,7 +152,7 @@ def test_pools_of_a_cluster(process: Process):
         ("cloud", {}, "invalid value assign_to='cloud'"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_placements_are_refused(
     dispatcher: GKEDispatcher, process: Process, way: Any, asked: dict[str, Any], error: str
 ):
     before = process.spec
@@ -214,7 +214,7 @@ def test_a_file_that_is_no_tf_json(tmp_path: Path, text: str | None, error: str)
         GKEDispatcher(tmp_path / "x.tf.json")
 
 
-def test_what_the_file_says_of_pools():
+def test_the_pools_of_the_file():
     file = {
         "google_container_cluster": {
             "rl": {"name": "rl-1", "zone": "us-west1-b", "node_locations": ["us-west1-a"]}

@@ -75,7 +75,7 @@ def test_from_the_build_to_messages(
     assert Engine().find(f"{repo}:1") is None
 
 
-def test_what_an_earlier_build_put_there_is_kept(tmp_path: Path) -> None:
+def test_files_of_an_earlier_build_are_kept(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.txt").write_text("one")
     given = {"name": "in/a", "path": str(tmp_path / "a")}
@@ -93,7 +93,7 @@ def test_what_an_earlier_build_put_there_is_kept(tmp_path: Path) -> None:
         DockerBuilder("d", [{"name": "../x", "path": "."}], tmp_path)
 
 
-def test_what_looks_like_a_credential_is_sent_where_that_is_allowed(
+def test_a_file_that_looks_like_a_credential_is_sent_if_allowed(
     tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")

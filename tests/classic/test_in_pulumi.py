@@ -68,7 +68,7 @@ def test_plain_pulumi_does_the_same(sandbox: Sandbox) -> None:
         ("cluster.launch(exp, dry_run=True)", "dry_run=True has no meaning in a Pulumi program"),
     ],
 )
-def test_what_a_run_cannot_do_is_one_line(sandbox: Sandbox, end: str, message: str) -> None:
+def test_impossible_runs_are_one_line(sandbox: Sandbox, end: str, message: str) -> None:
     sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", end))
     refused = sandbox.symphony("plan", "rl", code=2)
     assert message in refused.err

@@ -40,7 +40,7 @@ def test_commands_tolerations_and_raw_manifests() -> None:
     }
 
 
-def test_what_is_only_read_is_not_written() -> None:
+def test_reading_pod_yml_writes_nothing() -> None:
     exp = Cluster.new("kube").new_experiment("rl")
     process = exp.new_process("a", container_image="i")
     assert (process.pod_yml["spec"]["dnsPolicy"], process.container_yml["securityContext"]["user"]) == (

@@ -40,7 +40,7 @@ def test_a_name_is_found_where_it_was(home: str) -> None:
     assert result == f"{names}\n[]\n"
 
 
-def test_what_never_was_is_pythons_own_error() -> None:
+def test_an_unknown_name_is_the_error_of_python() -> None:
     for home in ("symphony", "symphony.classic", "symphony.kube", "symphony.addons"):
         assert "cannot import name 'Nix'" in python(f"from {home} import Nix")
 

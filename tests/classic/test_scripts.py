@@ -49,7 +49,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_an_error_that_nobody_catches_is_shown_as_python_does(sandbox: Sandbox) -> None:
+def test_an_uncaught_error_is_shown_as_python_does(sandbox: Sandbox) -> None:
     (sandbox.folder / "sweep.py").write_text(MISTAKES)
     command = [sys.executable, "sweep.py"]
     options = {"cwd": sandbox.folder, "env": sandbox.environment, "capture_output": True, "timeout": 60}

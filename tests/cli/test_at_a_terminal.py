@@ -68,7 +68,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("words", "code", "shown"), SAME, ids=[words for words, *_ in SAME])
-def test_what_is_meant(typed: Shell, words: str, code: int, shown: str) -> None:
+def test_the_experiment_that_a_word_names(typed: Shell, words: str, code: int, shown: str) -> None:
     assert typed.run(f"symphony {words}") == (code, shown)
 
 

@@ -35,7 +35,7 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
         ("symphony visit rl ", {"replay"}),
     ],
 )
-def test_what_is_offered(lab: Sandbox, line: str, value: set[str]) -> None:
+def test_offered_completions(lab: Sandbox, line: str, value: set[str]) -> None:
     assert offered(lab, line) == value
 
 

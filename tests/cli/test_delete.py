@@ -146,7 +146,7 @@ def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(sandbox: San
 
 
 @pytest.mark.thorough
-def test_what_is_in_no_state_is_listed_and_ended_by_its_mark(sandbox: Sandbox) -> None:
+def test_orphans_are_listed_and_ended_by_their_marker(sandbox: Sandbox) -> None:
     """The state was deleted while the processes live; nothing else on the same server is touched."""
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")

@@ -7,7 +7,7 @@ import pytest
 from tests.sandbox import Sandbox, wait_for
 
 
-def test_what_it_makes_runs_without_a_name(sandbox: Sandbox) -> None:
+def test_the_new_project_runs_without_a_name(sandbox: Sandbox) -> None:
     folder = sandbox.folder.parent / "Lab 7"
     folder.mkdir()
     made = sandbox.symphony("init", cwd=folder).out
@@ -32,7 +32,7 @@ def test_several_programs_have_their_settings_beside_them(sandbox: Sandbox) -> N
 
 
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "__main__.py"])
-def test_what_is_there_stays(sandbox: Sandbox, file: str) -> None:
+def test_existing_files_stay(sandbox: Sandbox, file: str) -> None:
     folder = sandbox.folder.parent / "there"
     folder.mkdir()
     (folder / file).write_text("name: mine\nruntime: python\n")

@@ -30,7 +30,7 @@ def test_row(lab: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_what_has_ended_well_lacks_nothing(sandbox: Sandbox) -> None:
+def test_completed_processes_are_not_missing(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
     sandbox.symphony("up", "numint", "-y")
     wait_for(

@@ -128,7 +128,7 @@ def test_mistakes_are_one_line(words: list[str], message: str) -> None:
         ),
     ],
 )
-def test_what_a_command_raises(
+def test_the_errors_of_a_command(
     raised: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = eval(raised, {"SymphonyError": SymphonyError, "UserError": UserError})
@@ -194,7 +194,7 @@ def test_closed_streams(own_home: Path, words: str, code: int, closed: str) -> N
     assert "unexpected" not in done.stderr, done
 
 
-def test_a_code_stays_when_nobody_reads(tmp_path: Path) -> None:
+def test_the_exit_code_stays_when_the_pipe_is_closed(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     env.pop("PYTHONUNBUFFERED", None)
     ours, theirs = os.pipe()

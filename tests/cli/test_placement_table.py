@@ -1,4 +1,4 @@
-"""The placement on the screen: pools, machines, who takes them, dollars an hour."""
+"""The placement on the screen: pools, machines, their processes, dollars an hour."""
 
 from dataclasses import asdict
 
@@ -29,7 +29,7 @@ def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
     assert total == f"prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
 
 
-def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_price_is_a_dash(capsys: pytest.CaptureFixture[str]):
     arm = pool("arm", "n2-custom-8-32768", spot=True)
     out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
     assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7: 1 cpu) -"

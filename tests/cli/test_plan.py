@@ -28,7 +28,7 @@ def test_a_new_experiment(sandbox: Sandbox) -> None:
     assert not (sandbox.home / "experiments" / "new").exists()
 
 
-def test_what_runs(lab: Sandbox) -> None:
+def test_the_plan_of_a_running_experiment(lab: Sandbox) -> None:
     trees = lab.trees()
     facts = lab.symphony("plan", "rl", "--json").json
     kinds = {change["path"]: change["kind"] for change in facts["changes"]}

@@ -56,7 +56,7 @@ def test_once(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_what_is_not_ready_is_exit_code_1(sandbox: Sandbox) -> None:
+def test_an_unready_experiment_is_exit_code_1(sandbox: Sandbox) -> None:
     """A process that failed, and a service on whose port nothing listens."""
     sandbox.write(
         "with Experiment() as e:\n"
@@ -131,7 +131,7 @@ def test_no_colour(sandbox: Sandbox) -> None:
 
 
 def test_the_picture_of_the_documents() -> None:
-    """It is what the screen shows; that of another minute may differ in the last digit of a duration."""
+    """The picture in the documents is the screen of today, without its digits."""
     drawn = asyncio.run(picture.top())
     ElementTree.fromstring(drawn)
     words = lambda svg: re.sub(r"\d", "0", svg)  # noqa: E731
@@ -140,7 +140,7 @@ def test_the_picture_of_the_documents() -> None:
 
 @pytest.mark.parametrize("folds", [True, False])
 def test_a_thousand_processes_take_a_small_part_of_a_processor(folds: bool) -> None:
-    """A refresh in which every figure changed; the look at the processes is measured by hand."""
+    """A refresh in which every figure changed, without reading the processes."""
 
     async def took() -> float:
         app = Live(Scripted(view(1000)), period=60)

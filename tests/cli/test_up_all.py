@@ -25,7 +25,7 @@ def stacks(sandbox: Sandbox, count: int) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_what_is_told_of_each_stands_together(sandbox: Sandbox) -> None:
+def test_the_output_of_each_stack_stays_together(sandbox: Sandbox) -> None:
     """Five, of which one is refused: the others come up, and none writes into the lines of another."""
     sandbox.write(PROGRAM)
     names = stacks(sandbox, 5)

@@ -38,7 +38,7 @@ def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFi
     ]
 
 
-def test_what_all_wait_for_is_one_line_and_names_no_logs(
+def test_a_shared_reason_is_one_line_without_logs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"

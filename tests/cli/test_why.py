@@ -82,7 +82,7 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox:
     assert steps(sandbox, "rl", "pool/w")["lost"]["what"].startswith("the tmux server is gone")
 
 
-def test_what_runs_on_another_host_is_refused(sandbox: Sandbox) -> None:
+def test_an_experiment_on_another_host_is_refused(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
     refused = sandbox.symphony("why", "rl", "fine", code=2).err

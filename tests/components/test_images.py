@@ -63,7 +63,7 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
         ),
     ],
 )
-def test_what_is_wrong_is_told_once(declared: Declared, settings: dict[str, Any], what: str) -> None:
+def test_a_mistake_is_told_once(declared: Declared, settings: dict[str, Any], what: str) -> None:
     assert declared(**settings)[0] == [what]
 
 

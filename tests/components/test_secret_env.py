@@ -90,7 +90,7 @@ def test_the_nearest_to_the_process_says_whether_a_variable_is_secret() -> None:
     assert {name: secret.reveal() for name, secret in process.secret_env.items()} == {"B": "y"}
 
 
-def test_what_is_not_known_before_the_run_has_a_digest_of_its_own() -> None:
+def test_a_value_unknown_before_the_run_has_its_own_digest() -> None:
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
@@ -107,7 +107,7 @@ def test_a_digest_tells_values_apart_and_only_with_its_key() -> None:
     assert len({only.digest(KEY), other.digest(KEY), only.digest(b"another"), "unknown"}) == 4
 
 
-def test_what_cannot_be_had_is_a_problem_that_does_not_tell_the_value(tmp_path: Path) -> None:
+def test_an_unreadable_secret_is_a_problem_without_its_value(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "nul").write_bytes(b"a\0b")
     (tmp_path / "long").write_text("x" * 200_000)

@@ -188,7 +188,7 @@ def test_the_backends_of_cluster_new_are_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("what", ["plan", "session", "addresses"])
-def test_what_is_not_launched_yet_says_so(what: str) -> None:
+def test_an_address_before_the_launch_is_an_error(what: str) -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("agents")
     asked = [(experiment, what, "rl")]

@@ -1,4 +1,4 @@
-"""A program edited between runs: what an edit does not touch goes on running, at its address."""
+"""A program edited between runs: processes that an edit does not touch keep running, at their address."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def test_addresses_stay(history: dict[str, Snapshot]) -> None:
         }
 
 
-def test_an_added_process_and_service_restart_nobody(history: dict[str, Snapshot]) -> None:
-    """Only the client, which was edited, started again with it."""
+def test_an_added_process_and_service_restart_no_process(history: dict[str, Snapshot]) -> None:
+    """Only the client, which was edited too, restarts."""
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
     assert set(after.identities) == ALWAYS | {"late"}
@@ -100,7 +100,7 @@ def test_a_new_connection_restarts_the_one_that_connects(history: dict[str, Snap
 
 
 def test_a_removed_process_alone_stops(backend: Backend, history: dict[str, Snapshot]) -> None:
-    """With those that share its fate, which start again."""
+    """The processes of its group on Kubernetes, which share its pod, start again."""
     before, after = history["connected"], history["removed"]
     assert after.same(before) == ALWAYS - backend.shares_fate("group/two", ALWAYS)
     assert set(after.identities) == ALWAYS - {"group/two"} | {"late"}
@@ -108,7 +108,7 @@ def test_a_removed_process_alone_stops(backend: Backend, history: dict[str, Snap
     assert "group/two" not in after.statuses
 
 
-def test_what_has_completed_is_not_started_again(history: dict[str, Snapshot]) -> None:
+def test_a_completed_process_is_not_started_again(history: dict[str, Snapshot]) -> None:
     ends = {name: moment.statuses["done"]["since"] for name, moment in history.items()}
     assert len(set(ends.values())) == 1
     assert {moment.statuses["done"]["restarts"] for moment in history.values()} == {0}

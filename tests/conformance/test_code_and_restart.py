@@ -81,7 +81,7 @@ def test_those_whose_code_changed_restart_and_the_plan_says_which_files(
     assert "Nothing changes" in backend.sandbox.symphony("plan", STACK).out
 
 
-def test_what_changed_nothing_says_how_to_restart(backend: Backend, files: None) -> None:
+def test_an_up_without_changes_says_how_to_restart(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     plan, after = _up(backend)
     assert after.same(before) == ALL
@@ -129,7 +129,7 @@ def test_a_restart_leaves_other_edits_for_the_next_up(backend: Backend, files: N
     assert _up(backend, EDITED)[1].same(after) == ALL - {"agent"}
 
 
-def test_what_is_not_declared_any_more_is_not_ended_by_a_restart(backend: Backend, files: None) -> None:
+def test_a_restart_does_not_end_undeclared_processes(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     for program in (
         PROGRAM.replace('"server"', '"other"'),

@@ -115,7 +115,7 @@ def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> 
     assert without_binds[0] == without_binds[1] == without_binds[2]
 
 
-def test_who_binds_learns_which_host_to_bind(backend: Backend) -> None:
+def test_a_binding_process_learns_its_host(backend: Backend) -> None:
     seen = backend.speaks(STACK, "server", "services")[0]
     binds = {name for name in seen if name.endswith("_BIND")}
     assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}

@@ -53,7 +53,9 @@ def test_each_starts_when_what_it_waits_for_has_come_so_far(backend: Backend, st
     assert "1s" in backend.sandbox.symphony("wait", stack, "--timeout", "1s", code=124).out
 
 
-def test_what_waits_says_so_and_goes_on_after_its_supervisor_was_killed(backend: Backend, stack: str) -> None:
+def test_a_waiting_process_says_so_and_starts_after_its_supervisor_was_killed(
+    backend: Backend, stack: str
+) -> None:
     backend.up(stack, GOES_ON)
     status = backend.statuses(stack)["train"]
     assert (status["state"], status["ready"], status["waits_for"]) == (

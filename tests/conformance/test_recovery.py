@@ -179,7 +179,7 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(backend: Backend, 
 
 
 @pytest.mark.thorough
-def test_an_experiment_that_somebody_took_away_comes_back_whole(backend: Backend, stack: str) -> None:
+def test_an_experiment_that_was_removed_by_hand_comes_back_whole(backend: Backend, stack: str) -> None:
     program = """
 with Experiment() as e:
     probe(e, "server", "bind=alpha")

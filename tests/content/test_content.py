@@ -27,7 +27,7 @@ def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def put(folder: Path, **content: str) -> None:
-    """Files by their names, with __ for a slash and _ for a dot."""
+    """Write files; in their names, __ stands for a slash and _ for a dot."""
     for name, text in content.items():
         file = folder / name.replace("__", "/").replace("_", ".")
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def test_the_gitignore_at_the_top_of_the_repository_holds(folder: Path) -> None:
     assert ignore_files.rules_above(str(folder / "rl" / "out" / "x"), str(folder / "rl")) is None
 
 
-def test_what_python_editors_and_the_engine_write_is_not_code(folder: Path) -> None:
+def test_files_of_python_editors_and_the_engine_are_not_code(folder: Path) -> None:
     put(folder, a_py="", __pycache____a_pyc="", Pulumi_rl_yaml="", a_py_swp="", _venv__bin__python="")
     put(folder, _git__HEAD="")
     assert "a.py" in counted(folder)
@@ -128,7 +128,7 @@ def _nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_what_did_not_change_is_not_read_again(
+def test_unchanged_files_are_not_read_again(
     folder: Path, old_files: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(folder, a_py="1", agents__b_py="2", _gitignore="*.log\n", c_log="")
@@ -139,8 +139,8 @@ def test_what_did_not_change_is_not_read_again(
     assert digests.changed_names(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
 
 
-def test_what_changed_a_moment_ago_is_read_again(folder: Path) -> None:
-    """Two changes within one tick of the clock are told by nothing but what is in the file."""
+def test_files_that_changed_a_moment_ago_are_read_again(folder: Path) -> None:
+    """Only the content tells two changes within one tick of the clock apart."""
     put(folder, a="1")
     facts = (folder / "a").stat()
     with DigestCache("test", folder) as cache:

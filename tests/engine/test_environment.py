@@ -69,7 +69,7 @@ def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:
     assert environment.for_engine(ENGINE)[environment.UMASK_VARIABLE] == f"{any_umask:04o}"
 
 
-def test_passphrase_is_ours_only_where_nobody_chose(
+def test_the_passphrase_is_ours_only_where_the_user_set_none(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, any_umask: int
 ) -> None:
     assert environment.passphrase_variables(environment.own_store()) == {}

@@ -78,7 +78,7 @@ def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]
 
 
 def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
-    """Each pool that is full as the plan says gets one more of its shares."""
+    """Add one more share to every pool that the plan calls full."""
     full = {f"{fleet.name}-more-{pool}": pod for pool, fits, pod in fleets.with_one_more(fleet) if not fits}
     for name, pod in full.items():
         scheduler.make(pod, name)
@@ -88,14 +88,14 @@ def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], 
 
 
 @pytest.mark.thorough
-def test_of_ten_fleets_the_scheduler_agrees(api: Any, scheduler: Scheduler) -> None:
+def test_the_scheduler_agrees_for_ten_fleets(api: Any, scheduler: Scheduler) -> None:
     wrong, pods = compared(api, scheduler, range(10))
     assert wrong == []
     assert pods > 100
 
 
 def test_the_generated_fleets_hold_all_kinds() -> None:
-    """Else agreement would mean little."""
+    """Agreement on simple fleets would prove little."""
     every = [fleets.fleet(seed) for seed in range(200)]
     assert {len(each.pools) for each in every} == {1, 2, 3, 4, 5, 6}
     assert max(len(each.experiment.spec.processes) for each in every) > 30

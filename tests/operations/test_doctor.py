@@ -29,7 +29,7 @@ def finding(name: str) -> Finding:
     return next(each for each in examine() if each.name == f"{name} (optional)")
 
 
-def test_who_only_uses_tmux_lacks_nothing() -> None:
+def test_a_user_of_tmux_alone_lacks_nothing() -> None:
     plugin, config = finding("kube plugin"), finding("kubeconfig")
     assert (plugin.there, plugin.get) == (False, "`symphony up` installs it")
     assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
@@ -68,7 +68,9 @@ def test_the_registry_of_a_stack_here_is_asked_before_anything_is_pushed(
     assert row.get.startswith("the registry localhost:1 does not answer: connection refused")
 
 
-def test_what_gke_takes_is_found_or_told_how_to_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prerequisites_of_gke_are_found_or_have_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     rows = ("gcloud", "auth plugin", "gcp project", "gcp plugin")

@@ -31,7 +31,7 @@ PROCESSES = [
 RL = graph.build("rl", "tmux", PROCESSES, [service("replay", "learner")])
 
 
-def test_what_differs_in_numbers_only_is_one_node() -> None:
+def test_names_that_differ_only_in_numbers_are_one_node() -> None:
     assert [node.path for node in RL.nodes] == ["learner", "prepare", "agents/0..11", "agents/judge"]
     assert len(RL.nodes[2].paths) == 12
     (replay,) = RL.services

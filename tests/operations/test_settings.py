@@ -55,9 +55,7 @@ def test_a_salt_of_another_passphrase_is_said_with_the_line_to_remove(
     assert set(sandbox.trees()) == {"rl/a"}
 
 
-def test_what_is_encrypted_needs_its_passphrase_and_nothing_is_touched(
-    sandbox: Sandbox, settings: Path
-) -> None:
+def test_encrypted_settings_need_their_passphrase_and_stay(sandbox: Sandbox, settings: Path) -> None:
     """In the settings, or in the state of another passphrase."""
     sandbox.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')
     sandbox.symphony("up", "rl", "-y")

@@ -38,7 +38,7 @@ def watched(folder: Path) -> sources.Sources:
 
 
 @pytest.mark.usefixtures("own_home")
-def test_what_did_not_change_since_the_plan_is_no_change(folder: Path) -> None:
+def test_files_unchanged_since_the_plan_are_no_change(folder: Path) -> None:
     before = watched(folder)
     assert before.now().state == before.state
 

@@ -58,7 +58,7 @@ def test_symphony_config_lists_every_setting(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_what_was_started_can_be_deleted_whatever_its_settings_say(sandbox: Sandbox) -> None:
+def test_delete_works_with_broken_settings(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     sandbox.config("rl", bakend="kubernetes", grace="soon")
     assert "2 problems" in sandbox.symphony("up", "rl", "-y", code=2).err

@@ -65,7 +65,7 @@ def test_a_damaged_mark_is_written_again(elsewhere: Path, content: bytes) -> Non
     assert file.read_text() == f"{mark}\n"
 
 
-def test_what_cannot_be_marked_has_the_name_of_its_place(
+def test_a_store_without_a_mark_file_is_named_by_its_url(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere.rmdir()

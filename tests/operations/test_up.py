@@ -48,7 +48,7 @@ def test_a_step_without_a_state_belongs_to_none() -> None:
     assert path_of(Step("urn", "kubernetes:core/v1:Pod", "refresh")) == ""
 
 
-def test_what_stays_is_a_process_or_a_group_of_such() -> None:
+def test_unchanged_rows_are_processes_or_groups() -> None:
     kinds = {"a": "keep", "b": "stop", "g/a": "keep", "g/b": "keep", "h/a": "keep", "h/b": "restart"}
     changes = tuple(Change(path, kind) for path, kind in kinds.items())  # pyright: ignore[reportArgumentType]
     assert Planned("rl", "lab", {}, changes, (), 6).kept == {"a", "g/a", "g/b", "g", "h/a"}
@@ -70,7 +70,7 @@ these resources to complete. For example, if you are using AWS, you can confirm 
     ],
     ids=["ours", "foreign"],
 )
-def test_what_the_engine_says_of_an_interrupted_run_is_one_line(second: str, then: str) -> None:
+def test_an_interrupted_run_is_one_line(second: str, then: str) -> None:
     message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
     result = _event_line(Diagnostic("warning", message, ""))
     assert result == Remark(f"an earlier run was interrupted at a, b: {then}")
@@ -107,7 +107,7 @@ def test_plugins_are_fetched_only_for_backends_that_need_them(
     assert selected_stack.fetches_plugins(selected) is fetched
 
 
-def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path) -> None:
+def test_overrides_of_a_script_win_over_the_settings(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(
         "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
@@ -119,7 +119,7 @@ def test_what_a_script_says_of_a_cluster_goes_before_the_settings(tmp_path: Path
         assert read(selected.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
-def test_what_was_started_and_cannot_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_that_cannot_be_watched_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the program knows the kubeconfig: everything runs, and this command cannot look."""
 
     def watch(recorded: object, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
@@ -157,7 +157,7 @@ def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], word
     assert str(Ended("rl", result, 1.0)) == f"{words} 1.0 s."
 
 
-def test_what_runs_and_is_not_ready_is_told_and_no_trouble() -> None:
+def test_an_unready_process_is_told_and_is_no_trouble() -> None:
     ended = Ended("rl", (ProcessStatus("a", "running", ready=False, why="port 1: not listening yet"),), 1.0)
     assert "1 not ready" in str(ended)
     assert not ended.troubled

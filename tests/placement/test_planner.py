@@ -34,7 +34,7 @@ def test_the_cheapest_pool_that_fits_is_chosen():
     assert pool_of(pod("a", 1, 1, gpus=1), fleet) == "gpu"
 
 
-def test_what_does_not_fit_is_told_of_each_pool():
+def test_a_pod_that_does_not_fit_has_a_reason_for_each_pool():
     assert lacks(pod("a", 12, 96)) == {
         "cheap": "has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB",
         "cpu": "has 7.21 of 12 cpu, 45.3 of 96 GiB",
@@ -125,7 +125,7 @@ def test_a_full_pool_passes_on_to_the_next():
     assert result.machines == {"one": 1, "two": 1}
 
 
-def test_who_names_a_pool_comes_first():
+def test_pods_that_name_a_pool_are_placed_first():
     each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
     result = placed(pod("free", 6), pod("named", 6, pool="one"), pools=(each, two))
     assert [(name, choice.pool.name) for name, choice in result.chosen.items()] == [
@@ -134,7 +134,7 @@ def test_who_names_a_pool_comes_first():
     ]
 
 
-def test_what_is_added_later_moves_nothing():
+def test_a_pod_that_is_added_moves_no_other():
     before = [pod(f"a{i}", 1 + i % 5, i % 7) for i in range(20)]
     few, many = placed(*before), placed(*before, *(pod(f"b{i}", 2, 4) for i in range(20)))
     assert all(many.chosen[name].pool is choice.pool for name, choice in few.chosen.items())
@@ -178,7 +178,7 @@ PODS = st.lists(
 
 
 @given(POOLS, PODS)
-def test_of_generated_fleets_every_pod_is_placed_where_it_may_be_or_told_why_not(
+def test_every_pod_of_generated_fleets_is_placed_or_has_a_reason(
     given_pools: list[dict[str, Any]], given_pods: list[tuple[float, float, int | None, bool]]
 ):
     pools = [

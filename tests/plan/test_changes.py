@@ -63,7 +63,7 @@ def test_settings_of_its_group_and_of_the_experiment_are_reasons() -> None:
     assert set(change.reasons) == {"restart_policy: Never -> Always", "inherit: nothing -> DISPLAY"}
 
 
-def test_what_an_interrupted_run_did_not_get_to_restarts_without_old_inputs() -> None:
+def test_processes_that_an_interrupted_run_did_not_reach_restart() -> None:
     same = Component({"args": ["1"]}, {"args": ["1"], "fingerprint": "new"})
     (change,) = changes({"a": "old"}, Components(Component(), {}, {"a": same}), {})
     assert change.kind == "restart"

@@ -36,7 +36,7 @@ def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: 
     assert [each == old for each, old in zip(file, before, strict=True)] == [True, False]
 
 
-def test_what_declares_no_code_has_nothing_of_it(declare: Any, tmux: Target) -> None:
+def test_a_process_without_code_has_no_digest(declare: Any, tmux: Target) -> None:
     plan = build_plan(declare('exp = Experiment("rl")\nexp.new_process("a", cmds="a")')[0], tmux)
     assert code.VARIABLE not in plan.processes[0].service_env
     assert not plan.code

@@ -31,7 +31,7 @@ def test_a_suggested_name_is_legal(name):
 
 
 @given(st.from_regex(r"[-a-zA-Z0-9_]{1,64}", fullmatch=True))
-def test_what_is_legal_stays_as_it_is_and_a_label_is_a_name(name):
+def test_legal_names_stay_and_a_label_is_a_name(name):
     assert not is_label(name) or as_label(name) == as_name(name) == name
     assert not is_name(name) or as_name(name) == name
 
@@ -83,7 +83,7 @@ def test_nearest():
 
 
 @given(st.text(), st.integers(2, 80))
-def test_what_is_printable_is_short_and_harmless(text, limit):
+def test_printable_text_is_short_and_harmless(text, limit):
     assert printable(text, limit).isprintable()
     assert len(printable(text, limit)) <= limit
     assert printable(text).isprintable()

@@ -65,7 +65,7 @@ def test_a_cycle_is_refused_with_its_lines(problems_of):
 
 
 @pytest.mark.parametrize("given", ['condition="finished"', "timeout=[]"])
-def test_what_is_no_condition_or_timeout_is_refused_at_its_line(planned, given):
+def test_an_invalid_condition_or_timeout_is_refused_at_its_line(planned, given):
     with pytest.raises(UserError, match=r"depends_on|timeout"):
         planned(
             f"""
@@ -156,6 +156,6 @@ def test_a_backend_that_cannot_end_an_experiment_refuses(problems_of):
 
 
 @pytest.mark.parametrize("given", ['stop_after="long"', "idle_after=-1", "primary=5", "termination_delay=[]"])
-def test_what_is_no_duration_or_name_is_refused_at_its_line(planned, given):
+def test_an_invalid_duration_or_name_is_refused_at_its_line(planned, given):
     with pytest.raises(UserError, match=given.partition("=")[0]):
         planned(f'exp = Experiment("rl", {given})')

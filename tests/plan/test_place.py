@@ -54,7 +54,7 @@ def test_a_gpu_type_is_one_gpu_of_it(process: Callable[..., Any]):
     assert result.resource_limit.gpu == 1
 
 
-def test_what_is_not_placed_goes_to_the_cheapest_pool_that_fits(process: Callable[..., Any]):
+def test_an_unplaced_process_gets_the_cheapest_pool_that_fits(process: Callable[..., Any]):
     result = process("resource_request(cpu=5, memory='40Gi')")
     assert result.pod.node_selector == {POOL_LABEL: "cpu"}
     assert result.resource_request == Resources(5, "40Gi")
@@ -67,7 +67,7 @@ def test_later_calls_win_part_by_part(process: Callable[..., Any]):
     assert result.place == Place("cpu", 2)
 
 
-def test_what_is_said_by_hand_wins_over_a_share(process: Callable[..., Any]):
+def test_an_explicit_request_wins_over_a_share(process: Callable[..., Any]):
     result = process(
         "place('cpu', per_machine=4)",
         "resource_request(cpu='500m')",
@@ -85,7 +85,7 @@ def test_a_machine_chosen_by_hand_is_left_alone(planned: Callable[..., Any], clu
     assert plan.placement is None
 
 
-def test_where_no_pools_are_known_amounts_still_hold(process: Callable[..., Any]):
+def test_amounts_hold_without_known_pools(process: Callable[..., Any]):
     result = process("place(cpu=3, gpu=1)", pools=())
     assert (result.resource_request.cpu, result.resource_limit.gpu) == (3, 1)
     assert result.pod.node_selector == {}
@@ -190,7 +190,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         ),
     ],
 )
-def test_what_does_not_go_is_told_with_its_line(
+def test_impossible_placements_have_their_line(
     problems_of: Callable[..., Any], cluster: Target, calls: list[str], what: str, remedy: str
 ):
     (result,) = problems_of(program(*calls), cluster)

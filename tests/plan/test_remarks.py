@@ -46,7 +46,7 @@ def test_tmux_settings_on_kubernetes(planned, kubernetes):
     ]
 
 
-def test_what_gives_way_is_listed_too(planned, kubernetes):
+def test_overridden_settings_are_listed(planned, kubernetes):
     program = """
         exp = Experiment("rl", image="i", preamble_cmds=["ulimit -n 4096"])
         exp.new_process("lines", ["x"])
@@ -65,7 +65,7 @@ def test_what_gives_way_is_listed_too(planned, kubernetes):
     ]
 
 
-def test_what_is_not_said_is_not_listed(planned):
+def test_unset_settings_are_not_listed(planned):
     assert planned('exp = Experiment("rl"); exp.new_process("a", ["x"])').unused == ()
 
 
@@ -131,5 +131,5 @@ def test_a_likely_mistake_is_remarked_upon(planned, options, words):
         'cmds=["python a.py", "sync"]',
     ],
 )
-def test_what_is_meant_is_not_remarked_upon(planned, options):
+def test_intended_declarations_have_no_remark(planned, options):
     assert planned(f'exp = Experiment("rl")\nexp.new_process("a", {options})').remarks == ()

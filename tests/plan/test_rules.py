@@ -299,7 +299,7 @@ def test_a_mistake_is_one_problem_on_its_lines(
         *([A, f"a.resource_request(memory={amount!r})"] for amount in (0.5, "500m", "1e3", ".5", "1.5Gi")),
     ],
 )
-def test_what_is_right_is_planned(planned: Callable[..., Any], lines: Sequence[str]) -> None:
+def test_a_correct_declaration_is_planned(planned: Callable[..., Any], lines: Sequence[str]) -> None:
     assert planned(Mistake(lines, ()).program).processes
 
 

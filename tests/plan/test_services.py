@@ -15,7 +15,7 @@ def test_fixed_ports_and_ports_to_be_chosen():
     assert wanted_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
 
 
-def test_what_is_illegal_is_left_out():
+def test_illegal_services_are_omitted():
     experiment = Experiment("rl")
     experiment.new_process("a").binds("x\ud800", {"high": 70000, "text": None})
     assert wanted_ports(experiment.spec) == {"text": None}

@@ -113,7 +113,7 @@ def test_properties_are_keywords_as_well_as_calls():
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), b"x", {1: 2}])
-def test_what_no_manifest_can_hold(value):
+def test_values_that_no_manifest_can_hold(value):
     process = Experiment("rl").new_process("a", ["x"])
     process.container_yml["spec"] = [value]
     with pytest.raises(UserError, match="container_yml"):

@@ -109,7 +109,7 @@ def test_a_value_that_changes_restarts_its_process_and_no_other(sandbox: Sandbox
 
 
 @pytest.mark.thorough
-def test_what_only_the_run_makes_is_planned_and_arrives(sandbox: Sandbox) -> None:
+def test_a_secret_that_the_run_creates_is_planned_and_arrives(sandbox: Sandbox) -> None:
     sandbox.write(MADE_BY_THE_RUN)
     assert sandbox.symphony("plan", "rl", "--json").json["plan"]["processes"][0]["secret_env"] == {
         "MADE": "[secret]"

@@ -65,7 +65,7 @@ def test_files_are_absolute_and_shown_as_short_as_can_be(tmp_path, monkeypatch):
     assert str(Location("/etc/x", 3)) == "/etc/x:3"
 
 
-def test_where_a_part_of_a_setting_was_made():
+def test_the_line_of_a_part_of_a_setting():
     first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
     values = {"env": second, "env PATH": first}
     assert place_of("env PATH", values, declared) == first

@@ -154,7 +154,7 @@ def test_the_generated_experiments_make_every_setting():
 
 @settings(max_examples=50)
 @given(experiments)
-def test_what_is_saved_is_plain_and_read_as_it_was(spec):
+def test_a_saved_spec_is_plain_and_loads_equal(spec):
     saved = to_dict(spec)
     assert json.loads(json.dumps(saved)) == saved
     assert from_dict(saved) == spec
@@ -213,7 +213,7 @@ PROCESS = {"name": "a"}
         ),
     ],
 )
-def test_what_cannot_be_loaded_names_the_path(data, part):
+def test_a_load_error_names_the_path(data, part):
     with pytest.raises(UserError) as raised:
         from_dict(data)
     assert part in raised.value.what

@@ -1,4 +1,4 @@
-"""The row of Slurm: an experiment is a job, a process a step, a service a port of a node."""
+"""The Slurm backend: an experiment is a job, a process a step, a service a port of a node."""
 
 from symphony.backends.registry import Backend
 

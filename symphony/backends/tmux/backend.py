@@ -1,4 +1,4 @@
-"""The row of tmux: an experiment is a session, a process a window, a service a port of this machine."""
+"""The tmux backend: an experiment is a session, a process a window, a service a port of this machine."""
 
 from symphony.backends.registry import Backend
 

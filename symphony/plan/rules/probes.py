@@ -14,7 +14,7 @@ PROBES = ("readiness_probe", "liveness_probe")
 
 
 def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse a probe at a service that its process does not serve, or at one of several."""
+    """Refuse a probe of a service that its process does not bind, and an http probe without a clear port."""
     for group, process in spec.members():
         who, served = path_of(group, process), services_of(process)
         for setting in PROBES:

@@ -20,7 +20,7 @@ __all__ = ["cluster", "kubectl"]
 
 @pytest.fixture(scope="session")
 def own(cluster: Access) -> Access:
-    """The one-machine cluster: its nodes, images and users are as the test says."""
+    """The one-machine cluster, whose nodes, images and users the test may change."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster than the one of this machine")
     return cluster
@@ -39,7 +39,7 @@ def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any
 
 @pytest.fixture
 def applied(kubectl: Callable[..., str]) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Applies objects that no namespace holds, and removes them."""
+    """Apply objects outside of namespaces, and remove them afterwards."""
     made: list[dict[str, Any]] = []
 
     def apply(thing: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def applied(kubectl: Callable[..., str]) -> Iterator[Callable[[dict[str, Any]], 
 
 @pytest.fixture(scope="module")
 def sandbox(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """A sandbox of the test file's own; what runs from it is told by its environment."""
+    """A sandbox of the test file; its processes are known by their environment."""
     place: Path = tmp_path_factory.mktemp("k")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PULUMI_HOME", str(place / "pulumi-home"))

@@ -17,9 +17,7 @@ with Experiment() as e:
 """
 
 
-def test_what_an_engine_made_that_died_in_the_first_up_is_deleted(
-    sandbox: Sandbox, stack: str, live: Live
-) -> None:
+def test_objects_of_a_killed_first_up_are_deleted(sandbox: Sandbox, stack: str, live: Live) -> None:
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
     sandbox.write(PROGRAM, f"stacks/{stack}.py")

@@ -144,7 +144,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_at_the_restricted_level_git_is_cloned_by_nobody(
+def test_at_the_restricted_level_git_is_cloned_as_an_ordinary_user(
     sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
     place, _ = repository

@@ -54,7 +54,7 @@ def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
     assert {file.name for file in files if WORD.encode() in file.read_bytes()} == {"__main__.py"}
 
 
-def test_what_only_the_run_makes_is_planned_and_arrives(sandbox: Sandbox, stack: str) -> None:
+def test_a_secret_that_the_run_creates_is_planned_and_arrives(sandbox: Sandbox, stack: str) -> None:
     sandbox.write(
         """
 import pulumi

@@ -87,7 +87,7 @@ def test_a_pod_starts_when_what_it_waits_for_has_come_so_far(condition: str, a: 
     assert told == "starts" or "a" in "".join(notes(patch).values())
 
 
-def test_what_is_told_already_is_not_told_again() -> None:
+def test_an_unchanged_status_is_not_written_again() -> None:
     (patch,) = decided(orders("completed"), a=pod(RUNNING), b=pod()).values()
     words = notes(patch)["why"]
     assert decided(orders("completed"), a=pod(RUNNING), b=pod(**{WHY: words})) == {}

@@ -41,7 +41,7 @@ class Lab:
         return self.sandbox.symphony("why", "rl", path, "--json").json["links"]
 
     def becomes(self, path: str, state: str, seconds: float = 40) -> dict[str, Any]:
-        """Wait until a process is in a state; its status then."""
+        """Wait until a process is in a state, and return its status."""
 
         def there() -> dict[str, Any] | None:
             status = self.sandbox.processes("rl").get(path)
@@ -50,7 +50,7 @@ class Lab:
         return wait_for(there, seconds, f"{path} is {state}", pause=0.5)
 
     def addresses(self) -> dict[str, Any]:
-        """Return where the services are, as the nodes published it."""
+        """Return the addresses of the services, as the nodes published them."""
         (file,) = (self.sandbox.home / "slurm").glob("rl-*/services.json")
         return json.loads(file.read_text())
 

@@ -21,7 +21,7 @@ def test_the_options_of_a_job(tmp_path: Path) -> None:
     assert job_size.in_words(options) == "2 nodes with 5 cpu, 2 GiB, 1 GPU each (partition gpu)"
 
 
-def test_what_fits_keeps_the_job_and_what_does_not_needs_another(tmp_path: Path) -> None:
+def test_a_change_that_fits_keeps_the_job_and_a_larger_one_does_not(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     before = job_size.options_of(SETTINGS, {"a": Member(cpus=4, gpus=1)}, folder)
     folder.note_options(tuple(before))

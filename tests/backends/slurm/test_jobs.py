@@ -45,7 +45,7 @@ def test_an_edit_restarts_its_process_in_the_job_that_runs(lab: Lab) -> None:
     assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
 
 
-def test_what_the_job_does_not_hold_needs_a_new_allocation(lab: Lab) -> None:
+def test_processes_beyond_the_job_need_a_new_allocation(lab: Lab) -> None:
     up(lab)
     (job,) = lab.jobs()
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources(cpu=3)"))
@@ -58,7 +58,7 @@ def test_what_the_job_does_not_hold_needs_a_new_allocation(lab: Lab) -> None:
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
-def test_what_slurm_would_never_start_is_refused_by_the_plan(lab: Lab) -> None:
+def test_the_plan_refuses_a_job_that_slurm_would_never_start(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources(cpu=1000)"))
     ran = lab.sandbox.symphony("up", "rl", "-y", code=2)
     assert "1000 cpu" in ran.out + ran.err

@@ -113,7 +113,7 @@ def test_a_preamble_may_change_what_is_found(tmp_path, owner):
 
 
 @pytest.mark.parametrize("command", [None, "", [], ["a\0b"]])
-def test_what_other_rules_report_is_left_to_them(experiment, tmp_path, command):
+def test_problems_of_other_rules_are_not_repeated(experiment, tmp_path, command):
     experiment.new_process("a", command=command)
     assert local_commands.unstartable(experiment.spec, tmp_path, os.defpath) == {}
 

@@ -108,7 +108,7 @@ def test_the_end_is_told_after_two_rotations(log: Path) -> None:
     assert texts(lines(log, lambda: pytest.fail("it has ended"))) == ["one", "two", "ended: exit 3"]
 
 
-def test_what_waits_for_its_next_start_is_seen_after_two_rotations(log: Path) -> None:
+def test_a_pending_restart_is_seen_after_two_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
     index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
     assert diagnosis.starting_again(status, str(log)).since == 7.0
@@ -158,7 +158,7 @@ def test_a_line_that_never_ends_is_shown(log: Path, monkeypatch: pytest.MonkeyPa
     assert len(texts(itertools.islice(lines(log, lambda: True), 3))[2]) < 1 << 21
 
 
-def test_of_a_progress_bar_no_more_than_it_shows_is_kept(log: Path) -> None:
+def test_only_the_last_text_of_a_progress_bar_is_kept(log: Path) -> None:
     reader = logs._Reader("a", {"log": str(log)})
     for percent in range(100):
         assert reader.lines(Part(1, 0, b"\r%d%%" % percent)) == []

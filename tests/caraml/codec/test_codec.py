@@ -183,7 +183,7 @@ def test_large_arrays_are_not_copied_either_way():
         ("\ud800", "surrogates"),
     ],
 )
-def test_what_cannot_be_sent_says_where_it_is(value, where):
+def test_an_unsupported_value_is_an_error_with_its_path(value, where):
     with pytest.raises(EncodeError, match=where):
         codec.encode(value)
 

@@ -49,7 +49,7 @@ def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(b
 
 
 @pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\x81\x01\x01", b"\xa2ab", b"\xcd\xff\xff"])
-def test_what_is_within_the_limits_takes_under_100_mb(item):
+def test_a_message_within_the_limits_takes_under_100_mb(item):
     count = min(MAX_ITEMS - 1, (MIB - 10) // len(item))
     message = list_of(count, item)
     tracemalloc.start()
@@ -116,7 +116,7 @@ def test_a_subscription_longer_than_publishers_take_is_an_error():
 
 @pytest.mark.timeout(60)
 def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
-    """It held a thousand, of up to 1 GiB each; an honest client has one on its way."""
+    """The server once held a thousand, of up to 1 GiB each; an honest client has one under way."""
     with caraml.ZmqServer(port=0) as server, zmq.Context() as context, context.socket(zmq.DEALER) as peer:
         peer.linger, peer.sndtimeo, peer.sndhwm = 0, 2000, 1
         peer.connect(server.address)
@@ -141,8 +141,8 @@ def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
         "limits=L(1 << 20, unread_bytes=9 << 20)",
     ],
 )
-def test_what_nobody_receives_is_one_message_more_than_the_mark_for_each_connection(spawn, bound):
-    """A sender that would go on finds no room soon; the pages of the receiver say what it holds."""
+def test_each_connection_holds_one_unread_message_more_than_the_mark(spawn, bound):
+    """A sender soon has to stop; the memory of the receiver shows what it holds."""
     program = spawn(
         """
         import pathlib, sys, caraml

@@ -36,7 +36,7 @@ def pair(limits, serializer=None):
     ],
 )
 @pytest.mark.parametrize("way", ["push", "push_uncopied", "push_many", "request", "pub"])
-def test_what_is_over_the_limits_raises_at_the_sender(limits, serializer, value, way):
+def test_a_message_over_the_limits_raises_at_the_sender(limits, serializer, value, way):
     options = {"serializer": serializer, "limits": limits}
     puller, pusher = pair(limits, serializer)
     with (

@@ -33,7 +33,7 @@ def test_an_old_name_is_refused_and_the_new_value_reaches_its_reader():
 
 
 @pytest.mark.timeout(30)
-def test_of_several_processes_one_gets_the_value(spawn):
+def test_one_of_several_processes_gets_the_value(spawn):
     pool = SharedPool()
     names = [pool.put(large(n)) for n in range(50)]
     program = """
@@ -59,7 +59,7 @@ def test_of_several_processes_one_gets_the_value(spawn):
     assert sum(int(reader.line()) for reader in readers) == 50
 
 
-def test_the_memory_of_a_name_nobody_gets_can_be_had_back():
+def test_unread_memory_can_be_freed():
     pool = SharedPool(max_bytes=1 << 18)
     name = pool.put(large(1))
     assert pool.forget(name)
@@ -109,7 +109,7 @@ def test_a_view_of_a_value_keeps_its_memory():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "u1", [("a", "i4"), ("b", "f4", 2)]])
-def test_what_is_put_of_a_buffer_is_what_is_got(dtype):
+def test_a_buffer_is_read_as_it_was_written(dtype):
     pool = SharedPool()
     for change in (
         lambda array: array,

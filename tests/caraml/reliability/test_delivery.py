@@ -113,7 +113,7 @@ def test_worker_killed_loses_nothing_in_acknowledged_mode(spawn, tmp_path):
 
 
 @pytest.mark.timeout(30)
-def test_what_a_killed_bound_receiver_had_in_hand_is_given_again_and_says_so(spawn):
+def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spawn):
     program = """
         import sys, time, caraml
         receiver = caraml.ZmqReceiver(address=sys.argv[1], finish="processed")

@@ -131,7 +131,7 @@ def in_child(call):
 
 
 @pytest.mark.timeout(30)
-def test_what_a_subscriber_fetched_before_the_fork_is_the_parents():
+def test_messages_fetched_before_a_fork_belong_to_the_parent():
     with (
         caraml.ZmqPub(address="inproc://fork", hwm=0) as publisher,
         caraml.ZmqSub(address="inproc://fork", topic="t") as subscriber,

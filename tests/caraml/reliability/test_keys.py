@@ -69,7 +69,7 @@ def test_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("spoil", ["writable list", "writable folder", "not text"])
-def test_a_list_that_others_may_write_lets_nobody_in_and_a_mended_one_does(tmp_path, spoil):
+def test_a_key_list_that_others_can_write_admits_no_peer_until_it_is_mended(tmp_path, spoil):
     make_keys(tmp_path)
     allowed = tmp_path / "allowed"
     content = allowed.read_bytes()

@@ -67,7 +67,7 @@ def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
 
 
 @pytest.mark.timeout(20)
-def test_who_took_an_ipc_path_first_runs_nothing_in_its_connectors(tmp_path, monkeypatch):
+def test_an_impostor_on_an_ipc_path_runs_nothing_in_its_connectors(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     canary = tmp_path / "canary"
     with zmq.Context() as context, context.socket(zmq.REP) as stranger:

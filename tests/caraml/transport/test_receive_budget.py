@@ -59,7 +59,7 @@ def wait(receive):
     ],
     ids=["PULL", "REP", "SUB", "ROUTER", "XPUB"],
 )
-def test_who_never_ends_a_message_is_disconnected(receiver, kind, first, waiting):
+def test_a_peer_that_never_ends_a_message_is_disconnected(receiver, kind, first, waiting):
     """400 parts of 1 MiB to a puller took 401 MB: ZeroMQ does not count the parts of a message."""
     with receiver(port=0, limits=LIMITS) as end:
         receive = {caraml.ZmqPuller: "pull"}.get(receiver, "recv")

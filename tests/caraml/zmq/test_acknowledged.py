@@ -147,7 +147,7 @@ def test_a_peer_that_ignores_the_window_fills_no_memory(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_what_a_receiver_would_refuse_is_an_error_at_the_sender():
+def test_a_message_that_the_receiver_would_refuse_is_an_error_at_the_sender():
     limits = caraml.Limits(message_bytes=10_000)
     with (
         caraml.ZmqReceiver(port=0, limits=limits) as receiver,

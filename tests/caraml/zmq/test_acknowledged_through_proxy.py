@@ -104,7 +104,7 @@ def test_nothing_acknowledged_is_lost_when_a_receiver_behind_a_proxy_is_killed(p
 
 
 @pytest.mark.timeout(30)
-def test_what_comes_twice_to_one_receiver_is_given_once(proxy):
+def test_a_message_that_arrives_twice_is_delivered_once(proxy):
     """A receiver that is slower than `resend_after` gets the same messages again."""
     given = []
     with caraml.ZmqReceiver(address=proxy.out_add, bind=False) as receiver:

@@ -64,6 +64,6 @@ def test_workers_that_never_begin_are_an_error(port, monkeypatch):
         fetcher.join(30)
 
 
-def test_where_the_server_is_must_be_said_at_once():
+def test_a_missing_server_address_is_an_error_at_once():
     with pytest.raises(caraml.AddressError):
         caraml.DataFetcher(print)

@@ -33,7 +33,7 @@ def test_data_that_looks_like_a_failure_is_data():
 
 
 @pytest.mark.parametrize("deserializer", [None, "str", "json"])
-def test_parts_of_an_answer_that_nobody_expected_are_told_of(deserializer):
+def test_an_unexpected_answer_of_several_parts_is_reported(deserializer):
     context = zmq.Context()
     server = context.socket(zmq.REP)
     port = server.bind_to_random_port("tcp://127.0.0.1")
@@ -60,7 +60,7 @@ def _raises(data):
 
 
 @pytest.mark.parametrize("deserializer", [None, "str", _raises])
-def test_a_request_of_parts_that_nobody_expected_is_refused(deserializer):
+def test_an_unexpected_request_of_several_parts_is_refused(deserializer):
     context = zmq.Context()
     client = context.socket(zmq.REQ)
     client.rcvtimeo = 10_000

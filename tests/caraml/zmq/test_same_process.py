@@ -27,7 +27,7 @@ def test_a_request_over_inproc_is_the_servers_own():
 
 @pytest.mark.parametrize("policy", ["drop", "latest"])
 @pytest.mark.parametrize("way", ["pub", "pub_uncopied"])
-def test_what_is_published_over_inproc_is_each_subscribers_own(way, policy):
+def test_every_subscriber_over_inproc_gets_its_own_copy(way, policy):
     address = f"inproc://same-process-{way}-{policy}"
     keywords: dict[str, Any] = {"address": address, "topic": "t", "deserializer": "msgpack"}
     with (

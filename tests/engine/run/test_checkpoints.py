@@ -99,7 +99,7 @@ def test_a_program_that_makes_nothing_else(traced: Callable[..., list[str]]) -> 
 
 
 @pytest.mark.thorough
-def test_what_else_a_program_makes_is_made_once_and_with_checkpoints(
+def test_other_resources_of_a_program_are_created_once_and_with_checkpoints(
     traced: Callable[..., list[str]], tiny: Workspace
 ) -> None:
     program = f"{COMPONENT}; Thing('x')"

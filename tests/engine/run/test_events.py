@@ -46,7 +46,7 @@ def test_failure_diagnostic_summary_and_preview() -> None:
     assert planned.preview
 
 
-def test_what_nobody_needs_is_left_out() -> None:
+def test_unused_events_are_omitted() -> None:
     reader = Reader()
     for text in (
         line(diagnosticEvent={"severity": "debug", "message": "registering"}),

@@ -108,7 +108,7 @@ def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Wor
     assert "pulumi-language" not in text
 
 
-def test_what_a_program_prints_is_an_event(run: Runner) -> None:
+def test_the_output_of_a_program_is_an_event(run: Runner) -> None:
     output = run("up", program="print('hello'); pulumi.log.warn('careful')")
     # What is printed and what is logged come by different ways.
     assert {(d.severity, d.message.strip()) for d in output.of(Diagnostic)} == {
@@ -117,7 +117,7 @@ def test_what_a_program_prints_is_an_event(run: Runner) -> None:
     }
 
 
-def test_what_stands_beside_an_engine_does_not_hide_what_it_says(run: Runner) -> None:
+def test_a_good_run_writes_nothing_to_stderr(run: Runner) -> None:
     assert run("up", program="Thing('one')").outcome.stderr == ""
 
 

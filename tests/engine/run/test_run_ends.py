@@ -36,7 +36,7 @@ print(run.outcome.result, flush=True)
 sys.exit(130 if run.outcome.result == "interrupted" else run.outcome.exit_code)
 """
 
-# Who waits for the engine would wait for ten minutes.
+# A test that waits for this engine would wait for ten minutes.
 PATIENT = """
 from symphony.engine.run import run as runs, watchdog
 watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0
@@ -45,7 +45,7 @@ watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0
 
 @pytest.fixture
 def mark(tmp_path: Path) -> str:
-    """A text in the environment of all that a driven run starts."""
+    """A text in the environment of every process of the run."""
     return f"mark-of-{tmp_path.name}-{os.getpid()}"
 
 
@@ -53,7 +53,7 @@ def mark(tmp_path: Path) -> str:
 def begun(
     tiny: Workspace, engine: object, tmp_path: Path, mark: str, request: pytest.FixtureRequest
 ) -> Iterator[subprocess.Popen[str]]:
-    """A command line in the middle of an `up`: one thing is there, the provider works on a slow one."""
+    """A command in the middle of an `up`: one resource exists, the provider creates a slow one."""
     workspace.create_stack(tiny, "dev")
     there = tmp_path / "there"
     program = f"fast = Thing('fast'); Thing('slow', sleep=600, mark={str(there)!r}, opts=after(fast))"
@@ -167,7 +167,7 @@ def test_a_program_that_never_ends_is_stopped(
 
 
 @pytest.mark.thorough
-def test_what_a_shell_has_ignored_in_its_background_is_not_inherited(tiny: Workspace, mark: str) -> None:
+def test_signals_that_a_background_shell_ignores_are_not_inherited(tiny: Workspace, mark: str) -> None:
     """`symphony up &`: the engine ends its plugins with Ctrl-C, and waits 5 s for one that ignores it."""
     workspace.create_stack(tiny, "dev")
     words = [sys.executable, "-c", DRIVER, str(tiny.folder), "Thing('slow', sleep=2)", mark]

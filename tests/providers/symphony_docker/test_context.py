@@ -114,7 +114,7 @@ def test_symphonys_own_state_is_left_out_by_whichever_way_it_is_named(
     assert sent(tmp_path / "link" / "context") == {"Dockerfile"}
 
 
-def test_what_looks_like_a_credential_is_refused_by_name_until_it_is_allowed(home: Path) -> None:
+def test_a_file_that_looks_like_a_credential_is_refused_until_it_is_allowed(home: Path) -> None:
     for name, text in SUSPECTS.items():
         put(home, name, text)
     troubles = context.read(context.Source(str(home))).problems
@@ -193,7 +193,7 @@ def test_an_image_without_a_dockerfile_is_sent_its_code_and_nothing_else(home: P
     assert sent(home, dockerfile_text="FROM x", include=globs) == every | {"Dockerfile"}
 
 
-def test_what_keeps_a_context_from_being_sent_is_one_line_each(home: Path, tmp_path: Path) -> None:
+def test_each_problem_of_a_context_is_one_line(home: Path, tmp_path: Path) -> None:
     def trouble(given: context.Source) -> str:
         ((what, remedy),) = context.read(given).problems
         assert remedy

@@ -1,4 +1,4 @@
-"""The Dockerfile that Image.python stands for."""
+"""The Dockerfile that Image.python writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symphony_docker import dockerfile
 from tests.sandbox import ROOT
 
 
-def test_code_comes_after_what_it_needs_and_nobody_is_root() -> None:
+def test_code_is_copied_after_its_packages_and_runs_without_root() -> None:
     lines = dockerfile.python(
         "python:3.12-slim", "conf/requirements.txt", ["agents/", "train.py"]
     ).splitlines()
@@ -31,7 +31,7 @@ def test_all_of_a_folder_is_copied_as_it_is() -> None:
     assert 'COPY [".", "/app/"]' in dockerfile.python("python", None, ["."])
 
 
-def test_of_a_glob_its_folder_is_copied_once() -> None:
+def test_the_folder_of_a_glob_is_copied_once() -> None:
     lines = dockerfile.python("python", None, ["agents/**/*.py", "agents/*.yaml", "*.py"]).splitlines()
     copies = [line for line in lines if line.startswith("COPY [")]
     assert copies == ['COPY ["agents", "/app/agents"]', 'COPY [".", "/app/"]']

@@ -91,7 +91,7 @@ def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_what_fails_is_one_line_and_leaves_no_container(place: Place) -> None:
+def test_a_failed_build_is_one_line_and_leaves_no_container(place: Place) -> None:
     def line(dockerfile: str, **more: Any) -> str:
         place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\n{dockerfile}\n" if dockerfile else "")
         return place.up(code=1, **more).partition("symphony: ")[2]
@@ -127,7 +127,7 @@ def containers() -> list[str]:
     return [each["Id"] for each in Engine().api.containers(all=True) if "made" in str(each.get("Labels"))]
 
 
-def test_what_stands_in_the_program_is_told_at_plan_time(place: Place) -> None:
+def test_mistakes_of_the_program_are_told_by_the_plan(place: Place) -> None:
     place.sandbox.write(
         PROGRAM.replace('"rl")', '"rl", platform="linux/arm64", build_args={"API_KEY": "x"})')
     )

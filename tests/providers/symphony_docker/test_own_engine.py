@@ -36,7 +36,7 @@ def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return result
 
 
-def test_what_an_engine_fails_at_is_one_line_and_leaves_nothing(
+def test_a_failure_of_the_engine_is_one_line_and_leaves_nothing(
     context: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[str] = []

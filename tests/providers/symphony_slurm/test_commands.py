@@ -66,7 +66,7 @@ def test_a_controller_that_is_down_is_one_error(tmp_path: Path, monkeypatch: pyt
     assert "sinfo" in raised.value.remedy
 
 
-def test_what_sbatch_refuses_is_told_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_sbatch_is_told_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "sbatch: error: invalid partition specified: nope"
     program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
     with pytest.raises(commands.SymphonyError) as raised:

@@ -22,7 +22,7 @@ def test_a_process_with_a_gpu_is_alone_on_its_node_where_that_is_possible() -> N
     assert needed(members, 2) == (1, 4, 0, 2)
 
 
-def test_what_is_placed_stays_when_others_come_and_go() -> None:
+def test_placed_processes_stay_when_others_come_and_go() -> None:
     nodes = Nodes(["n1", "n2", "n3"], {})
     nodes.place({"a": Member(), "b": Member(), "c": Member()})
     before = {path: nodes.of(path) for path in "ac"}

@@ -1,4 +1,4 @@
-"""GPUs of this machine: who gets which, what waits and why, and what is given back."""
+"""GPUs of this machine: their claims, the queue of waiting processes, their release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine of three GPUs: the file that tells them."""
+    """A machine of three GPUs, as a file describes it."""
     file = tmp_path / "nvml.json"
     file.write_text(json.dumps({"gpus": [{"uuid": f"GPU-{number}"} for number in range(3)]}))
     monkeypatch.setenv("FAKE_NVML", str(file))
@@ -38,7 +38,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def start(machine: Path, tmp_path: Path) -> Iterator[Start]:
-    """Starts `sleep` behind a claim; its environment goes to a file."""
+    """Start `sleep` with a claim, and write its environment to a file."""
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(who: str, count: int) -> subprocess.Popen[bytes]:
@@ -76,7 +76,7 @@ def test_each_gets_its_own_and_the_dead_give_theirs_back(start: Start, tmp_path:
 
 
 def test_they_are_given_in_the_order_of_asking(start: Start, tmp_path: Path) -> None:
-    """One that asks for many is not passed by those that ask for one."""
+    """Claims for one GPU do not overtake a claim for many."""
     first = start("first", 2)
     wait_for(lambda: len(held().get("first", ())) == 2, 20, "two are held")
     start("large", 2)
@@ -90,7 +90,7 @@ def test_they_are_given_in_the_order_of_asking(start: Start, tmp_path: Path) -> 
     assert not set(held()["large"]) & set(held()["small"])
 
 
-def test_what_others_use_is_left_alone(machine: Path) -> None:
+def test_gpus_in_use_by_others_are_left_alone(machine: Path) -> None:
     machine.write_text(
         json.dumps({"gpus": [{"uuid": "GPU-0", "programs": {str(os.getpid()): 1 << 30}}, {"uuid": "GPU-1"}]})
     )
@@ -112,7 +112,7 @@ def test_a_strange_file_holds_nothing(machine: Path, content: bytes) -> None:
 
 
 def test_a_claim_for_a_process_of_another_user_holds_nothing(machine: Path) -> None:
-    """The file says who it is of by its owner: it must be the user of the process."""
+    """The owner of the claim's file must be the user of the process."""
     if os.getuid():
         pytest.skip("only root can give a file away")
     assert gpus.claim(1, "me", 1.0)
@@ -130,7 +130,7 @@ def test_a_folder_in_which_all_may_remove_all_is_refused(machine: Path) -> None:
 
 
 def test_the_gpus_of_this_machine() -> None:
-    """On a real driver."""
+    """Needs a real driver."""
     gpus._nvml.cache_clear()
     sys.modules.pop("pynvml", None)
     every = gpus.devices()
@@ -174,7 +174,7 @@ def test_an_experiment(sandbox: Sandbox, machine: Path) -> None:
 
 
 def test_a_machine_without_gpus_ignores_them(sandbox: Sandbox) -> None:
-    """A program for pods runs on a laptop, too, and the plan says so."""
+    """A program for pods runs on a laptop too; the plan says that it gets no GPUs."""
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "9"]).resource_limit(gpu=1)')
     env = {"PYTHONPATH": str(FAKE)}
     shown = sandbox.symphony("plan", "rl", env=env).out

@@ -49,7 +49,7 @@ def service(name: str) -> dict[str, Any]:
 
 
 def run(kubectl: Kubectl, namespace: str, *manifests: dict[str, Any]) -> None:
-    """Make them and wait until the pods among them are ready."""
+    """Create the objects and wait until the pods among them are ready."""
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
     kubectl("-n", namespace, "apply", "-f", "-", stdin=listed)
     pods = [f"pod/{each['metadata']['name']}" for each in manifests if each["kind"] == "Pod"]
@@ -143,7 +143,7 @@ def test_a_program_that_was_killed_is_started_by_up(own: Layout):
     killed = daemons.running(own, "kube-scheduler")
     assert killed
     killed.kill()
-    # Who collects it is the machine's first process, in its own time.
+    # The machine's first process reaps it, in its own time.
     wait_for(lambda: daemons.running(own, "kube-scheduler") is None, 10, "it is gone")
     assert "kube-scheduler" in one_machine.status(own).stopped
     assert "kube-scheduler" in one_machine.up(own, say=lambda text: None).running

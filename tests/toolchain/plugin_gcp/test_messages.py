@@ -49,7 +49,7 @@ def changed(inputs: dict[str, Any], **config: Any) -> dict[str, Any]:
     return {**inputs, "nodeConfig": {**inputs["nodeConfig"], **config}}
 
 
-def test_what_is_right_is_taken_with_googles_own_names():
+def test_a_correct_pool_is_accepted_with_the_names_of_google():
     assert [*messages.problems(POOL, GPU_POOL)] == []
     assert [*messages.problems(CLUSTER, OF_CLUSTER)] == []
     pool = messages.message(POOL, GPU_POOL)
@@ -78,7 +78,7 @@ def test_what_is_right_is_taken_with_googles_own_names():
         (CLUSTER, {**OF_CLUSTER, "resourceLabels": "rl"}, "resource_labels"),
     ],
 )
-def test_what_the_api_would_refuse_is_refused(type_: str, inputs: dict[str, Any], words: str):
+def test_pools_that_the_api_refuses_are_refused(type_: str, inputs: dict[str, Any], words: str):
     assert words in "; ".join(messages.problems(type_, inputs))
 
 

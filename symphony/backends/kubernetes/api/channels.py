@@ -1,6 +1,6 @@
 """One WebSocket to the API server that carries several streams, as exec and port-forward do.
 
-The first byte of each message says which stream it is of. The official client's own (kubernetes.stream) has
+The first byte of each message is the number of its stream. The official client's own (kubernetes.stream) has
 no deadline for a silent server, keeps what it received without a limit, and waits for ever where both ends
 send and neither reads. This takes the same library, websocket-client, and adds pings and a socket on which
 one thread receives while another sends.
@@ -61,7 +61,7 @@ class Channels:
             if refused.status != 401 or not client.renewed(access):
                 raise
             self._connect(client.access, target, protocols)
-        # Version 5 added that.
+        # Version 5 of the protocol can close one stream.
         self.can_end = str(self._socket.subprotocol).startswith("v5")
         self._socket.settimeout(_PING)
 
@@ -127,7 +127,7 @@ class Channels:
                 yield data[0], data[1:]
 
     def _ask(self) -> None:
-        """Ask over another connection: where the process takes no input the server answers no ping."""
+        """Ask the server over another connection: it answers no ping while the process takes no input."""
         if not self._line.is_sending:
             error = Unreachable(f"the API server sent nothing for {_SILENCE:.0f} s")
             raise self._client.mark_away(error) from None

@@ -101,7 +101,7 @@ def test_input_that_has_to_wait_arrives_whole(server: Server, monkeypatch: pytes
         thread.join(10)
 
 
-def test_input_that_nobody_takes_is_an_error_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_input_is_an_error_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "ANSWER_DEADLINE", 1.0)
     monkeypatch.setattr(client_module, "PATIENCE", 0)
     began = time.monotonic()

@@ -66,7 +66,7 @@ def test_a_refusal_is_one_of_its_kind(status: int, kind: type[Refused]) -> None:
 @pytest.mark.parametrize(
     "message", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
 )
-def test_what_is_no_api_server_is_told_so(message: Answer) -> None:
+def test_an_address_without_an_api_server_is_an_error(message: Answer) -> None:
     head = f"HTTP/1.1 {message[0]} x\r\nContent-Length: {len(message[1])}\r\n\r\n".encode()
     with serving(lambda _: (message[0], head + message[1])) as api:
         with pytest.raises(Refused, match=f"not from a Kubernetes API server .status {message[0]}") as error:

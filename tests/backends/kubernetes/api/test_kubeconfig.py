@@ -70,9 +70,7 @@ def test_a_password_and_a_token_file_serve_too(tmp_path: Path) -> None:
     assert kubeconfig.access(str(tmp_path / "config")).headers == {"Authorization": "Bearer from-file"}
 
 
-def test_of_several_files_the_first_that_says_something_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_of_several_files_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(json.dumps(content({"token": name}, name=name)))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{tmp_path / 'a'}:{tmp_path / 'b'}")
@@ -126,7 +124,7 @@ def test_an_auth_plugin_that_is_missing_is_named() -> None:
         (json.dumps(content(None, **{"certificate-authority-data": "bm90IGEgY2VydA=="})), "certificates"),
     ],
 )
-def test_what_is_wrong_is_one_line(text: str, words: str) -> None:
+def test_mistakes_are_one_line(text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words) as error:
         kubeconfig.access(text)
     assert "\n" not in str(error.value)

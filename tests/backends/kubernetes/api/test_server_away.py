@@ -55,7 +55,7 @@ def stack(api: Api, name: str) -> Stack:
     return Stack(StackName("p", name), None, "kubernetes", recorded(api))
 
 
-def test_who_looks_does_not_wait_long(clock: Clock, away: Api) -> None:
+def test_reading_commands_do_not_wait_long(clock: Clock, away: Api) -> None:
     (result,) = observe.statuses([recorded(away)])
     assert isinstance(result, SymphonyError)
     assert 1 < clock.now < 3

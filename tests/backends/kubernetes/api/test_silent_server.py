@@ -27,7 +27,7 @@ with Experiment("e") as e:
 
 
 def ended(began: float, allowed: float, running: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
-    """Return the message of each command, which must end within the seconds that are allowed."""
+    """Return the error of every command; each must end within the allowed seconds."""
     values: dict[str, str] = {}
     late: list[str] = []
     for name, process in running.items():
@@ -135,7 +135,7 @@ with Experiment("e") as e:
         out, err = process.communicate(timeout=240)
         assert process.returncode == 1, out + err
         assert "does not answer" in err, err
-        # The way of which the state knows leads to the server again.
+        # The address in the state leads to the server again.
         Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
     for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
         client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)

@@ -35,7 +35,7 @@ def test_a_namespace_that_is_anothers_by_now_is_left_alone(
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
 
 
-def test_a_config_file_that_somebody_edited_in_the_cluster_is_mended_once(
+def test_a_config_file_edited_in_the_cluster_is_restored_once(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
 ) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 1\n")

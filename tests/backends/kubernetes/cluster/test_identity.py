@@ -108,7 +108,7 @@ def test_settings_that_name_another_cluster_move_nothing() -> None:
         assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
 
 
-def test_how_to_let_go_of_a_cluster_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_a_cluster_that_is_gone_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     forget = "no longer exists, `pulumi stack rm rl --force` forgets the experiment"
     with serving(Cluster()) as api:
@@ -142,7 +142,7 @@ def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, r
     assert remedy in result[1]
 
 
-def test_who_may_not_enter_is_shown_why_it_does_not_run_by_the_name_of_its_stack() -> None:
+def test_a_refused_user_reads_the_reason_with_the_stack() -> None:
     waits = {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}
     result = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
     result["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
@@ -202,7 +202,7 @@ THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets":
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) -> None:
+def test_objects_that_another_user_created_again_are_not_deleted(kind: str) -> None:
     places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
     ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
     place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
@@ -221,7 +221,7 @@ def test_what_another_made_anew_in_a_shared_namespace_is_not_deleted(kind: str) 
             observe.ensure_reachable(replace(recorded(api), objects=places))
 
 
-def test_what_another_made_anew_is_known_by_what_the_state_says() -> None:
+def test_objects_that_another_user_created_again_are_known_by_the_state() -> None:
     metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
     inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
     pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}

@@ -16,7 +16,7 @@ from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Clu
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, namespace, serving, thing
 
 
-def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
+def test_orphans_in_a_shared_namespace_are_deleted_with_their_files() -> None:
     mine = {
         f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER),
         f"{SPACE}/secrets/symphony-secrets": thing("Secret", "symphony-secrets", "2", OWNER),
@@ -40,7 +40,7 @@ def test_what_an_up_left_in_a_shared_namespace_goes_with_its_files() -> None:
     assert set(mine) & set(there.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
-def test_who_may_not_look_at_secrets_ends_the_rest() -> None:
+def test_a_user_without_rights_on_secrets_deletes_the_rest() -> None:
     there = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
 
     def answer(asked: Asked) -> Answer:
@@ -87,7 +87,7 @@ HELD = {
 }
 
 
-def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_deletion_names_the_blocker_and_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     going = thing("Namespace", "rl", "1", OWNER, status=HELD)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     monkeypatch.setattr(inventory, "GONE_DEADLINE", 0.0)
@@ -101,7 +101,7 @@ def test_what_does_not_go_says_what_holds_it_and_what_to_do(monkeypatch: pytest.
 
 
 def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process may have minutes to save what it has; only what is late beyond them is an error."""
+    """A process may have minutes of grace to save its work; only a pod that is later is an error."""
     clock = [0.0]
     monkeypatch.setattr(inventory.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(inventory.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
@@ -119,7 +119,7 @@ def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatc
             inventory.await_gone(api.client(), place, "1")
 
 
-def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> None:
+def test_overdue_pods_on_a_dead_machine_are_told_at_once() -> None:
     def dying(name: str, on: str, when: float, owner: str = OWNER, **more: Any) -> dict[str, Any]:
         pod = thing("Pod", name, name, owner)
         pod["metadata"] |= {"deletionTimestamp": datetime.fromtimestamp(when, UTC).isoformat(), **more}
@@ -144,10 +144,10 @@ def test_what_should_have_ended_on_a_machine_that_is_off_is_told_at_once() -> No
         "If that machine will not come back: `kubectl delete node n1`, and try again."
     )
     inventory.refuse_unending(live, OWNER, declared[1:])
-    # A laptop whose clock is three minutes ahead sees what ends in good time long overdue.
+    # For a laptop whose clock is three minutes ahead, a pod that ends in time looks overdue.
     behind = inventory.Inventory(live.pods, {}, {}, now=now - 250)
     inventory.refuse_unending(behind, OWNER, declared)
-    # Of a Job; what counts its pods is no reason to wait.
+    # A pod of a Job: the finalizer of the Job controller is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
     of_job = inventory.Inventory({}, {}, {}, {"trial": made})
     with pytest.raises(UserError, match="trial on n2, which does not answer"):

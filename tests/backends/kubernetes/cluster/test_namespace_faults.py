@@ -45,7 +45,7 @@ def test_a_namespace_that_does_not_go_says_what_holds_it(
 
 
 @pytest.mark.slow  # The engine waits two minutes; and meanwhile no namespace of the cluster goes.
-def test_an_api_that_nobody_serves_holds_up_delete_which_says_so(
+def test_delete_names_an_unserved_api_that_blocks_it(
     sandbox: Sandbox, stack: str, applied: Callable[[dict[str, Any]], None], kubectl: Kubectl
 ) -> None:
     up(sandbox, stack, SLEEPER, code=0)

@@ -50,7 +50,7 @@ def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Res
         assert result.connection == connection
 
 
-def test_what_is_declared_and_was_never_made_counts() -> None:
+def test_declared_processes_that_were_never_created_count() -> None:
     process = Resource("urn::g/b", "symphony:index:Process", "", "", {}, {}, "")
     result = observe.recorded(OWNER, [OURS, NAMESPACE, process])
     assert result is not None

@@ -76,7 +76,7 @@ def test_every_command(
 
 
 @pytest.mark.thorough
-def test_what_cannot_be_scheduled_is_explained_without_a_look_at_the_nodes(
+def test_unschedulable_pods_are_explained_without_access_to_nodes(
     granted: Callable[..., str], sandbox: Sandbox, stack: str
 ) -> None:
     granted(patience="5")

@@ -1,4 +1,4 @@
-"""Several experiments of one program in one namespace, run by who has a Role there and nothing else."""
+"""Several experiments of one program in one namespace, run by a user with a Role only there."""
 
 from __future__ import annotations
 

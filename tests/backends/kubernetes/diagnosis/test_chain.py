@@ -121,7 +121,7 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
-def test_of_a_job_that_makes_another_pod_why_says_the_same_as_process(there: bool) -> None:
+def test_why_and_process_agree_while_a_job_replaces_its_pod(there: bool) -> None:
     """It does not say that `up` starts it again: the user need not do anything."""
     notes = {"metadata": {"labels": {"symphony/pod": "a"}}, "phase": "Failed"}
     made = {

@@ -54,12 +54,12 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
     ],
     ids=["empty", "full", "max", "taint"],
 )
-def test_what_is_missing_in_the_pool(nodes: list[Body], taken: list[str], words: str):
+def test_missing_resources_of_a_pool(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
     assert scheduling.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
 
 
-def test_what_does_only_together_is_told_so():
+def test_remedies_that_only_work_together():
     """It names the machine that lacks less."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
     result = scheduling.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)

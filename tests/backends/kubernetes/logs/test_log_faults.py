@@ -63,7 +63,7 @@ class Restarted(Node):
 @pytest.mark.parametrize(
     ("tail", "expected"), [(1, ["n 3", "n 4"]), (2, ["n 2", "n 3", "n 4"]), (0, ["n 4"])]
 )
-def test_of_the_second_of_the_last_lines_no_older_one_is_told(tail: int, expected: list[str]) -> None:
+def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expected: list[str]) -> None:
     """The server cuts a time to whole seconds, so that it sends the lines before them again."""
     messages = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
 
@@ -151,7 +151,7 @@ def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.
         texts(api, "a")
 
 
-def test_who_may_not_read_logs_is_told_so() -> None:
+def test_a_user_without_rights_on_logs_is_told() -> None:
     with serving(Pair(a=lambda: (403, {"message": "cannot get pods/log"}))) as api, pytest.raises(Refused):
         texts(api, "a")
 

@@ -161,7 +161,7 @@ def test_a_word_of_the_node_itself_is_a_line_and_no_time() -> None:
     assert node.asked[1]["sinceTime"] == ["2026-01-01T00:00:01Z"]
 
 
-def test_what_up_starts_again_after_it_had_ended_is_followed_while_another_runs(
+def test_a_restarted_process_is_followed_while_another_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.1)

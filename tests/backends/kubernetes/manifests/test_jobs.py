@@ -62,7 +62,7 @@ def test_it_runs_answers_and_goes_as_pods_do(sandbox: Sandbox, jobs: str, live: 
     runs_answers_and_goes_as_pods_do(sandbox, jobs, live, "jobs")
 
 
-def test_what_was_evicted_comes_back_by_itself_and_its_log_is_read(
+def test_an_evicted_process_comes_back_and_its_log_is_read(
     sandbox: Sandbox, jobs: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(

@@ -87,7 +87,7 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, rl: str, tmp_path: Path
     assert out.stdout == content
 
 
-def test_what_does_not_run_is_told(sandbox: Sandbox, rl: str) -> None:
+def test_a_process_that_does_not_run_is_an_error(sandbox: Sandbox, rl: str) -> None:
     wait_for(lambda: sandbox.processes(rl)["ended"]["state"] == "failed", 30, "ended has ended", 0.5)
     ran = sandbox.symphony("exec", rl, "ended", "--", "true", code=1)
     assert "failed: exit 3" in ran.err

@@ -153,7 +153,7 @@ def test_a_service_behind_which_nothing_runs_has_a_warning() -> None:
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])
-def test_what_has_no_address_outside_is_forwarded(kind: str) -> None:
+def test_a_service_without_an_external_address_is_forwarded(kind: str) -> None:
     """A balancer the cloud is still making, and a service that is only bound."""
     way = reached(exposed(kind))
     assert way.address == ""

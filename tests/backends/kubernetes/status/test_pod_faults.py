@@ -44,7 +44,7 @@ def node(stack: str, kubectl: Kubectl, cluster: Cluster) -> Iterator[Callable[[]
 
 
 @pytest.mark.slow  # The cluster waits for 40 s before it takes away the pods of a node that is gone.
-def test_what_a_lost_node_took_along_comes_back_with_up(
+def test_up_restores_the_pods_of_a_lost_node(
     sandbox: Sandbox, stack: str, node: Callable[[], str], kubectl: Kubectl, live: Live
 ) -> None:
     program = """

@@ -120,7 +120,7 @@ def test_the_next_up_restarts_only_what_failed(thing: dict[str, Any], good: bool
     assert pod_status.is_good(thing) is good
 
 
-def test_what_a_program_says_cannot_act_on_a_terminal() -> None:
+def test_the_output_of_a_program_cannot_control_a_terminal() -> None:
     status = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
     assert status.why.isprintable()
     assert len(status.why) <= pod_status.LONGEST

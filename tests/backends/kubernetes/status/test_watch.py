@@ -127,7 +127,7 @@ def test_a_watch_that_is_refused_once_goes_on(clock: Clock, status: int) -> None
     assert result.ready
 
 
-def test_who_may_not_watch_lists_again(clock: Clock) -> None:
+def test_a_user_without_the_watch_verb_lists_instead(clock: Clock) -> None:
     pods = Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=[403] * 1000)
     assert last(pods).ready
     assert clock.now < 10
@@ -267,9 +267,7 @@ def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
 )
-def test_what_was_said_of_an_earlier_job_of_the_same_name_is_not_said_of_this_one(
-    clock: Clock, of: str, why: str
-) -> None:
+def test_events_of_an_earlier_job_of_the_same_name_do_not_count(clock: Clock, of: str, why: str) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
     refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
     result = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})

@@ -31,7 +31,7 @@ def messages(
     return [problem.what for problem in result]
 
 
-def test_what_no_pod_can_do_is_refused():
+def test_impossible_pods_are_refused():
     idle = Experiment("rl", idle_after="30m")
     idle.new_process("a")
     jobs = Experiment("rl", primary="a", stop_after="8h")
@@ -118,7 +118,7 @@ def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
     assert "the experiment's configs" in what
 
 
-def test_what_a_job_cannot_keep_is_refused() -> None:
+def test_settings_without_effect_in_a_job_are_refused() -> None:
     def always(experiment: Experiment) -> None:
         experiment.new_process("a").restart_policy("Always")
         group = experiment.new_process_group("g")
@@ -135,7 +135,7 @@ def test_a_host_path_is_allowed_by_name() -> None:
     assert messages(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
 
 
-def test_what_is_right_is_not_refused() -> None:
+def test_correct_declarations_have_no_problems() -> None:
     def declare(experiment: Experiment) -> None:
         process = experiment.new_process("a", image="localhost:5000/a/b-c:v1.2")
         process.add_toleration(operator="Exists")

@@ -70,7 +70,7 @@ def test_before_its_namespace_exists_the_pod_alone_is_judged() -> None:
         refusal(400, "admission webhook x does not support dry run"),
     ],
 )
-def test_what_says_nothing_of_the_pod_is_no_problem(answer: Answer) -> None:
+def test_refusals_unrelated_to_the_pod_are_no_problem(answer: Answer) -> None:
     with serving(lambda _: answer) as api:
         assert judged(api.client(), lambda e: e.new_process("a")) == []
 
@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[str, Declare]] = {
 
 @pytest.mark.kubernetes
 @pytest.mark.parametrize("case", WRONG)
-def test_what_the_server_refuses_is_told_with_its_line(cluster: Cluster, case: str) -> None:
+def test_refusals_of_the_server_have_the_line_of_the_program(cluster: Cluster, case: str) -> None:
     words, declare = WRONG[case]
     problems = judged(client_of(cluster.kubeconfig, ""), declare, "kt-does-not-exist")
     assert problems
@@ -149,7 +149,7 @@ def test_what_the_server_refuses_is_told_with_its_line(cluster: Cluster, case: s
 
 
 @pytest.mark.kubernetes
-def test_what_is_right_is_taken(cluster: Cluster) -> None:
+def test_a_correct_pod_is_accepted(cluster: Cluster) -> None:
     def declare(experiment: Experiment) -> None:
         workers(experiment)
         process = experiment.new_process("a", image="localhost:5000/a/b-c:v1.2")

@@ -121,11 +121,11 @@ def test_an_image_in_capital_letters_is_refused_where_they_are_not_of_its_host()
     [(content, None) for words, content in POD if "asks for" in words]
     + [(None, content) for words, content in CONTAINER if "asks for" in words],
 )
-def test_what_leaves_the_box_is_allowed_by_name(pod: Any, container: Any) -> None:
+def test_dangerous_fields_are_allowed_at_the_privileged_level(pod: Any, container: Any) -> None:
     assert messages(pod, container, pod_security="privileged") == []
 
 
-def test_what_takes_safety_away_by_saying_nothing_does_not() -> None:
+def test_a_null_does_not_remove_a_safety_setting() -> None:
     side = {"name": "side", "image": "s", "securityContext": {"allowPrivilegeEscalation": None}}
     nothing = {
         "automountServiceAccountToken": None,
@@ -146,7 +146,7 @@ def test_a_privileged_container_may_escalate_or_the_server_refuses_it() -> None:
     assert made["spec"]["containers"][0]["securityContext"] == {"privileged": True}
 
 
-def test_what_clones_at_the_restricted_level_is_somebody() -> None:
+def test_git_is_cloned_as_an_ordinary_user_at_the_restricted_level() -> None:
     (clone,) = pod(pod_security="restricted")["spec"]["initContainers"]
     assert clone["securityContext"]["runAsUser"] == 65534
     (clone,) = pod()["spec"]["initContainers"]

@@ -80,7 +80,7 @@ def _labels(stack: str) -> dict[str, Any]:
     return {"labels": {"symphony/experiment": stack}}
 
 
-def test_what_container_yml_makes_of_a_pod_is_refused_before_anything_is_made(
+def test_a_pod_that_container_yml_breaks_is_refused_before_anything_starts(
     sandbox: Sandbox, stack: str, kubectl: Kubectl
 ) -> None:
     output = up(

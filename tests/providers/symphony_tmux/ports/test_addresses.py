@@ -20,7 +20,7 @@ VALUE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.from_regex(r"\A[A-Z_]{1,6}\Z"), VALUE | st.text("'\n\\", max_size=6), max_size=4))
-def test_what_is_written_is_read(home: Path, declared: dict[str, str]) -> None:
+def test_written_variables_are_read(home: Path, declared: dict[str, str]) -> None:
     assert not variables.has_services("default", "rl", {"NEVER": "written"})
     variables.write_services("default", "rl", declared)
     assert variables.read_services("default", "rl") == declared

@@ -44,7 +44,7 @@ def test_leases_last_and_others_pass_them_over(home: Path) -> None:
     leases.release(A)
 
 
-def test_what_is_no_longer_wanted_is_given_back(home: Path) -> None:
+def test_unused_ports_are_given_back(home: Path) -> None:
     leases.lease(A, {"ps": None, "x": 21000}, record=True)
     leases.lease(A, {"ps": None}, record=True)
     assert "x" not in leases.leased()[A]

@@ -46,19 +46,19 @@ def test_the_line_is_told_and_the_next_ones_run(runs: Runs) -> None:
     assert kept == ["line 2 failed with exit 1: cd nowhere 2> /dev/null"]
 
 
-def test_of_several_lines_in_one_each_counts(runs: Runs) -> None:
+def test_every_line_of_a_multiline_text_counts(runs: Runs) -> None:
     assert runs("if true; then\n  false\nfi", "true | sh -c 'exit 4'")[1] == [
         "line 2 failed with exit 1: false",
         "line 4 failed with exit 4: sh -c 'exit 4'",
     ]
 
 
-def test_what_fails_again_and_again_is_told_once(runs: Runs) -> None:
+def test_a_line_that_fails_repeatedly_is_told_once(runs: Runs) -> None:
     printed, kept = runs("for i in 1 2 3; do false; done")
     assert printed.count("failed") == len(kept) == 1
 
 
-def test_what_is_asked_whether_it_fails_does_not(runs: Runs) -> None:
+def test_a_tested_command_does_not_count_as_failed(runs: Runs) -> None:
     assert runs("if false; then :; fi", "false || true", "! true", "while false; do :; done")[1] == []
 
 

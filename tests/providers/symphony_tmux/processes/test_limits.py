@@ -91,7 +91,7 @@ def test_supervisor_outlives_a_limit_of_its_log(rig: Any) -> None:
     assert (rig.home / "more").exists()
 
 
-def test_what_cannot_be_had_back_is_told_before_anything_starts(
+def test_limits_that_cannot_be_raised_are_told_before_anything_starts(
     rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lower() -> None:

@@ -370,7 +370,9 @@ def test_a_killed_supervisor_is_told_as_such(rig: Any, command: str) -> None:
     assert rig.condition(again).state == "running"
 
 
-def test_what_has_completed_stays_completed_after_a_reboot(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_completed_process_stays_completed_after_a_reboot(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.session("done", "failed", "always")
     done, failed = rig.start("done", "true"), rig.start("failed", "false")
     always = rig.start("always", "true", restart_policy="Always")

@@ -1,4 +1,4 @@
-"""Stopping takes the whole tree and nothing else: daemons, ignorers, stopped ones, reused pids."""
+"""Stopping ends the whole tree and nothing else: daemons, processes that ignore signals, reused pids."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
 def test_daemon_goes(rig: Any, clear: str) -> None:
-    """Its environment scrubbed, in a session of its own, its parents gone: it came to the supervisor."""
+    """A daemon without environment, in its own session and without parents is adopted by the supervisor."""
     rig.session("a")
     file = rig.home / "pid"
     outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
@@ -103,7 +103,7 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
-def test_what_a_process_leaves_running_ends_with_it(rig: Any, clear: str) -> None:
+def test_children_that_a_process_leaves_end_with_it(rig: Any, clear: str) -> None:
     rig.session("a")
     file = rig.home / "pid"
     code = DAEMON.format(clear=clear).removesuffix("time.sleep(1000)\n") + "time.sleep(0.5); sys.exit(3)"

@@ -65,7 +65,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
 
 
 def test_server_that_ends_while_others_start(home: Path) -> None:
-    """The last session goes again and again while others come: who loses that race starts a server."""
+    """Sessions end, and with the last one the server, while others start and need a new server."""
 
     def each(number: int) -> None:
         for _ in range(8):
@@ -238,7 +238,7 @@ def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None
 
 
 @pytest.mark.parametrize("server", ["default", "lab"])
-def test_what_a_killed_first_up_left_is_found_on_its_server(rig: Any, server: str) -> None:
+def test_processes_of_a_killed_first_up_are_found_on_their_server(rig: Any, server: str) -> None:
     """The state knows nothing of it, not even the server."""
     outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
     windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
@@ -281,7 +281,7 @@ def test_server_has_a_clean_environment_and_all_descriptors(
     assert os.getsid(outputs["server_pid"]) != os.getsid(0)
 
 
-def test_folder_of_somebody_else_is_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.getuid():
         pytest.skip("only root can give a folder away")
     (rig.home / "tmux").mkdir()

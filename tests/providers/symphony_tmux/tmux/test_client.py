@@ -105,9 +105,7 @@ def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.Monkey
     assert not client.list_panes("default").sessions
 
 
-def test_a_folder_of_somebody_else_in_the_place_of_ours_is_not_connected_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_socket_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below /tmp anybody may make it first; a tmux client does what its server says."""
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / ("d" * 100)))
     where = paths.tmux_socket("default")
