@@ -1,4 +1,4 @@
-"""The errors symphony raises on purpose; the command line prints each as one line."""
+"""The errors that symphony raises for users; the command line prints each as one line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from __future__ import annotations
 class SymphonyError(Exception):
     """A failure that is not the user's mistake.
 
-    SymphonyError("the image cannot be pulled", where="agent-0", remedy="Check its name")
+    Attributes:
+        what: The failure, without a full stop.
+        where: The user's file:line, a process path, or a folder; may be empty.
+        remedy: The next step for the user, without a full stop; may be empty.
 
-    what:   the failure, without a full stop.
-    where:  the user's file:line, a process path, a folder; may be empty.
-    remedy: the next step for the user, without a full stop; may be empty.
+    Example:
+        SymphonyError("the image cannot be pulled", where="agent-0", remedy="Check its name")
     """
 
     exit_code = 1

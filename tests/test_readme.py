@@ -1,4 +1,4 @@
-"""README.md does not rot: its programs run, its screens are real, its table has every command."""
+"""README.md is true: its programs run, its screens are real, its table has every command."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
 
 
 def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
-    """A program with the mistakes of README's, on the lines it names."""
+    """A program with the mistakes of the README, on the same lines."""
     lines = {
         1: "from symphony import Experiment",
         2: "experiment = Experiment('rl')",

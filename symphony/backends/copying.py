@@ -76,7 +76,9 @@ def existing(source: Path) -> Path:
     if not source.exists():
         raise UserError(f"there is no such file or folder: {source}")
     if not (source.is_file() or source.is_dir()):
-        raise UserError("neither a file nor a folder", where=str(source))
+        raise UserError(
+            "only files and folders can be copied", where=str(source), remedy="Copy a file or a folder"
+        )
     return source.resolve()
 
 

@@ -24,9 +24,11 @@ _SMALL = 4096
 
 @dataclass(frozen=True)
 class PlannedService:
-    """A service and where it is: `path` is the process that serves it.
+    """A service and its address.
 
-    declared: the program's own name for it, where that is another one.
+    Attributes:
+        path: The process that serves it.
+        declared: The name in the program, if the backend needs another one.
     """
 
     name: str
@@ -43,9 +45,12 @@ class PlannedService:
 
 @dataclass(frozen=True)
 class Wait:
-    """A process that another waits for before it starts, and perhaps restarts with.
+    """A process that another one waits for.
 
-    timeout: in seconds, None waits for ever.
+    Attributes:
+        path: The process that is waited for.
+        timeout: In seconds; None waits for ever.
+        restart_with: The waiting process also restarts with it.
     """
 
     path: str
@@ -61,8 +66,10 @@ class Wait:
 class Ends:
     """The conditions on which an experiment ends by itself.
 
-    primary: the paths of the processes with which it ends. stop_after: the seconds that it may run.
-    idle_after: the seconds without output and use of a processor.
+    Attributes:
+        primary: The paths of the processes with which it ends.
+        stop_after: The seconds that it may run.
+        idle_after: The seconds without output and use of a processor.
     """
 
     primary: tuple[str, ...] = ()
@@ -76,11 +83,13 @@ class Ends:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedProcess(ProcessSettings):
-    """One process with everything it needs to start; the settings of its group and the experiment are merged
-    into its own.
+    """One process with everything it needs to start; its settings include those of its group and experiment.
 
-    env is what the user declared in plain text, service_env the SYMPH_* variables that it gets beside those
-    of the plan, uses the services it deals with. waits_for holds it back until those have come so far.
+    Attributes:
+        service_env: The SYMPH_* variables of this process alone; the plan has those of all.
+        where: The line of the program that declares it.
+        waits_for: The conditions of other processes that must hold before it starts.
+        uses: The services that it binds, connects to or exposes.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Cut the file of a state off between two commands: symphony restores the engine's own copy."""
+"""Truncate the state file between two commands: symphony restores the engine's own copy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMMANDS = (*[("process", STACK), ("ls",)] * 2, ("plan", STACK), ("up", STACK, "
 
 
 def states(trial: Trial) -> Iterator[Outcome]:
-    """Cut it five times, each followed by one command; no process is touched by any of it."""
+    """Truncate it five times, with one command after each; no process may be affected."""
     trial.declare()
     trial.run("up", STACK, "-y")
     before = trial.pids()

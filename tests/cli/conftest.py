@@ -1,4 +1,4 @@
-"""One experiment that runs for all tests that only look, and sandboxes of their own for those that change."""
+"""One running experiment for all tests that only read, and a sandbox for each test that changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.sandbox import Sandbox, sandbox_in, wait_for
 
-# What a hostile process prints: a title, a cleared screen, colours, half a letter, text turned round.
+# The output of a hostile process: a title, a cleared screen, colours, half a letter, reversed text.
 WILD = r"printf '\033]0;owned\007\033[2J\033[31mred\033[0m\202 \342\200\256back\n'; exit 3"
 PROGRAM = f"""
 def sh(script):

@@ -1,4 +1,4 @@
-"""The rows while processes come up: who waits and why, how many are there; in lines without a terminal."""
+"""The progress of an `up`: the waiting processes with reasons, and their number; lines without a terminal."""
 
 from __future__ import annotations
 

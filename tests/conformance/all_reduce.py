@@ -14,7 +14,7 @@ MASTER = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
 def connected():
-    """The peers of rank 0; of the others rank 0."""
+    """Return the sockets of all peers in rank 0, that of rank 0 in the others."""
     if RANK:
         while True:
             try:

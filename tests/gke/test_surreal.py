@@ -1,4 +1,4 @@
-"""stacks/surreal.py on a cluster of GKE: pod types say by place() where agents and the other roles go."""
+"""stacks/surreal.py on a cluster of GKE, whose pod types place agents and the other roles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
 def test_pod_types_place_agents_and_learner(
     sandbox: Sandbox, google: Google, cluster: Access, kubectl: Callable[..., str]
 ) -> None:
-    """Two agents a machine, the other roles beside a GPU, as the scheduler has it."""
+    """The scheduler puts two agents on a machine, and the other roles on one with a GPU."""
     program = CLUSTER.replace("NAME", google.name).replace("CPUS", "2").replace("GPUS", "n1-standard-8")
     (sandbox.folder / "stacks" / "gke.py").write_text(program)
     shutil.copy(ROOT / "stacks" / "surreal.py", sandbox.folder / "stacks")

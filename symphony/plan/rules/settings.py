@@ -62,7 +62,7 @@ def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
         for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
                 yield Problem(
-                    f"{part_name} mounts at {quoted(mount.mount_path)}",
+                    f"{part_name} mounts at {quoted(mount.mount_path)}, which is not an absolute path",
                     "give an absolute path",
                     (mount.where,),
                 )

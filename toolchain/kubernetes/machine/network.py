@@ -10,7 +10,7 @@ from toolchain.kubernetes.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE
 
 
 def require_free() -> None:
-    """Two clusters would share the addresses: refuse before anything of the other is touched."""
+    """Raise ToolchainError if another cluster runs here: both would use the same addresses."""
     if NODE_BRIDGE in _links():
         raise ToolchainError(
             f"another cluster uses this machine: the link {NODE_BRIDGE} exists. Take it down first "
@@ -19,14 +19,14 @@ def require_free() -> None:
 
 
 def make_node_bridge() -> None:
-    """Make a bridge without ports in place of the dummy link that not every kernel has."""
+    """Create a bridge without ports, because not every kernel has dummy links."""
     run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
     run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE])
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
 
 
 def remove_links(*, with_docker: bool, within: float = 10) -> None:
-    """Delete our bridges; the pods' links go with their namespaces, which the kernel frees a moment later."""
+    """Delete our bridges, once the kernel has removed the links of ended pods with their namespaces."""
     bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
     deadline = time.monotonic() + within
     while ports := [name for name, master in _links().items() if master in bridges]:

@@ -14,7 +14,7 @@ SPACE = "/api/v1/namespaces/rl"
 
 
 class Cluster:
-    """Objects by the path at which they are; a list of them at the path before."""
+    """Objects by their path in the API; the path above them gives their list."""
 
     def __init__(self, objects: dict[str, dict[str, Any]] | None = None, status: int = 200) -> None:
         self.objects = objects or {}

@@ -1,4 +1,4 @@
-"""Log lines as an API server sends them: cut off, late, in other words; it says what a test tells it."""
+"""Log lines that an API server, scripted by the test, cuts off, delays or replaces by errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Node:
-    """One pod with one container, and what its log endpoint answers, one after the other, then for ever."""
+    """One pod with one container, and the answers of its log endpoint in turn; the last one repeats."""
 
     def __init__(self, *answers: Answer | bytes) -> None:
         self.answers = list(answers)
@@ -91,7 +91,7 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 10)
 
     class Late(Node):
-        """It tells of the first end only when it was asked twice more."""
+        """A node that reports the first end only at the third request."""
 
         untold = 3
 
@@ -111,7 +111,7 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
 
 
 def test_a_process_that_up_starts_again_is_followed_on() -> None:
-    """Its pod is being deleted and tells of its end, then there is none, then another one of its name."""
+    """The pod is deleted, is gone for a while, and comes back under the same name."""
     going = {"deletionTimestamp": "2026-01-01T00:00:02Z"}
     killed = {"terminated": {"exitCode": 137, "finishedAt": "2026-01-01T00:00:02Z"}}
 
