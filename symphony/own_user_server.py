@@ -19,7 +19,7 @@ from typing import Any
 from symphony import files, socket_relay
 
 LOOPBACK = "127.0.0.1"
-# The second lists IPv4 connections of IPv6 sockets, as gRPC in Python makes them.
+# The second file lists IPv4 connections of IPv6 sockets, such as those of gRPC in Python.
 _TABLES = {Path("/proc/net/tcp"): "", Path("/proc/net/tcp6"): "0000000000000000FFFF0000"}
 _ESTABLISHED = "01"
 # The kernel writes the table in pieces and may skip a row while other connections come and go.

@@ -16,7 +16,7 @@ SOCKET_PATH_LIMIT = 107
 TEMPORARY = Path("/tmp")
 # Experiments run in this tmux server unless the setting `server` names another one.
 DEFAULT_SERVER = "default"
-# Looked at once a process.
+# Checked once in each process.
 _own_folders: set[Path] = set()
 
 
@@ -116,7 +116,7 @@ def experiments() -> Path:
 
 def experiment_folder(server: str, session: str) -> Path:
     """Return the folder of an experiment, with one for each of its processes."""
-    # Another server may hold a session of that name; the dot is in no name of a session.
+    # Another server may have a session of that name; names of sessions contain no dot.
     return experiments() / (session if server == DEFAULT_SERVER else f"{server}.{session}")
 
 

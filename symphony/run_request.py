@@ -15,7 +15,7 @@ from typing import Any
 VARIABLE = "SYMPHONY_RUN"
 # `none` where the engine runs without the plugins of Pulumi.
 PLUGINS = "SYMPHONY_PLUGINS"
-# A line of the debug log that begins so goes on with a report as JSON.
+# The beginning of a line of the debug log that continues with a report as JSON.
 REPORT = "symphony-report "
 
 

@@ -263,7 +263,7 @@ class Supervisor:
         self._checks: dict[tuple[str, str], _Check] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
         self._seen: tuple[float, Mapping[str, tuple[float, int]]] | None = None
-        # When this supervisor saw a hold that does not say since when it holds.
+        # path -> the time at which this supervisor first saw it held.
         self._since: dict[str, float] = {}
 
     def step(self) -> bool:
@@ -296,7 +296,7 @@ class Supervisor:
         held = {path: fact.hold for path, fact in look.facts.items() if fact.state == "held" and fact.hold}
         self._since = {path: self._since.get(path, now) for path in held}
         before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
-        # One that another waits for first: what holds a chain back is known to all of it in one step.
+        # In the order of waiting, so that a block reaches the whole chain in one step.
         order = [path for path in TopologicalSorter(before).static_order() if path in held]
         return True in [self._decide(path, held, look, now) for path in order]
 
@@ -462,7 +462,7 @@ class Supervisor:
             if fact.hold is not None and fact.hold.stopped:
                 waits = fact.hold.waits_for
                 hold = Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}", since=now)
-                # Also where it is still ending: it starts again then.
+                # Also while it still ends: it restarts afterwards.
                 self._world.hold(path, hold)
                 look.facts[path] = replace(fact, hold=hold)
 
@@ -498,7 +498,7 @@ class Supervisor:
         ):
             path, fact = next(iter(failed.items()), ("", None))
             why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
-            # A process that failed before may be what was mended.
+            # The process that failed before may have been mended.
             starts = {path: _named(f) for path, f in facts.items() if path in own or _has_failed(f)}
             state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
             return End(state=state, why=why, at=now, exit=code, starts=starts)

@@ -16,9 +16,9 @@ from typing import Any, TypedDict
 from symphony import files, paths
 from symphony_tmux import experiment_folder, listeners, variables
 
-# Chosen among these unless the experiment names its own.
+# The range of ports, unless the experiment sets its own.
 RANGE = (20000, 29999)
-# Leases are written before the experiment has files; older ones without files are of an `up` that failed.
+# Leases are written before the experiment has files; an old lease without files is that of a failed `up`.
 ABANDONED = 600.0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from symphony import files
 
 LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?$", re.MULTILINE)
-# Found by its words, without a look at the hundreds of thousands of lines that have none.
+# Search for the words: most of the hundreds of thousands of lines have none.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
 # Marks are this far apart at least, so what came at a time can lie in the part before.
@@ -116,7 +116,7 @@ def read(
     until: where a reader stands that will follow from there, so that nothing is read twice.
     """
     result = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
-    # Together: by the time the older file was read the newer may have moved.
+    # Open both first: the newer file may move while the older one is read.
     for stretch, index in [(stretch, _whole(_index(stretch.file))) for stretch in result]:
         yield from _parts(stretch, index, since)
 
@@ -162,7 +162,7 @@ def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
     if before.inode == at.inode:
         data, position = _read(_moved(log), at)
         return (data, position) if data else _read(log, Position(there.inode))
-    # Moved twice since the last look: what is left begins with the moved file.
+    # Rotated twice since the last read: the rest begins with the rotated file.
     return _read(_moved(log), Position(before.inode)) if before.inode else _read(log, Position(there.inode))
 
 
@@ -235,7 +235,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
         while at > stretch.start and (limit is None or seen < limit):
             begin = max(stretch.start, at - BLOCK)
             data = replace(stretch, start=begin, end=at).data()
-            # The break behind the last line ends it, it begins none.
+            # A newline at the end begins no further line.
             breaks += 1 if not seen and data.endswith(b"\n") else 0
             seen += at - begin
             if (there := data.count(b"\n")) >= breaks:
@@ -262,7 +262,7 @@ def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
             if not at <= begin < at + len(block):
                 at, block = begin, stretch.piece(begin)
             if not block:
-                # It was moved twice meanwhile, and went.
+                # It was rotated twice meanwhile, and is gone.
                 return
             data = block[begin - at : stop - at]
             yield Part(moment, attempt, data)

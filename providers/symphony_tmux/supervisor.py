@@ -50,7 +50,7 @@ def main() -> None:
             has_started = supervisor is not None and supervisor.step()
         except (OSError, SymphonyError) as error:
             sys.stderr.write(f"{error}; it tries again\n")
-        # The next of a chain may follow at once.
+        # The next process of a chain may start at once.
         time.sleep(max(SOON if has_started else PERIOD, (time.process_time() - began) / SHARE))
 
 
@@ -199,7 +199,7 @@ class Tmux:
         below = process_table.children(pane.pid) if pane is not None else []
         if not below:
             return "it does not run"
-        # The environment that the process began with, and its folder: what `command` would see.
+        # The environment and the folder of the process, as its command sees them.
         place = Path(f"/proc/{below[0]}")
         environ = os.fsdecode((place / "environ").read_bytes()).split("\0")
         pairs = (each.partition("=") for each in environ if "=" in each)
@@ -228,7 +228,7 @@ class Tmux:
         pane = self._panes.get(path)
         if pane is None:
             return
-        # Through its window, as the words of its own supervisor: the log then has it in its place.
+        # Written to its window, as its own supervisor does: so it is in the log at the right place.
         with suppress(OSError):
             window = os.open(f"/proc/{pane.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
             try:

@@ -86,7 +86,7 @@ class GKEDispatcher:
         try:
             method(process, **keywords)
         except TypeError as error:
-            # Which keyword is missing or unknown.
+            # The error names the missing or unknown keyword.
             raise usage_error(str(error).replace("GKEDispatcher.", ""), "See its parameters") from None
 
     def assign_to_machine(

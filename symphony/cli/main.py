@@ -23,7 +23,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if arguments is None:
-        # Collecting garbage takes an eighth of the time with a large state.
+        # With a large state, garbage collection would take an eighth of the time.
         gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
     # A name may have bytes that are no text.

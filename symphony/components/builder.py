@@ -107,7 +107,7 @@ class Builder(Generic[AnySpec]):
         """Refuse to assign a setting, which would be lost without a word."""
         if callable(getattr(type(self), name, None)):
             raise usage_error(f"{name} is a method and cannot be assigned", f"Call {name}(...)")
-        # Before a spec is there, what is assigned is the component's own.
+        # Attributes that are set before the spec exists are the component's own.
         spec: Any = vars(self).get("_spec")
         if spec is not None and name in keywords_of(cast("type[Any]", type(spec))):
             kind = type(self).__name__

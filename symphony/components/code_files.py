@@ -22,7 +22,7 @@ def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
 
 def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
     """Return the files of every text of `code=`."""
-    # Most experiments declare no code.
+    # Imported here: most experiments declare no code.
     from symphony.content.digests import DigestCache
 
     with DigestCache("code", folder / stack) as cache:

@@ -100,7 +100,7 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
     """
     run = _run_of(require_root())
     if not any(each is experiment for each in run.experiments):
-        # One of a plain script was declared before the program began.
+        # An experiment of a plain script was declared before the program began.
         run.experiments.append(experiment)
         _refuse_second(run)
     if experiment in run.launched:

@@ -37,7 +37,7 @@ def _place(text: str, folder: str) -> str:
 
 def _paths(place: str, folder: str) -> Iterator[str]:
     """Yield the absolute paths of the files that a path or a glob names."""
-    # A module that takes longer than all the rest; few experiments declare code.
+    # Imported here: it takes longer than all the rest, and few experiments declare code.
     from pathspec import GitIgnoreSpec
 
     from symphony.content import ignore_files

@@ -73,7 +73,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     if trials is None:
         yield from _delete_one(stack, forget=forget)
         return
-    # First the process that starts trials.
+    # First end the process that starts trials.
     ended = [event for event in _delete_one(stack, forget=forget) if isinstance(event, Deleted)]
     for cell in sweep.live_cells(trials):
         for event in _delete_one(cell, forget=forget):
@@ -174,11 +174,11 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
     for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
         command = locks.command_of(lock)
         with suppress(psutil.Error, OSError):
-            # Another deletion is waited for.
+            # Wait for another deletion instead.
             if command is None or "destroy" in psutil.Process(lock.pid).cmdline():
                 continue
             interrupted = True
-            # A shell's `&` has its command ignore Ctrl-C.
+            # A command behind a shell's `&` ignores Ctrl-C.
             for number, seconds in ((signal.SIGINT, _HEARS), (signal.SIGTERM, _PATIENCE)):
                 os.kill(command, number)
                 deadline = time.monotonic() + seconds

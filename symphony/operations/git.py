@@ -11,7 +11,7 @@ import msgspec
 
 _DEADLINE = 5.0
 _LONGEST_DIFF = 10_000_000
-# Git runs neither a monitor, an external diff nor a question for a password on our behalf.
+# Git must start no monitor, no external diff and no password prompt.
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
 
 

@@ -89,7 +89,7 @@ def keep(
     Raises:
         OSError: The disk is full, or a folder cannot be read.
     """
-    # A module that takes longer to load than a listing of what runs.
+    # Imported here: it takes longer to load than a listing takes.
     from symphony.content import ignore_files
 
     rules = ignore_files.rules_above(str(folder), str(folder)) or ignore_files.IgnoreRules()

@@ -44,7 +44,7 @@ class Listed:
 
 def ls() -> list[Listed]:
     """Return every experiment that started something, with one request to each backend."""
-    # Read before the states: the state of a first run appears whole when that run ends.
+    # Read the locks before the states: the state of a first run appears when that run ends.
     busy = locks.at_work()
     every = stacks.every()
     # A damaged state may record anything.

@@ -168,7 +168,7 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
     """
     require(rows, name)
     try:
-        # Few need it.
+        # Imported here: few commands need it.
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise UserError(

@@ -502,7 +502,7 @@ def live(stack: stacks.Stack, run: Run) -> Run:
     if run.ended:
         return run
     if stack.recorded is None:
-        # Whatever deleted it could not write so.
+        # The deletion could not write the end of the run.
         return msgspec.structs.replace(run, state=run.state or "deleted")
     stack = stacks.ensure_same_location(stack)
     assert stack.recorded is not None

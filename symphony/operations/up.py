@@ -293,7 +293,7 @@ def _coming_up(selected: SelectedStack, seconds: float) -> Iterator[Watched | En
     statuses: tuple[ProcessStatus, ...] = ()
     waited, times = False, _Times(began)
     for statuses in _watched(selected):
-        # Also the last statuses, in which those that were waiting run.
+        # Also yield the last statuses, in which waiting processes run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
             yield Watched(statuses)

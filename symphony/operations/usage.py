@@ -35,7 +35,7 @@ def usage(stack: stacks.Stack, before: Mapping[str, Usage] | None = None) -> Map
 def _with_cpu(now: Usage, before: Usage | None) -> Usage:
     if now.cpu_time is None or before is None or before.cpu_time is None or now.moment <= before.moment:
         return now
-    # The last moments of a child that was not waited for are lost.
+    # The last moments of a child that was not reaped are lost.
     used = max(0.0, now.cpu_time - before.cpu_time)
     return replace(now, cpu=used / (now.moment - before.moment))
 

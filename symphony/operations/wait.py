@@ -14,7 +14,7 @@ from symphony.plan.names import DECLARED
 
 Goal = Literal["ready", "completed"]
 TIMED_OUT = 124
-# Seconds between two listings, of this machine and of a server.
+# Seconds between two listings: of this machine, and of a server.
 _LOCAL, _REMOTE = 0.5, 3.0
 _EXPERIMENT = "symphony:index:Experiment"
 _FAILED = ("failed", "lost", "blocked")

@@ -14,9 +14,9 @@ _SCALE = {
     **{sign: Decimal(1000) ** power for power, sign in enumerate("kMGTPE", 1)},
     **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
 }
-# The remedy for one that is none.
+# The remedy for an invalid quantity.
 WRITE_ONE = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
-# A longer one is a mistake, and no work for us.
+# A longer quantity is a mistake.
 _LONGEST = 40
 _HIGHEST = 60
 

@@ -196,7 +196,7 @@ def merge(
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        # 0 is made, too.
+        # A value of 0 is set, too.
         if name not in merged and (made := [value for value in values if value or value == 0]):
             merged[name] = _joined(made)
     return merged

@@ -250,7 +250,7 @@ def _misfits(
         what = (
             f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
         )
-        # A remedy that is enough by itself.
+        # Only the taint keeps the pod from this pool.
         spot = ", set spot=True" if "has spot machines" in lacking.values() else ""
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""

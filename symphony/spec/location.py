@@ -76,7 +76,7 @@ def _is_between(file: str) -> bool:
 
 
 def _at(file: str, line: int) -> Location:
-    # Absolute, for the problems are shown from another folder than the program runs in.
+    # Absolute, because the command that shows the problems may run in another folder.
     return Location(os.path.abspath(file), line)  # noqa: PTH100 : hot path
 
 

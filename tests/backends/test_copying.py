@@ -284,7 +284,8 @@ def test_a_copy_here_is_the_same_and_becomes_one_with_a_folder_that_is_there(
 
 
 @pytest.mark.parametrize(
-    ("source", "message"), [("no", "no such file"), ("pipe", "only files and folders"), ("a", "is a directory")]
+    ("source", "message"),
+    [("no", "no such file"), ("pipe", "only files and folders"), ("a", "is a directory")],
 )
 def test_a_copy_that_cannot_be_is_one_error(tree: Path, tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "final").mkdir()

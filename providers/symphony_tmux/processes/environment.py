@@ -29,7 +29,7 @@ INHERITED = (
 )
 # The PATH of a shell that gets none.
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
-# Shells set these themselves and fail on, or change, what they are told.
+# Shells set these variables themselves, and refuse or change a value from outside.
 SHELLS_OWN = frozenset(
     [
         "_",

@@ -39,7 +39,7 @@ def read(folder: Path) -> HeldProcess | None:
     try:
         return msgspec.json.decode(files.read(folder / NAME, limit=_LIMIT), type=HeldProcess)
     except (OSError, msgspec.DecodeError):
-        # A process may have put anything there; it holds nothing else back.
+        # A process may have written anything there; that holds back no other process.
         return None
 
 

@@ -23,7 +23,7 @@ PANE_VARIABLES = (
     b" LOGNAME LANG OLDPWD"
 )
 
-# For one of several equal workers: how the variables of the service begin by which they meet.
+# The variable with the prefix of the service by which equal workers meet.
 RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 # In the folder of a process: the lines of cmds and preamble_cmds that failed, for `why`.
 FAILED_LINES = "failed-lines"
@@ -77,13 +77,13 @@ def content(
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
     lines += _exports(own_variables(inputs.services, inputs.env, marker))
     if stem := inputs.services.get(RENDEZVOUS):
-        # The service may be elsewhere by now than the plan had it.
+        # The service may have another address than in the plan.
         lines += [f'export MASTER_ADDR="${stem}_HOST" MASTER_PORT="${stem}_PORT"'.encode()]
     if inputs.env.get(gpus.VARIABLE):
         lines += _gpus(inputs, process_folder)
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":
-        # Else COLUMNS and LINES are those of the window after the first command.
+        # Without this the shell sets COLUMNS and LINES to the window's after the first command.
         lines += [b"shopt -u checkwinsize"]
         told = quote(os.fsencode(process_folder / FAILED_LINES))
         lines += _TELLER.encode().replace(b"FILE", told).splitlines()

@@ -27,7 +27,7 @@ LOG_CAP = 100 * 1024 * 1024
 STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
 PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 PIPE = "pipe"
-# While it is there, the supervisor of a process ends it; the restart policy decides what follows.
+# While this file exists, the supervisor ends the process; then the restart policy decides.
 RESTART = "restart"
 TRIES = 5
 
@@ -133,7 +133,7 @@ def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, f
     marker = names.marker(inputs.owner, inputs.path, attempt)
     window = ["new-window", "-d", "-t", target, "-n", names.window_name(inputs.path)]
     window += ["-e", f"{names.MARKER}={marker}", *_pane_command(inputs, attempt, folder)]
-    # Within one call, so that tmux reads nothing of the process before it is recorded.
+    # In one call, so that tmux reads no output of the process before it is recorded.
     commands = [
         window,
         ["set-option", "-p", "-t", target, "@symphony_process", mark],

@@ -100,7 +100,7 @@ def _kill(known: set[Identity], supervisors: set[Identity], wanted: Wanted) -> N
 def _members(roots: Iterable[Identity], wanted: Wanted) -> dict[Identity, Process]:
     scan = process_table.scan()
     result = members(scan, roots, wanted)
-    # A command that deletes an experiment from inside it lives until the work is done.
+    # A `symphony delete` inside of its own experiment lives until the work is done.
     for above in _self_and_above(scan):
         result.pop(above, None)
     return result

@@ -26,7 +26,7 @@ from symphony_tmux.tmux import program, servers
 DEADLINE = 8.0
 AGAIN = "`tmux -V` must work; install tmux again if it does not"
 LOOKS = 40
-# Only what tmux makes itself and options of ours: a title or a name of a user can hold anything.
+# Only fields that tmux or symphony sets: a title or a name of a user can hold anything.
 FIELDS = (
     "session_id",
     "window_id",
@@ -49,7 +49,7 @@ NOT_THERE = re.compile(
     r"no server running|error connecting to .*(No such file|refused)|lost server|server exited|no sessions"
     r"|no current target"
 )
-# Given to the server for good, so nothing but what a shell opened in it by hand needs.
+# The server keeps these for its life, so only those that a shell opened in it by hand needs.
 CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
 CLEAN_START = Path(__file__).with_name("clean_start.py")
 
@@ -141,7 +141,7 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
     except subprocess.TimeoutExpired:
         raise _silence(server, deadline) from None
     except OSError as error:
-        # The folder it would run in may be what is missing, too.
+        # The missing file may also be the folder that it runs in.
         if isinstance(error, FileNotFoundError) and error.filename == "tmux":
             raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
@@ -251,7 +251,7 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
 
 def _end_of(server: str) -> str:
     """Return how to end a server of another version of tmux, whose pid the kernel knows by its socket."""
-    # Every look at an experiment loads this file, and none needs it.
+    # Imported here: reading commands load this file, and do not need it.
     import socket
 
     with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:

@@ -50,7 +50,7 @@ def command() -> str:
 
 
 def _which(name: str) -> str:
-    # Every look at an experiment loads this file, and only trouble needs it.
+    # Imported here: reading commands load this file, and only trouble needs it.
     import shutil
 
     return shutil.which(name) or ""

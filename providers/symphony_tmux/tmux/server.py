@@ -32,7 +32,7 @@ OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-gq", "base-index", "0"),
     ("-gq", "default-command", ""),
 )
-# tmux 3.3a drops what a pane says right before its end; it answers where the cursor is when it has shown it.
+# tmux 3.3a drops the last output of a pane; it answers a question for the cursor once it has shown it.
 SHOW = 'stty -icanon -echo; cat "$0"; printf "\\033[6n"; exec dd bs=1 count=1 >/dev/null 2>&1'
 HELP = """\
 Experiment {name}, started by symphony for {owner}.
@@ -82,7 +82,7 @@ def order_windows(server: str, owner: str, paths: Sequence[str]) -> None:
     if [pane.index for pane in present] == sorted(pane.index for pane in present):
         return
     behind = max(pane.index for pane in panes.values()) + 1
-    # Behind all others, one after the other; then -r takes the numbers from the first on.
+    # Move them behind all others, in order; then -r numbers all windows from the first.
     moves = [
         ["move-window", "-d", "-s", pane.window_id, "-t", f"{pane.session_id}:{behind + place}"]
         for place, pane in enumerate(present)
@@ -117,7 +117,7 @@ def _make_session(server: str, name: str, owner: str) -> None:
             client.run(server, _commands(name, owner, folder), starts=True)
             return
         except client.NoServer:
-            # The server was ending with its last session just when we came.
+            # The server was ending with its last session at that moment.
             if further == TRIES - 1:
                 raise
             time.sleep(0.1)

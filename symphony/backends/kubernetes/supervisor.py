@@ -171,7 +171,7 @@ def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collec
     is_there = pod is not None and not pod["metadata"].get("deletionTimestamp")
     if pod is None or not is_there:
         return None
-    # What waits for a failure never runs.
+    # A pod that waits for a failed one never runs.
     return -1 if is_gated(pod) and note(pod, BLOCKED) else exit_code(pod, place["container"], given_up)
 
 

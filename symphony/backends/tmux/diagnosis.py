@@ -132,7 +132,7 @@ def _taken(facts: Mapping[str, Any]) -> str:
     wanted = variables.bound_ports(facts.get("services") or {})
     if not wanted:
         return ""
-    # Few processes that ended were to listen.
+    # Imported here: few processes that ended bind services.
     from symphony_tmux.listeners import Listeners
 
     listeners = Listeners(str(facts["owner"]))
@@ -147,7 +147,7 @@ def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
     """Return the status with how the process ended, and its last lines if it failed."""
     if pane is None:
-        # It completed before its window went.
+        # It completed before its window closed.
         attempts = files.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
@@ -178,7 +178,7 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     _, began, end = attempts[-1]
     if end is None:
         before = attempts[-2][2] if len(attempts) > 1 else None
-        # A begin that was lost in a rotation of the log is that of the launch.
+        # If a rotation of the log lost the start, use that of the launch.
         return replace(status, since=began or status.since, last=logs.how(before) if before else "")
     words = logs.last_lines(log, 5)
     why = ": ".join([f"restarting after {logs.how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])

@@ -74,7 +74,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         **prepared.session,
         opts=pulumi.ResourceOptions(parent=components.experiment),
     )
-    # Also where the engine is told to replace it: what still ran would be taken for the new one.
+    # Also when the engine replaces the window: the old process would be taken for the new one.
     shared = pulumi.ResourceOptions(depends_on=[session], deleted_with=session, delete_before_replace=True)
     windows: dict[str, Window] = {}
     for process in _in_order(prepared.plan):

@@ -40,7 +40,7 @@ class Look:
         services: Mapping[str, str] = facts.get("services") or {}
         if not any(name.endswith("_BIND") for name in services):
             return ""
-        # Few processes bind services.
+        # Imported here: few processes bind services.
         from symphony_tmux import variables
         from symphony_tmux.listeners import Sockets
 

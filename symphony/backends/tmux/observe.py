@@ -39,7 +39,7 @@ _GRACE = 5.0
 # Seconds between two looks at processes that wait for others.
 _LOOK = 0.2
 _SETTLED = 3.0
-# Seconds that an `up` waits for a port without a probe: it may come much later, or be one of UDP.
+# Seconds that an `up` waits for a service without a probe: it may listen much later, or by UDP.
 _UNDECLARED = 3.0
 _STATES = {"elsewhere": "unknown"}
 
@@ -156,7 +156,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
     """Return path -> what the tree of the process uses now."""
-    # Few commands measure.
+    # Imported only by commands that measure.
     from symphony.backends.tmux import usage as trees
 
     return trees.usage(_roots(recorded))
@@ -164,7 +164,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
 
 def ports(recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
     """Return port -> who listens there and who is connected."""
-    # Only one command looks.
+    # Imported only by the command that uses it.
     from symphony.backends.tmux import usage as trees
 
     return trees.ports(_roots(recorded), wanted)
@@ -258,7 +258,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
 
 def _left(owner: str, look: Look) -> list[ProcessStatus]:
     """Return the processes that an interrupted deletion left: their windows are no longer in the state."""
-    # Few experiments have no processes.
+    # Imported here: few experiments have no processes.
     from symphony_tmux.processes import record
 
     found = [_status(known["path"], known, look) for known in record.of_owner(owner)]
@@ -321,7 +321,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
 
 def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> ProcessStatus:
     """Return the status of a process that waits, is blocked, or was stopped with its experiment."""
-    # Few experiments declare an order or an end.
+    # Imported here: few experiments declare an order or an end.
     from symphony_tmux.processes import hold, process_table
 
     held = hold.of(facts)

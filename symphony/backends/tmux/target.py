@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what tmux on this machine can do for the experiment, with the ports it would get."""
     path = search_path(launch_file.caller())
-    # Only looked up: the session leases them.
+    # The plan only reads them; the session leases them.
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
         backend="tmux",
@@ -47,7 +47,7 @@ def _gpus(spec: ExperimentSpec) -> int:
     """Return the number of GPUs of this machine, where the experiment asks for any."""
     if not any(process.resource_limit.gpu for _, process in spec.members()):
         return 0
-    # Few experiments do.
+    # Imported here: few experiments need it.
     from symphony_tmux import gpus
 
     return len(gpus.devices())

@@ -29,7 +29,7 @@ from symphony.engine.run import checkpoints
 
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
 SKIPS_CHECKPOINTS = "--skips-checkpoints"
-# Set on the stack by a program that declares one.
+# The attribute that a program with a cluster sets on its stack.
 _EXPERIMENT, _CLUSTER = "_symphony_run", "_symphony_cluster"
 _END_OF_OUTPUT = b"\0symphony: the program has ended\n"
 
@@ -133,7 +133,7 @@ def run_file(file: str) -> None:
     if hasattr(root, _EXPERIMENT):
         getattr(root, _EXPERIMENT).require_launched()
     elif run_request.VARIABLE in os.environ and not hasattr(root, _CLUSTER):
-        # It would stop all that runs.
+        # An `up` without an experiment would stop all that runs.
         raise pulumi.RunError(
             f"the program of {pulumi.get_stack()} launches no experiment."
             ' Declare one in it: "with Experiment(...) as experiment:"'

@@ -133,7 +133,7 @@ class Run:
     ) -> None:
         try:
             if self._outcome is None and self._process is not None:
-                # The caller left in the middle: what it did not read is not worth waiting for, the end is.
+                # The caller stopped reading: wait for the end of the engine, not for its events.
                 self.stop()
                 for _ in self:
                     pass
@@ -223,7 +223,7 @@ class Run:
         )
 
     def _engine_command(self, pulumi: str, env: Mapping[str, str]) -> list[str]:
-        # For one start of the engine: a second start finds no sockets of the first in it.
+        # A new folder for each start of the engine, without the sockets of an earlier one.
         folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
         self._noted.callback(shutil.rmtree, folder, ignore_errors=True)
         # A deletion runs no program, but the engine asks its server for plugins. Without a server it asks
@@ -322,7 +322,7 @@ class Run:
         """Leave nothing behind: the engine, its plugins and program, the watcher, the pipes."""
         process, self._process = self._process, None
         if process is not None:
-            # Not reaped yet, so its number is still its own and the session is surely this one.
+            # It is not reaped yet, so its pid is not reused and the session is this one.
             watchdog.kill_session(process.pid)
             process.wait(timeout=10)
             for pipe in (process.stdout, process.stderr):

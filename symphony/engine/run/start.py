@@ -24,7 +24,7 @@ from typing import Any
 # Sockets in the folder of a run: the engine dials PROGRAM, the program asks RELAY for a port of the engine.
 PROGRAM, RELAY = "program", "relay"
 ATTACHED = "PULUMI_DEBUG_PROVIDERS"
-# Said with the socket on which the providers listen.
+# Sent with the socket of the providers: which users may connect to it.
 TO_ALL, TO_OWN_USER = b"all", b"own user"
 _LOOPBACK = "127.0.0.1"
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000

@@ -219,7 +219,7 @@ def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> Sta
         raise damaged(name, file) from error
     try:
         files.replace(aside, data)
-        # The note holds the checksum of the file that goes; the engine does without one.
+        # The .attrs file has the checksum of the removed file; the engine does without it.
         file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
         file.unlink() if state is None else files.replace(file, copy, durable=True)
     except OSError as failed:

@@ -23,7 +23,7 @@ _MOMENT = 2.0
 COMMAND = "SYMPHONY_COMMAND"
 _ENGINE = "pulumi"
 _CLOCKS_DIFFER_BY = 60.0
-# Longer than an engine lives whose command line was killed.
+# Longer than an engine lives after its command line was killed.
 _PATIENCE = watchdog.GRACE + 2
 
 
@@ -131,7 +131,7 @@ def is_dead(lock: Lock) -> bool:
 
     try:
         owner = psutil.Process(lock.pid)
-        # Another process may have the number by now; a clock that is put right moves times by little.
+        # The pid may have been reused; a corrected clock moves start times only a little.
         is_later = owner.create_time() > lock.since + _CLOCKS_DIFFER_BY
         return is_later or owner.name() != _ENGINE or owner.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

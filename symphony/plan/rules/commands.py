@@ -14,7 +14,7 @@ from symphony.spec.setting import Setting, made_settings
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
-# And all of them together (ARG_MAX, a quarter of the usual stack of 8 MiB), less what else stands there.
+# The limit of all together (ARG_MAX, a quarter of the usual stack of 8 MiB), less the other variables.
 MAX_TEXTS = 2_000_000
 
 

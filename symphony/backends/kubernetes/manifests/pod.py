@@ -40,7 +40,7 @@ CONFIGS_VOLUME = "symphony-configs"
 CONFIGS_FOLDER = "/etc/configs"
 # Names that a volume of the user may not have.
 OWN_VOLUMES = (SECRETS_VOLUME, CONFIGS_VOLUME)
-# The owner may read, and the group that the pod is override (SECRETS_GROUP), whatever user the image runs as.
+# The owner may read, and the group of every process (SECRETS_GROUP), whatever user the image runs as.
 SECRETS_MODE = 0o440
 
 _KIND_OF = {kind: name.replace("_", "-") for name, kind in MOUNT_KINDS.items()}
@@ -337,7 +337,7 @@ def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     own: Mapping[str, Any] = container.get("securityContext") or {}
     context = {**_security(settings), **{name: value for name, value in own.items() if value is not None}}
     if own.get("privileged"):
-        # The API server refuses one with the other.
+        # The API server refuses both together.
         context.pop("allowPrivilegeEscalation")
     return {**container, "securityContext": context}
 

@@ -47,7 +47,7 @@ _QUANTITY = "quantities must match"
 _PASSING = "exceeded quota"
 
 _Part = ProcessSpec | ProcessGroupSpec
-# Stands in a sentence for the field as the setting calls it.
+# The placeholder for the name of the setting in a sentence.
 _FIELD = "{field}"
 
 
@@ -109,7 +109,7 @@ def _shape(pod: Values) -> str:
                 {**variable, "value": _plain(variable.get("value"))} for variable in listing(container, "env")
             ]
             words = {name: _plain(container.get(name)) for name in ("command", "args")}
-            # Two of one name stay two of one name.
+            # Containers with equal names keep equal names.
             plain.append({**container, **words, "env": env, "name": names.index(names[-1])})
         spec[kind] = plain
     own = {
