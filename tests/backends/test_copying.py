@@ -1,4 +1,4 @@
-"""Archives that a process made up land where they are told to and nowhere else; copies are the same."""
+"""A hostile archive of a process writes nothing outside of its target; copies are equal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Entry = tuple[str, bytes, str]
 
 
 def tar(*entries: Entry, size: int | None = None, form: Literal[0, 1, 2] = tarfile.GNU_FORMAT) -> bytes:
-    """A tar of (name, kind, content of a file or target of a link)."""
+    """Return a tar of (name, kind, content of a file or target of a link)."""
     made = io.BytesIO()
     for name, kind, more in entries:
         header = tarfile.TarInfo(name)
@@ -142,7 +142,7 @@ def long_header(kind: bytes, size: int) -> bytes:
 
 
 class Endless(io.RawIOBase):
-    """Goes on for ever with the same."""
+    """A stream that never ends."""
 
     def __init__(self, start: bytes) -> None:
         self._start = start

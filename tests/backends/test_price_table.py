@@ -1,4 +1,4 @@
-"""A user's own prices: what a file may say, and what is told of one that is wrong."""
+"""A user's own price file: its fields, and the errors of a wrong one."""
 
 from __future__ import annotations
 

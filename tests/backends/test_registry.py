@@ -1,4 +1,4 @@
-"""Backends are found by their names and aliases; an unknown one lists those there are."""
+"""Backends are found by their names and aliases; an unknown name lists all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a stack: what each takes, what is refused, and that docs/settings.md lists them."""
+"""The settings of a stack: their values, the refused ones, and their table in docs/settings.md."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_text_that_yaml_makes_another_number_is_a_problem(tmp_path: Path, writ
 
 
 def test_the_table_of_the_readme_is_this_one() -> None:
-    """A setting that is new or changed: paste the rows that this shows."""
+    """The table is up to date: after a change, paste the rows that a failure shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
     wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
     wanted[1] = "|---|---|---|---|---|"

@@ -137,7 +137,7 @@ def _configure(sandbox: Sandbox, access: Access) -> str:
 
 
 def _applied(sandbox: Sandbox, access: Access) -> float:
-    """Return how long kubectl takes for the same manifests, in a namespace that is deleted again."""
+    """Return the seconds that kubectl takes for the same manifests, in a namespace that is deleted again."""
     namespace = _configure(sandbox, access)
     manifests = sandbox.folder / "manifests.yaml"
     manifests.write_text(sandbox.symphony("plan", "bench", "--yaml").out)

@@ -32,7 +32,7 @@ def test_keys_command(tmp_path, capsys):
 
 @pytest.mark.parametrize("half", ["server.public", "server.secret", "client.public", "client.secret"])
 def test_half_a_pair_of_keys_is_kept_and_told(tmp_path, capsys, half):
-    """A client's folder holds `server.public` alone: making keys there replaced it, unasked."""
+    """A client's folder has only `server.public`: creating keys there once replaced it without a question."""
     folder = tmp_path / "keys"
     folder.mkdir()
     (folder / half).write_text("k" * 40)

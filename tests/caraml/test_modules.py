@@ -24,7 +24,7 @@ def test_module_docstrings_say_what_and_run(name):
 
 
 def test_importing_sockets_loads_nothing_slow():
-    """Each of these takes as long to load as all of caraml; none is needed to send or receive."""
+    """Each of these modules takes as long to load as all of caraml; sockets need none of them."""
     program = "import sys, caraml; caraml.ZmqPusher, caraml.ZmqClient, caraml.ZmqPub; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}

@@ -31,7 +31,7 @@ def test_a_rejected_message_is_shown_and_a_timeout_counts_it(spawn):
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("end", ["", "pusher.close()"], ids=["exit", "close"])
 def test_a_pusher_whose_peer_never_bound_says_what_is_unsent(spawn, end):
-    """Ten messages were lost, with exit code 0 and without a word."""
+    """Ten messages were once lost without a warning, with exit code 0."""
     program = spawn(f"""
         import caraml
         pusher = caraml.ZmqPusher(address="127.0.0.1:9")

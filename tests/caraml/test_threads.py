@@ -19,7 +19,7 @@ ENCODED_OTHERS = codec.encode(OTHERS)
 @codec.register
 @dataclasses.dataclass
 class Interrupted:
-    """While it is encoded and decoded, the same encoder and decoder are used: a thread in between."""
+    """A record that uses the encoder and decoder while it is encoded, as another thread could."""
 
     first: object
     second: object

@@ -27,7 +27,7 @@ alice.set_env("GREETING", "hello")
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """The script has launched its experiment, in a folder without a project."""
+    """Run a script that launches an experiment, in a folder without a project."""
     with sandbox_in(tmp_path_factory.mktemp("classic")) as made:
         (made.folder / "Pulumi.yaml").unlink()
         look = "cluster.launch(exp, dry_run=True); assert cluster.list_experiments() == []"

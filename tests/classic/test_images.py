@@ -1,4 +1,4 @@
-"""The way of the original's zmq example: DockerBuilder, then Cluster.new('kube'), until messages flow."""
+"""The zmq example of the original: DockerBuilder, then Cluster.new('kube'), until messages flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classic programs as Kubernetes gets them: the calls of their processes, their names."""
+"""Classic programs as Kubernetes manifests: the calls of their processes, their names."""
 
 from __future__ import annotations
 

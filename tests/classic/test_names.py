@@ -1,4 +1,4 @@
-"""The names of the original and their old homes: what is there loads little, what is not says so."""
+"""The names of the original in their old modules: they load little, and a missing one is an error."""
 
 from __future__ import annotations
 

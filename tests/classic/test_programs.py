@@ -63,7 +63,7 @@ print(json.dumps(printed))
 
 @pytest.fixture(params=RUNS)
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Sandbox]]:
-    """The name of a program, and a project whose program it is, on a machine without a kubeconfig."""
+    """Yield the name of a program, and a project with it, on a machine without a kubeconfig."""
     with sandbox_in(tmp_path) as made:
         text = (PROGRAMS / f"{request.param}.py").read_text()
         for file in ("__main__.py", "program.py"):
@@ -102,5 +102,5 @@ def test_on_kubernetes_without_a_cluster(program: tuple[str, Sandbox]) -> None:
 
 
 def without_owner(manifests: str) -> str:
-    """Manifests without what tells this stack of this machine from any other."""
+    """Return manifests without the marks of this stack and this machine."""
     return re.sub(r"symphony/(owner|digest): .*", r"symphony/\1: any", manifests)

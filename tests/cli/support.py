@@ -16,7 +16,7 @@ def has_no_control(text: str) -> bool:
 
 
 def into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
-    """Exit code and standard error of a command whose reader is gone before it writes."""
+    """Return exit code and standard error of a command whose reader is gone before it writes."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as out:
@@ -24,7 +24,7 @@ def into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
 
 
 def into_full_disk(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
-    """The same with a disk on which there is no space left."""
+    """Return exit code and standard error of a command that writes to a full disk."""
     with Path("/dev/full").open("w") as out:
         return _run(sandbox, words, out)
 

@@ -30,7 +30,7 @@ def test_one_line_that_leads_on(lab: Sandbox, words: str, message: str) -> None:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Path, Path]]:
-    """Projects `sandbox` and `other` with an experiment each, `mine` and `theirs`; and a third folder."""
+    """Yield the projects `sandbox` and `other` with the experiments `mine` and `theirs`, and a third folder."""
     place = tmp_path_factory.mktemp("two")
     with sandbox_in(place) as sandbox:
         sandbox.write(PROGRAM)
@@ -111,7 +111,7 @@ def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
 
 
 def test_the_only_program_needs_no_name_and_a_plan_writes_nothing(sandbox: Sandbox) -> None:
-    """Named as its project where it is alone, and as its file among others."""
+    """The stack has the name of its project, or of its file among several programs."""
     sandbox.write(PROGRAM)
     before = sorted(sandbox.folder.iterdir())
     assert "sandbox on tmux" in sandbox.symphony("plan").out

@@ -1,4 +1,4 @@
-"""`configs=[files]` on tmux: they are in every process, a change restarts nothing, a mistake is one line."""
+"""`configs=[files]` on tmux: every process has them, a change restarts nothing, a mistake is one line."""
 
 from __future__ import annotations
 

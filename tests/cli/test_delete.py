@@ -1,4 +1,4 @@
-"""`symphony delete`: asks first, takes everything, says what it took."""
+"""`symphony delete` asks first, removes everything, and tells what it removed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ with Experiment() as e:
 
 @pytest.mark.thorough
 def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
-    """The engine has forgotten the windows long before."""
+    """The rows follow the processes, although the engine has closed their windows before."""
     sandbox.write(STUBBORN + '    e.new_process("good", command=["sleep", "3600"])')
     sandbox.config("rl", grace="3")
     sandbox.symphony("up", "rl", "-y")
@@ -72,7 +72,7 @@ def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
 
 
 def in_their_grace(sandbox: Sandbox) -> None:
-    """Wait until both were asked to end, which they do not."""
+    """Wait until both processes, which ignore SIGTERM, have got it."""
     wait_for(lambda: sandbox.symphony("logs", "rl", "a").out.count("asked"), 40, "a was asked", pause=0.2)
     wait_for(lambda: sandbox.symphony("logs", "rl", "b").out.count("asked"), 40, "b was asked", pause=0.2)
 
@@ -147,7 +147,7 @@ def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(sandbox: San
 
 @pytest.mark.thorough
 def test_orphans_are_listed_and_ended_by_their_marker(sandbox: Sandbox) -> None:
-    """The state was deleted while the processes live; nothing else on the same server is touched."""
+    """The state was removed while processes run; others on the same server are not touched."""
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     sandbox.symphony("up", "rl-2", "-y")
@@ -172,7 +172,7 @@ def test_orphans_are_listed_and_ended_by_their_marker(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("ignores_ctrl_c", [False, True])
 def test_a_deletion_wins_over_a_restart(sandbox: Sandbox, ignores_ctrl_c: bool) -> None:
-    """It once ended with 1: the experiment is being changed. A shell's `&` has a command ignore Ctrl-C."""
+    """The deletion once failed with "is being changed". A command behind a shell's `&` ignores Ctrl-C."""
     program = 'with Experiment() as e:\n    e.new_process("a", command=["sleep", "3600"])'
     sandbox.write(program)
     sandbox.symphony("up", "rl", "-y")
@@ -191,7 +191,7 @@ def test_a_deletion_wins_over_a_restart(sandbox: Sandbox, ignores_ctrl_c: bool) 
 
 
 def test_a_lock_that_is_gone_again_is_in_no_deletions_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restart that held it has ended between the two looks: 2 of 20 deletions ended with 1."""
+    """The restart that held the lock ended between two looks: 2 of 20 deletions failed then."""
     errors = [locks.Held("rl is being changed")]
 
     def run(*_: object, **__: object) -> Iterator[delete.Deleted]:

@@ -1,4 +1,4 @@
-"""`symphony init`: the files of a project that runs at once; nothing that is there is touched."""
+"""`symphony init` writes a project that runs at once, and touches no existing file."""
 
 from __future__ import annotations
 

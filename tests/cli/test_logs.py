@@ -1,4 +1,4 @@
-"""`symphony logs`: what processes printed, with names before it, clean, for people and programs."""
+"""`symphony logs` prints the output of processes with their names, clean, for people and programs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_following_what_failed_ends_with_1(lab: Sandbox) -> None:
 
 
 def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
-    """And do not colour what comes after the line."""
+    """Colours of a line do not colour the next one."""
     done = lab.run(["script", "-qec", f"{SYMPHONY} logs rl wild", "/dev/null"], env={"TERM": "xterm"})
     assert "\x1b[31mred" in done.out
     assert "back\x1b[0m" in done.out
@@ -64,7 +64,7 @@ def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
 
 
 def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
-    """agent-0 is the one in no group; eval is all of its group; eval/agent-0 says which."""
+    """agent-0 names the process in no group, eval its whole group, eval/agent-0 one of that."""
     assert lab.symphony("logs", "rl", "agent-0").out == "hello\n"
     assert lab.symphony("logs", "rl", "eval").out == "evaluating\n"
     assert lab.symphony("logs", "rl", "eval/agent-0").out == "evaluating\n"

@@ -94,7 +94,7 @@ def test_a_damaged_state_hides_no_other(lab: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
-    """Both are shown with their project; a name alone means that of the project one is in."""
+    """Both are listed with their project; a name alone means the experiment of the current project."""
     with sandbox_in(tmp_path / "one", "left") as left:
         right = Sandbox(tmp_path / "two", "right")
         right.home = left.home

@@ -45,7 +45,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_an_experiment_in_tmux_loads_nothing_of_another_backend(tmp_path: Path) -> None:
-    """From the import to its resources, in the process that runs the program."""
+    """This holds from the import to the resources, in the process that runs the program."""
     program = (
         "import sys; import symphony; from symphony import Experiment\n"
         "from symphony.classic import Cluster\n"
@@ -253,7 +253,7 @@ def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPat
 def test_env_closes_the_state_and_leaves_the_umask_of_the_shell(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a folder of the store that was made open, and twice in one shell."""
+    """It also closes a store that was created open, and works twice in one shell."""
     state = own_home / "state"
     state.mkdir(parents=True)
     state.chmod(0o755)

@@ -1,4 +1,4 @@
-"""`symphony plan`: what `up` would do and why, and nothing done."""
+"""`symphony plan` shows what `up` would do and why, and does nothing."""
 
 from __future__ import annotations
 

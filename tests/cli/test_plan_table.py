@@ -1,4 +1,4 @@
-"""The plan as a table: a long reason that several processes have stands in it once."""
+"""The plan as a table: a long reason that several processes share is printed once."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_closed_pipe_and_a_full_disk(lab: Sandbox, words: tuple[str, ...]) -> 
     ],
 )
 def test_no_project_is_needed(sandbox: Sandbox, broken: str) -> None:
-    """Below the Pulumi.yaml of another kind, or of none: only what runs a program minds."""
+    """Below a foreign or broken Pulumi.yaml, only commands that run a program fail."""
     sandbox.write(
         'with Experiment() as e: e.new_process("a", command=["sh", "-c", "echo hello; sleep 3600"])'
     )

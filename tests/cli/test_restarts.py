@@ -1,4 +1,4 @@
-"""Restart policies on tmux: started again after a failure or always, counted, told, and stopped at once."""
+"""Restart policies on tmux: restarts after a failure or always, their count, and a stop at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`symphony setup` gets what a backend cannot do without, by its prerequisites. The tools are stand-ins."""
+"""`symphony setup` installs the prerequisites of a backend. The tools are stand-ins."""
 
 from __future__ import annotations
 

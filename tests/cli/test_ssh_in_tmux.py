@@ -1,4 +1,4 @@
-"""`symphony ssh` in a tmux of one's own: its client goes over to the window, and comes back."""
+"""`symphony ssh` inside of the user's own tmux: the client switches to the window, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several experiments at once: the one that is meant without a name, and deleting by pattern."""
+"""Several experiments at once: the current one, and deletion by a pattern."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandbox) -> None:
-    """tmux takes no dot in a name, so both would be called the same; the plan says so already."""
+    """tmux allows no dot in a name, so both sessions would have one name; the plan refuses it."""
     for name in ("one", "two"):
         (sandbox.folder / name).write_text(name)
     program = 'with Experiment({}) as e: e.new_process("p", command=["sleep", "3600"])'
@@ -172,7 +172,7 @@ def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: 
 
 
 def test_plain_lines(sandbox: Sandbox) -> None:
-    """With no terminal: plan, a line each, the end; then nothing to do, then a stop."""
+    """Without a terminal: the plan, a line for each process, the end; then no change, then a stop."""
     sandbox.write(TWO)
     assert "2 to start" in sandbox.symphony("up", "rl", "--dry-run").out
     assert (sandbox.trees(), sandbox.servers(), sandbox.symphony("ls", "--json").json) == ({}, [], [])
@@ -232,7 +232,7 @@ def begun(sandbox: Sandbox, stack: str, alive: int) -> subprocess.Popen[str]:
 
 @pytest.mark.thorough
 def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
-    """Ctrl-C, as on a terminal: soon over, said what is left, and finished by the next."""
+    """Ctrl-C at a terminal ends it soon, with the processes that are left; the next run finishes it."""
     sandbox.write(SLOW)
     process = begun(sandbox, "rl", 20)
     os.killpg(process.pid, signal.SIGINT)
@@ -254,7 +254,7 @@ def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_four_at_once(sandbox: Sandbox) -> None:
-    """In a stack that is not there yet: at most one does it, the others name who; nothing is doubled."""
+    """In a new stack, at most one `up` runs, the others name it, and no process is doubled."""
     sandbox.write(f"import time; time.sleep(2)\n{TWO}")
     all_ = [sandbox.start([str(SYMPHONY), "up", "rl", "-y"]) for _ in range(4)]
     ended = [(each, *each.communicate(timeout=60)) for each in all_]
@@ -280,7 +280,7 @@ def test_four_at_once(sandbox: Sandbox) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", ["__main__.py", "stacks/rl.py"])
 def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
-    """The list never fails and shows it; a deletion interrupts it, and nothing is left."""
+    """`ls` shows the running `up` and never fails; a deletion interrupts the `up` and leaves nothing."""
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
     # Enough processes that a quick machine is not done before the deletion begins.
@@ -298,7 +298,7 @@ def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
 
 @pytest.mark.thorough
 def test_under_cron_and_in_a_long_folder_of_temporary_files(sandbox: Sandbox) -> None:
-    """A locale without letters, a TMPDIR that no socket fits into; the only one that is up needs no name."""
+    """The locale is C, and TMPDIR is too long for a socket; the only experiment needs no name."""
     (sandbox.folder / "dönß").mkdir()
     sandbox.write('with Experiment() as e: e.new_process("a", cmds=["pwd", "sleep 3600"], start_dir="dönß")')
     place = sandbox.folder / ("x" * 90)

@@ -1,4 +1,4 @@
-"""`symphony up` of a pattern: four at a time, each shown whole, and all of them stopped by one Ctrl-C."""
+"""`symphony up PATTERN`: four at a time, each output in one piece, and one Ctrl-C stops all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def stacks(sandbox: Sandbox, count: int) -> list[str]:
 
 @pytest.mark.thorough
 def test_the_output_of_each_stack_stays_together(sandbox: Sandbox) -> None:
-    """Five, of which one is refused: the others come up, and none writes into the lines of another."""
+    """One of five is refused; the others start, and their outputs do not mix."""
     sandbox.write(PROGRAM)
     names = stacks(sandbox, 5)
     ran = sandbox.symphony("up", "sweep-*", "-y", code=2, timeout=120)

@@ -1,4 +1,4 @@
-"""`symphony up --watch`: saved changes are brought up, half an edit is told, Ctrl-C leaves all running."""
+"""`symphony up --watch` brings up saved changes, reports half an edit, and leaves all running at Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`symphony why`: one chain from the declaration to now, the broken link last and marked, and what to do."""
+"""`symphony why`: the chain from the declaration to now, with the broken link last, and a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with Experiment() as e:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """It is up as rl, and what ends has ended."""
+    """The experiment rl is up, and the processes that end have ended."""
     with sandbox_in(tmp_path_factory.mktemp("why")) as made:
         assert "no experiment" in made.symphony("why", "x", code=2).err
         made.write(PROGRAM)

@@ -28,7 +28,7 @@ def own(cluster: Access) -> Access:
 
 @pytest.fixture
 def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any]]]:
-    """The objects of one kind in a namespace."""
+    """Return the objects of one kind in a namespace."""
 
     def look(kind: str, namespace: str) -> list[dict[str, Any]]:
         result = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)

@@ -1,4 +1,4 @@
-"""A way to the API server that breaks or falls silent when it is told to."""
+"""A relay to the API server that breaks or falls silent when a test wants it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
 
 @contextlib.contextmanager
 def silenced(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
-    """A kubeconfig whose way to the server goes through us, and what makes us swallow everything."""
+    """Yield a kubeconfig whose connections pass through this relay, and a function that silences them."""
     silence = threading.Event()
     with _through_us(kubeconfig, folder, [], silence) as file:
         yield file, silence

@@ -1,4 +1,4 @@
-"""A classic program of a project on the real cluster: nothing but its KubeCluster says where it runs."""
+"""A classic program of a project on the real cluster: only its KubeCluster names the backend."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_grace_in_pod_yml_is_waited_for_as_well() -> None:
 
 @pytest.mark.parametrize("replaced", [set(), {"a"}])
 def test_only_what_is_replaced_is_compared(monkeypatch: pytest.MonkeyPatch, replaced: set[str]) -> None:
-    """Admission may have rewritten the spec of what stays: that is no reason to start it again."""
+    """An admission webhook may have rewritten the spec of a pod: that does not restart it."""
     options = made(monkeypatch, replaced)
     assert options.ignore_changes == ([] if replaced else ["spec"])
     assert options.replace_on_changes == [replacement.ATTEMPT, replacement.DIGEST]

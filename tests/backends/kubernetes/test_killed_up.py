@@ -1,4 +1,4 @@
-"""An engine that dies in the first `up`, before it has written down anything: `delete` finds what it made."""
+"""An engine dies in the first `up`, before it has written a state: `delete` finds its objects."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ with Experiment("e", configs=["train.yaml"]) as e:
 
 @pytest.fixture(scope="module")
 def git_image(cluster: Cluster) -> str:
-    """An image with this machine's git and a shell, as small as they are."""
+    """A small image with this machine's git and a shell."""
     program = shutil.which("git")
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry of ours")

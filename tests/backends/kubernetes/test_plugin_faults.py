@@ -23,7 +23,7 @@ EVERY = "get,list,watch,create,patch,delete"
 
 @pytest.fixture
 def place(stack: str, cluster: Cluster, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A namespace in which the ordinary user may do all that symphony needs."""
+    """A namespace in which the ordinary user has the rights that symphony needs."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     name = f"{stack}-place"

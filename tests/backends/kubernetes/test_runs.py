@@ -1,4 +1,4 @@
-"""Experiments on the real cluster: what a person sees of each trouble, and what must never happen."""
+"""Experiments on the real cluster: their troubles as a user sees them, and faults that must never happen."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
 
 
 def test_a_secret_can_be_read_at_the_restricted_level(sandbox: Sandbox, stack: str, tmp_path: Path) -> None:
-    """By a process that is not root and, without its group, could not."""
+    """The process is not root, and reads the file by its group."""
     (tmp_path / "key.txt").write_text("hush-hush-7")
     sandbox.config(stack, podSecurity="restricted")
     output = up(

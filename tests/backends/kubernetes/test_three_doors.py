@@ -1,4 +1,4 @@
-"""The three doors on the real cluster: what one made the others see, change and delete."""
+"""symphony, plain pulumi and scripts on the real cluster: each works on what another created."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_script_plans_launches_and_uses_what_runs_in_the_cluster(
 
 @pytest.fixture
 def script(sandbox: Sandbox) -> Callable[..., str]:
-    """Runs the plain script in a folder of its own; only it knows of a kubeconfig."""
+    """Run the plain script in its own folder; only the script names a kubeconfig."""
     folder = Path(sandbox.folder.parent, "scripts")
     folder.mkdir(exist_ok=True)
 

@@ -1,4 +1,4 @@
-"""Commands inside processes in tmux: what real terminals and timing rarely show."""
+"""Commands inside processes in tmux, in cases that terminals and timing rarely show."""
 
 from __future__ import annotations
 

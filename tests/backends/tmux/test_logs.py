@@ -1,4 +1,4 @@
-"""Lines of logs: what was, what comes, when following ends, and how little of an old index that takes."""
+"""Lines of logs: past and new ones, the end of a follow, and little reading of an old index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD = 350_000
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Following ends sooner than it does for a user."""
+    """Let a follow end sooner than for a user."""
     monkeypatch.setattr(logs, "_ENDED_AFTER", 0.02)
     monkeypatch.setattr(logs, "_ROUND", 0.005)
 
@@ -46,7 +46,7 @@ def old(log: Path) -> Path:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Every mark that was made of a line of an index."""
+    """Record every mark that is parsed from an index."""
     result: list[Any] = []
     real = files.Mark
     monkeypatch.setattr(files, "Mark", lambda *facts: result.append(facts) or real(*facts))

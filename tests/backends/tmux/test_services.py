@@ -1,4 +1,4 @@
-"""Services through the real command: who learns of them, who starts again because of them, what is stored."""
+"""Services through the real command: their variables, the restarts they cause, their inputs in the state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sandbox import Sandbox
 
 
 def program(*lines: str) -> str:
-    """Processes p0, p1, ... with what each says of its services."""
+    """Return a program of processes p0, p1, ... with these calls."""
     made = (
         f'    e.new_process("p{number}", command=["sleep", "3600"]){line}'
         for number, line in enumerate(lines)
@@ -22,7 +22,7 @@ def program(*lines: str) -> str:
 
 
 def windows(sandbox: Sandbox) -> dict[str, dict[str, Any]]:
-    """The inputs of each process in the state."""
+    """Return the inputs of each process in the state."""
     (file,) = (sandbox.home / "state" / ".pulumi" / "stacks").glob("*/rl.json")
     resources = json.loads(file.read_text())["checkpoint"]["latest"]["resources"]
     return {
@@ -57,7 +57,7 @@ def test_every_process_sees_all_and_the_state_holds_them_once(sandbox: Sandbox) 
 
 @pytest.mark.thorough
 def test_a_service_that_moves_to_another_process_starts_both_again(sandbox: Sandbox) -> None:
-    """At the same address: only the one that binds it is told where, and the other one must let go of it."""
+    """The address stays. Only the process that binds it gets the host to bind; the other one releases it."""
     sandbox.write(program('.binds("a")', "", '.connects("a")', ""))
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()

@@ -74,7 +74,7 @@ def without_perl(place: Path) -> dict[str, str | None]:
 
 @pytest.mark.thorough
 def test_without_perl(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Processes run, are logged and end as ever; only what would start them again is missing, and told."""
+    """Without perl, processes run, are logged and end as usual; only restart policies are refused."""
     bare = without_perl(tmp_path)
     sandbox.write(
         "with Experiment() as e:\n"
@@ -139,7 +139,7 @@ def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> N
 
 @pytest.mark.thorough
 def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
-    """Also those that come later: in their places, not at the end."""
+    """Later windows are put in their places as well, not at the end."""
 
     def order() -> list[str | None]:
         (session,) = sandbox.tmux().sessions

@@ -190,7 +190,7 @@ def test_an_unsupported_value_is_an_error_with_its_path(value, where):
 
 @pytest.mark.parametrize("dtype", ["|S0", "<U0", "|V0", [["a", "<f8"], ["b", "|S0", [1 << 30]]], []])
 def test_items_of_no_bytes_claim_no_memory(dtype):
-    """A message of 40 bytes was an array of 2**40 items, each of which takes memory when first touched."""
+    """A message of 40 bytes once became an array of 2**40 items, which take memory when touched."""
     shape = [1 << 40] if isinstance(dtype, str) else [0]
     description = msgspec.msgpack.encode([dtype, shape, "C"])
     layout = msgspec.msgpack.encode([("a", description)])

@@ -1,4 +1,4 @@
-"""Whatever bytes arrive: the codec gives a value or a MalformedMessageError, in bounded memory."""
+"""For any bytes, the codec gives a value or a MalformedMessageError, in bounded memory."""
 
 import contextlib
 import tracemalloc
@@ -28,7 +28,7 @@ SEEDS = [
 
 
 def touch(value):
-    """Read all of it: an array that claims memory it has not got would take it, or crash, here."""
+    """Read the whole value: an array that claims more memory than it has would take it, or crash, here."""
     if isinstance(value, np.ndarray):
         assert value.nbytes < 1 << 24
         value.copy()
@@ -73,7 +73,7 @@ def mutate(generator, message):
 
 
 def mutate_parts(generator, parts):
-    """One of them longer, shorter, missing, twice, or elsewhere."""
+    """Yield the parts with one of them longer, shorter, missing, doubled, or moved."""
     parts = list(parts)
     which = int(generator.integers(0, len(parts)))
     match int(generator.integers(0, 5)):

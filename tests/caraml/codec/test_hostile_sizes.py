@@ -37,7 +37,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(bomb):
-    """15 MB of empty lists took 1.3 GB."""
+    """15 MB of empty lists once took 1.3 GB."""
     message = BOMBS[bomb]
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Limits: what a peer sends costs no more than they say, and what is over them raises at its sender."""
+"""Limits bound the cost of a peer's messages, and a message over them raises at its sender."""
 
 import tracemalloc
 
@@ -70,7 +70,7 @@ def test_pushed_together_they_stay_within_the_limits():
 
 
 def test_a_batch_costs_a_small_multiple_of_a_batch():
-    """A peer's batch of millions of two bytes was twenty times its size in memory, up to 1 MiB."""
+    """A batch of millions of two-byte items once took twenty times its size in memory."""
     puller = caraml.ZmqPuller(port=0)
     with puller, zmq.Context() as context, context.socket(zmq.PUSH) as peer:
         peer.linger = 0

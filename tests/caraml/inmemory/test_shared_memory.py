@@ -1,4 +1,4 @@
-"""The shared-memory pool: a name opens one filling of its memory, once; what a name says is not trusted."""
+"""The shared-memory pool: a name opens one value, once; names of strangers are not trusted."""
 
 import os
 from typing import Any
@@ -211,7 +211,7 @@ FOREIGN = """
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("owner", ["another user"] * (os.geteuid() == 0) + ["not sealed"])  # root opens all
 def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
-    """Its owner shrank it while it was read, which killed the reader with SIGBUS."""
+    """An owner that shrank the memory once killed its reader with SIGBUS."""
     foreign = spawn(FOREIGN, owner, stdin=True)
     pid, descriptor = map(int, foreign.line().split())
     head, part = codec.encode(np.zeros(100_000, np.uint8))

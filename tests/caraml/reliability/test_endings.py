@@ -57,7 +57,7 @@ def test_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
 
 @pytest.mark.timeout(30)
 def test_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
-    """Eight senders: seven of receivers that do not read, one of one that does: its message arrives."""
+    """Eight senders, seven of them with receivers that do not read: the message of the eighth arrives."""
     program = spawn("""
         import logging, threading, time, caraml
         from caraml import process

@@ -1,4 +1,4 @@
-"""With keys only allowed peers deliver, and both sides see the refusal."""
+"""With keys, only allowed peers can send, and both sides see a refusal."""
 
 import socket
 import time

@@ -75,7 +75,7 @@ def test_frozen_peer_is_noticed_by_its_heartbeats(spawn):
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "subscriber"])
 def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
-    """Their `recv` waits on, for the peer may thaw: `socket.link.lost` tells."""
+    """Their `recv` waits on, because the peer may thaw; `socket.link.lost` tells that it is frozen."""
     peer = spawn(
         """
         import sys, time, caraml

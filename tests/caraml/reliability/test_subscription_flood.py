@@ -32,7 +32,7 @@ TOPICS = b"".join(b"\0\xfa\1" + struct.pack(">I", n) + bytes(245) for n in range
 
 
 def flood(port):
-    """Subscribe to topics that differ in their first bytes, so that nothing of them is shared."""
+    """Subscribe to topics that share no first bytes."""
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.settimeout(5)
         connection.sendall(b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(52, b"\0"))
@@ -52,7 +52,7 @@ def flood(port):
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("connections", [1, 20])
 def test_a_flood_of_subscriptions_ends_with_its_connection(spawn, connections):
-    """One took 950 MB and 18 s of one pub()."""
+    """One such subscriber once took 950 MB, and 18 s of one pub()."""
     program = spawn(PUBLISHER, 8)
     port, before = map(int, program.line().split())
     floods = [threading.Thread(target=flood, args=(port,), daemon=True) for _ in range(connections)]

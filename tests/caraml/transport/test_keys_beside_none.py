@@ -1,4 +1,4 @@
-"""Sockets with keys and sockets without in one process: neither is in the other's way."""
+"""Sockets with keys and sockets without work in one process."""
 
 import pytest
 

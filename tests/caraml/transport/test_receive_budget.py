@@ -28,7 +28,7 @@ def connected(address, kind):
 
 
 def flooded(connection, first, flags):
-    """The MiB that were taken; at a pace that a busy machine keeps up with."""
+    """Send MiB by MiB, at a pace that a busy machine can follow, and return how many were taken."""
     connection.sendall(first)
     connection.settimeout(2)
     frame = bytes([flags]) + struct.pack(">Q", MIB) + bytes(MIB)
@@ -60,7 +60,7 @@ def wait(receive):
     ids=["PULL", "REP", "SUB", "ROUTER", "XPUB"],
 )
 def test_a_peer_that_never_ends_a_message_is_disconnected(receiver, kind, first, waiting):
-    """400 parts of 1 MiB to a puller took 401 MB: ZeroMQ does not count the parts of a message."""
+    """400 parts of 1 MiB once took 401 MB of a puller: ZeroMQ does not count the parts of a message."""
     with receiver(port=0, limits=LIMITS) as end:
         receive = {caraml.ZmqPuller: "pull"}.get(receiver, "recv")
         if waiting and receiver is not caraml.ZmqPub:
@@ -95,7 +95,7 @@ def test_others_are_served_meanwhile_and_a_reader_that_never_waits_is_no_way_aro
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "keys"])
 def test_honest_peers_are_never_disconnected(tmp_path, keyed):
-    """Each brings many times the budget, in sizes of all kinds, to a puller that pauses."""
+    """Every peer sends many times the budget, in all sizes, to a puller that pauses."""
     if keyed:
         make_keys(tmp_path)
     keys = tmp_path if keyed else None
@@ -145,7 +145,7 @@ def test_a_mark_of_the_programs_own_is_no_budget_of_ours():
 
 
 def test_a_number_that_is_no_connection_any_more_is_left_alone():
-    """A subprocess that is being started by another thread has pipes of its own under such numbers."""
+    """Pipes of a subprocess that another thread starts may reuse the number of a closed connection."""
     with caraml.ZmqPuller(port=0) as puller:
         budget = ReceiveBudget(puller._wire, MIB)
         with socket.create_connection(("127.0.0.1", puller.socket.port)) as connection:

@@ -134,7 +134,7 @@ def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
 
 
 def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
-    """Handshakes that end one by one after their deadline, and three at once as of a wrong key."""
+    """Slow handshakes fail one by one at their deadline; those of a wrong key fail three at once."""
     link = socket_monitor.Link("tcp://127.0.0.1:9", bind=False)
     clock = [100.0]
     monkeypatch.setattr(socket_monitor.time, "monotonic", lambda: clock[0])
@@ -151,7 +151,7 @@ def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
 
 @pytest.mark.timeout(30)
 def test_the_arrays_of_a_request_given_up_are_free_when_it_raises():
-    """ZeroMQ lets go of them in its own thread, some time after the socket is closed."""
+    """ZeroMQ releases addresses in its own thread, some time after the socket is closed."""
     value = {f"a{n}": np.ones(1 << 17) for n in range(8)}
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         client = caraml.ZmqClient(

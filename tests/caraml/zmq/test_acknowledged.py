@@ -1,4 +1,4 @@
-"""Sender and receiver between them: what the window, the sessions and the deadlines do."""
+"""Sender and receiver: the window, the sessions and the deadlines."""
 
 import threading
 import time
@@ -45,7 +45,7 @@ def receive_all(receiver, into, pause=0.0, timeout=2.0):
 @pytest.mark.thorough
 @pytest.mark.timeout(20)
 def test_a_slow_receiver_that_gets_on_is_not_taken_for_a_dead_one(receiver):
-    """60 ms a message, of which it fetched many at once: it acknowledges before it has given them all."""
+    """The receiver takes 60 ms a message and fetched many at once: it acknowledges each as it goes."""
     got = []
     receiving = receive_all(receiver, got, pause=0.06)
     sender = caraml.ZmqSender(address=receiver.address, timeout=1)

@@ -76,7 +76,7 @@ def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spa
 @pytest.mark.parametrize("finish", ["received", "processed"])
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_nothing_acknowledged_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
-    """It has a message in hand and others fetched; where it was alone, another takes its place."""
+    """The killed receiver had one message in work and others fetched; a new one replaces the only one."""
     doomed = spawn(RECEIVER, proxy.out_add, finish, 5)
     others = [spawn(RECEIVER, proxy.out_add, finish) for _ in range(count - 1)]
     assert [receiver.line() for receiver in [doomed, *others]] == ["up"] * count

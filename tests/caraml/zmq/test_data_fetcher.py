@@ -1,4 +1,4 @@
-"""DataFetcher: slow handlers, lost tasks, workers that never begin; reliability/test_memory.py kills some."""
+"""DataFetcher: slow handlers, lost tasks, workers that never start; reliability/test_memory.py kills some."""
 
 import os
 import time

@@ -18,7 +18,7 @@ ROUNDS = 1500
 
 
 class Harm:
-    """Messages near those of the protocols: right heads with wrong numbers, cut short, of too many parts."""
+    """Yield messages near those of the protocols: with wrong numbers, cut short, with too many parts."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -56,7 +56,7 @@ class Harm:
 
 
 def attack(mode, address, seed, count=ROUNDS, answers=False):
-    """Send it all over a few connections, reading what is answered."""
+    """Send all messages over a few connections, and read the answers."""
     harm = Harm(seed)
     with zmq.Context() as context:
         for _ in range(5):
@@ -68,7 +68,7 @@ def attack(mode, address, seed, count=ROUNDS, answers=False):
 
 
 def served_meanwhile(receive, seed, mode, address, honest, **options):
-    """Receive in a thread while we attack, until the honest message comes; what it raised is raised here."""
+    """Receive in a thread during the attack until the honest message comes; raise the errors of the thread here."""
     failed, got = [], []
 
     def run():

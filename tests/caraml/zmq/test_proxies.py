@@ -1,4 +1,4 @@
-"""Proxies as threads and processes: what they forward, and how they start, fail and end."""
+"""Proxies as threads and processes: they forward messages, start, fail and end."""
 
 import contextlib
 

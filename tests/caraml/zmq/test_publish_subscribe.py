@@ -1,4 +1,4 @@
-"""The frames of publish and subscribe: topics, numbers, what is refused, and what is fetched ahead."""
+"""The frames of publish and subscribe: topics, numbers, refusals, and messages fetched ahead."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Over inproc both ends are one process: what was sent stays the sender's, what arrived the receiver's."""
+"""Over inproc both ends are in one process, and share no memory of a message."""
 
 from typing import Any
 

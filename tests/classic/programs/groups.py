@@ -1,4 +1,4 @@
-"""Processes that share a pod: made by the group or by themselves, and what holds for all of them."""
+"""Processes that share a pod: declared by the group or added to it, and the settings of the group."""
 
 import os
 

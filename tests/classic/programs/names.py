@@ -1,4 +1,4 @@
-"""Names as the original took them: capitals, dots and underscores, which a backend may not have."""
+"""Names with capitals, dots and underscores, which the original accepted and a backend may not."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A command line of one's own: create, what stands behind --, and commands of symphony in one's own way."""
+"""A command line of the user: create, words behind --, and commands of symphony that it replaces."""
 
 from symphony.commandline import SymphonyParser
 from symphony.engine import Cluster

@@ -32,7 +32,7 @@ with Experiment("e") as e:
 def test_a_log_goes_on_where_its_connection_broke(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """No line is lost, none is told twice; when the pod is gone the command ends."""
+    """No line is lost or printed twice; the command ends when the pod is gone."""
     with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
         sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
         up(sandbox, stack, COUNTING, code=0)
@@ -56,7 +56,7 @@ def test_a_log_goes_on_where_its_connection_broke(
 def test_a_token_that_ends_while_a_log_is_followed_is_fetched_again(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, kubectl: Callable[..., str]
 ) -> None:
-    """The log goes on with the token that the exec plugin of the kubeconfig returns then."""
+    """The log continues with a new token of the kubeconfig's exec plugin."""
     up(sandbox, stack, COUNTING, code=0)
     for name in ("first", "second"):
         kubectl("-n", stack, "create", "serviceaccount", name)

@@ -1,4 +1,4 @@
-"""A process that takes no input for a while gets it all, with an API server that reads when a test says."""
+"""A process that reads late gets all its input, through an API server that a test scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = 8 * 1024 * 1024
 
 
 class Server:
-    """Takes one connection, and reads from it only when it may; answers no ping before."""
+    """A server of one connection, which reads and answers pings only when the test allows it."""
 
     def __init__(self) -> None:
         self.may_read = threading.Event()

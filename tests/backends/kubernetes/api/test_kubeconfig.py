@@ -1,4 +1,4 @@
-"""A kubeconfig is read as kubectl reads it, and what is wrong with one is said in one line."""
+"""A kubeconfig is read as kubectl reads it, and a mistake in it is one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_server_and_the_context_are_told() -> None:
 
 
 def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python from 3.13 on is stricter unless it is told."""
+    """Python 3.13 and newer check authorities more strictly by default."""
 
     def strict(**authority: Any) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

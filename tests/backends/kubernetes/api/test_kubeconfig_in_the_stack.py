@@ -32,7 +32,7 @@ def secrets(own: Cluster) -> list[bytes]:
 
 
 def command_lines() -> set[bytes]:
-    """Those of everything that runs on this machine."""
+    """Return the command lines of all processes of this machine."""
     every = (process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"]))
     return {" ".join(words).encode(errors="surrogateescape") for words in every}
 
@@ -53,7 +53,7 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
     secrets: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The commands that look at what runs ask the user's own kubeconfig, which is given to them alone."""
+    """Reading commands use the user's own kubeconfig, which only they get here."""
     mine = {"KUBECONFIG": own.kubeconfig}
     monkeypatch.setitem(sandbox.environment, "KUBECONFIG", "/nowhere")
     sandbox.pulumi("stack", "init", stack)

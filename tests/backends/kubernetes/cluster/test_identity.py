@@ -38,7 +38,7 @@ def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
 
 
 def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> None:
-    """An administrator made it, or a user who may not look at kube-system: its own objects tell."""
+    """The user has no rights on kube-system: the namespace's own objects identify the cluster."""
     pod = {f"{SPACE}/pods/a": thing("Pod", "a", "p")}
     file = {f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "7")}
     for objects in (pod, file):
@@ -237,7 +237,7 @@ def test_objects_that_another_user_created_again_are_known_by_the_state() -> Non
 
 
 class TestTextOfAKubeconfig:
-    """Encrypted in the state, so that only `up` can read it."""
+    """The kubeconfig is encrypted in the state, so that only `up` can read it."""
 
     @pytest.fixture(autouse=True)
     def own(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

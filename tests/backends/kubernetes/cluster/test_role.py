@@ -34,7 +34,7 @@ with Experiment("e", secrets=[{secret!r}]) as e:
 def granted(
     own: Cluster, sandbox: Sandbox, stack: str, kubectl: Callable[..., str], tmp_path: Path
 ) -> Callable[..., str]:
-    """Brings the experiment up, with these settings, in a namespace made for the ordinary user."""
+    """Start the experiment with these settings, in a namespace created for an ordinary user."""
     kubectl("create", "namespace", stack)
     kubectl("-n", stack, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
     accounts.grant(Layout.default(), accounts.ORDINARY, stack)

@@ -100,7 +100,7 @@ def _visited(sandbox: Sandbox, stack: str) -> str:
 
 
 def _owned(kubectl: Callable[..., str], place: str, stack: str) -> list[str]:
-    """The uids of everything that an experiment has in the namespace."""
+    """Return the uids of all objects of an experiment in the namespace."""
     uids = "jsonpath={.items[*].metadata.uid}"
     return sorted(
         kubectl("-n", place, "get", KINDS, "-l", f"symphony/experiment={stack}", "-o", uids).split()

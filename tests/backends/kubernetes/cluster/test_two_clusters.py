@@ -1,4 +1,4 @@
-"""A context that was switched, or means another cluster by now; nothing happens in the wrong one."""
+"""A context was switched, or names another cluster now: nothing happens in the wrong one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAM = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=[
 
 
 class Other(http.server.BaseHTTPRequestHandler):
-    """Another cluster: it is not the same kube-system, it has nothing, and it notes who asks for a change."""
+    """Another cluster, with another kube-system and no objects, which records requests for changes."""
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -85,7 +85,7 @@ def kubeconfig(
 def test_a_context_that_was_switched(
     sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
 ) -> None:
-    """`up` would move the experiment and says so; what looks and what ends goes where it was started."""
+    """`up` refuses to move the experiment; reading and deleting commands use its own cluster."""
     sandbox.symphony("up", stack, "-y")
     kubeconfig("ours", "other")
     for words in (("plan", stack), ("up", stack, "-y")):

@@ -20,7 +20,7 @@ Body = dict[str, Any]
 def beside(
     thing: Body, state: Body, started: bool = False, name: str = "proxy", policy: str = "Always"
 ) -> Body:
-    """The pod with an init container before the others it has; one that runs beside the containers."""
+    """Return the pod with one more init container, which is a sidecar by default (policy)."""
     spec, status = thing["spec"], thing["status"]
     spec.setdefault("initContainers", []).append({"name": name, "image": "p:1", "restartPolicy": policy})
     result = {"name": name, "state": state, "started": started, "restartCount": 0}

@@ -1,4 +1,4 @@
-"""`symphony why` of a pod that waits: the pool it was planned for, and what is missing there."""
+"""`symphony why` of a waiting pod: its planned pool, and the missing resources there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every trouble on the real cluster, in the cluster's words: what `up` says, `process`, and `why`."""
+"""Every trouble on the real cluster, as `up`, `process` and `why` tell it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with Experiment("e") as e:
 
 @pytest.fixture(scope="module")
 def troubles(sandbox: Sandbox, cluster: Cluster, kubectl: Callable[..., str]) -> Iterator[tuple[str, str]]:
-    """The stack of the troubles, and what `up` said of them; each is slow to show."""
+    """The stack with all troubles, and the output of its `up`; each trouble takes long to appear."""
     with configured(sandbox, cluster, kubectl) as name:
         yield name, up(sandbox, name, TROUBLES, code=1)
 

@@ -1,4 +1,4 @@
-"""Logs where a clock steps back, a node does not answer, a start ends late: every line is told once."""
+"""Logs with a clock that steps back, a silent node, a late end: every line is printed once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
-    """An answer that never comes, to a client that does not wait for it long."""
+    """An answer that never comes, with short deadlines of the reader."""
     monkeypatch.setattr(reader, "_SILENCE", 0.2)
     monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
     over = threading.Event()
@@ -48,7 +48,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
 
 
 class Restarted(Node):
-    """A container that was started again after it had died at the second given."""
+    """A container that died at second `died_at` and was restarted."""
 
     died_at = 2
 
@@ -64,7 +64,7 @@ class Restarted(Node):
     ("tail", "expected"), [(1, ["n 3", "n 4"]), (2, ["n 2", "n 3", "n 4"]), (0, ["n 4"])]
 )
 def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expected: list[str]) -> None:
-    """The server cuts a time to whole seconds, so that it sends the lines before them again."""
+    """The server truncates sinceTime to whole seconds, and sends older lines of that second again."""
     messages = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
 
     class Tailing(Node):
@@ -80,7 +80,7 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
             return 200, chunked(*there[max(0, len(there) - most) :])
 
     class Again(Tailing, Restarted):
-        """Its start before said something, too, a second earlier."""
+        """A node whose previous start printed a line, a second earlier."""
 
         def __call__(self, asked: Asked) -> Answer:
             if "previous=true" in asked.path:
@@ -214,7 +214,7 @@ def test_a_start_that_has_ended_as_well_comes_after_the_one_before_it() -> None:
 
 
 def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told five seconds after the log came to its end."""
+    """The node reports the end five seconds after the log is over."""
     clock = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -238,7 +238,7 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log of a start that had ended comes to its end at once, and by then the next start runs."""
+    """The log of an ended start is over at once, and the next start runs already."""
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 30.0)
 
     class Between(Restarted):

@@ -1,4 +1,4 @@
-"""`symphony:controller: Job` on the real cluster: what was driven off its machine comes back by itself."""
+"""`symphony:controller: Job` on the real cluster: an evicted process comes back by itself."""
 
 from __future__ import annotations
 

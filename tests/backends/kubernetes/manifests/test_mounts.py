@@ -52,7 +52,7 @@ def test_an_empty_folder_is_in_memory_only_where_that_is_asked(owner: str, memor
 
 @pytest.fixture
 def place(stack: str, sandbox: Sandbox, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A namespace with a Secret in it, as an administrator would hand it out."""
+    """A namespace with a Secret, created by an administrator."""
     name = f"{stack}-place"
     kubectl("create", "namespace", name)
     kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
@@ -64,7 +64,7 @@ def place(stack: str, sandbox: Sandbox, kubectl: Callable[..., str]) -> Iterator
 
 @pytest.fixture
 def host(own: Cluster) -> Iterator[Path]:
-    """A folder of the machine that is the node."""
+    """A folder on the node."""
     folder = Path(f"/var/tmp/symphony-{uuid.uuid4().hex[:8]}")
     folder.mkdir()
     (folder / "word").write_text("of the host\n")

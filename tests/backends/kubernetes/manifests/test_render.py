@@ -254,7 +254,7 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None:
-    """Neither of objects, nor of what these refer to."""
+    """Neither names of objects nor references to them are shared."""
     chosen = {"controller": controller, "create_namespace": False}
     result = {name: manifests(whole(), shared_as=name, **chosen) for name in ("one", "two")}
     for name, other in (("one", "two"), ("two", "one")):

@@ -72,7 +72,7 @@ def test_exit_code_streams_and_container(sandbox: Sandbox, rl: str) -> None:
 
 
 def test_input_is_passed_on_to_its_end(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
-    """Both directions are full at once: who waits for one would wait for ever."""
+    """Both directions are full at once: a client that waits for one would wait for ever."""
     (tmp_path / "in").write_bytes(content := os.urandom(8_000_000))
     with (tmp_path / "in").open("rb") as given:
         out = subprocess.run(

@@ -1,4 +1,4 @@
-"""The output of `symphony exec`: the marker that says that it is complete is no part of it."""
+"""The output of `symphony exec` is complete, and does not contain the marker of its end."""
 
 from __future__ import annotations
 

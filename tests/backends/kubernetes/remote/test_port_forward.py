@@ -20,7 +20,7 @@ from tests.sandbox import wait_for
 
 
 class Pod:
-    """Stands for the connection to a pod: what it says, what it was sent, whether it is closed."""
+    """A stand-in for the connection to a pod: it sends data, records input, and knows that it is closed."""
 
     def __init__(self) -> None:
         self.says: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -48,7 +48,7 @@ class Pod:
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]:
-    """The client's end of a forwarded connection, and the pod's."""
+    """Yield the client's end of a forwarded connection, and the pod's."""
     pod = Pod()
     monkeypatch.setattr("symphony.backends.kubernetes.remote.port_forward._Forwarding._opened", lambda _: pod)
     ours, theirs = socket.socketpair()
@@ -154,7 +154,7 @@ def test_a_service_behind_which_nothing_runs_has_a_warning() -> None:
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])
 def test_a_service_without_an_external_address_is_forwarded(kind: str) -> None:
-    """A balancer the cloud is still making, and a service that is only bound."""
+    """A load balancer that the cloud still creates, and a service that is only bound."""
     way = reached(exposed(kind))
     assert way.address == ""
     assert way.forward is not None

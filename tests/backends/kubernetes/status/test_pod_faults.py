@@ -1,4 +1,4 @@
-"""Faults of one pod and of what it stands on: memory, nodes, secrets, volumes, registries."""
+"""Faults of one pod and its surroundings: memory, nodes, secrets, volumes, registries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Kubectl = Callable[..., str]
 
 @pytest.fixture
 def node(stack: str, kubectl: Kubectl, cluster: Cluster) -> Iterator[Callable[[], str]]:
-    """Makes a node of the test's own that kwok calls ready; to be called again when it is gone."""
+    """Return a function that creates a node of this test, which kwok calls ready."""
     if not cluster.registry:
         pytest.skip("this cluster has no nodes that do not exist")
     name = f"kwok-{stack}"
@@ -69,7 +69,7 @@ with Experiment("e") as e:
 def test_a_secret_that_changed_reaches_the_file_of_a_running_process(
     sandbox: Sandbox, stack: str, tmp_path: Path, live: Live
 ) -> None:
-    """Its pod is not replaced for it; what a process has read before is its own to read again."""
+    """The pod is not replaced; the process has to read the file again by itself."""
     key = tmp_path / "key.txt"
     program = f"""
 with Experiment("e", secrets=[{str(key)!r}]) as e:

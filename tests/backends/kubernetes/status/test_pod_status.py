@@ -139,7 +139,7 @@ def test_a_program_that_the_image_does_not_have_is_named():
 
 
 def gated(**notes: str) -> dict[str, Any]:
-    """Return a pod that waits for others; the scheduler says so in its own words."""
+    """Return a pod that waits for others, as the scheduler reports it."""
     blocked = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "gates"}
     made = pod(metadata={"annotations": notes}, conditions=[blocked])
     made["spec"]["schedulingGates"] = [{"name": supervisor.GATE}]

@@ -20,7 +20,7 @@ SLEEPER = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=[
 
 
 def line_of(message: str, path: str) -> str:
-    """The one line in which `up` tells of a process at its end."""
+    """Return the only line about a process at the end of an `up`."""
     (line,) = [
         each for each in message.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
     ]
@@ -28,7 +28,7 @@ def line_of(message: str, path: str) -> str:
 
 
 def lines(message: str) -> list[str]:
-    """The lines in which a run that failed says why."""
+    """Return the lines with the reason of a failed run."""
     return [each for each in message.splitlines() if each.startswith("symphony: ")]
 
 

@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @dataclass
 class Pods:
-    """The pods at each moment; a watch tells of none for five seconds, or is answered with a status."""
+    """The pods at every moment; a watch is silent for five seconds, or gets a status as its answer."""
 
     clock: Clock
     at: Callable[[float], list[Body]]
@@ -70,7 +70,7 @@ class Pods:
         return (200, {"items": objects[kind]}) if kind in objects else MISSING
 
     def _events(self, query: dict[str, list[str]]) -> Answer:
-        """One a page."""
+        """Return one event for each page."""
         (selector,), start = query["fieldSelector"], int(query.get("continue", ["0"])[0])
         wanted = dict(each.split("=") for each in selector.split(","))
         result = [
@@ -151,7 +151,7 @@ def test_an_old_warning_is_no_trouble_of_now(clock: Clock, events: list[Body]) -
 
 @pytest.mark.parametrize("reason", ["FailedMount", "NetworkNotReady"])
 def test_a_pod_that_cannot_be_made_is_given_up_after_the_patience(clock: Clock, reason: str) -> None:
-    """The page after the first tells why, and one event has only the newer kind of time."""
+    """The reason is on the second page, in an event with only the newer time field."""
     newest = event(reason, eventTime="2026-01-01T00:00:09.5Z", lastTimestamp=None)
     events = [event("FailedScheduling"), newest, event("Pulling", "00:00:02")]
     creating = pod(CREATING, metadata=UID)
@@ -181,7 +181,7 @@ def test_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way
 
 
 def test_a_pull_that_fails_once_on_a_new_machine_is_no_mistake(clock: Clock) -> None:
-    """The machine itself took its time, and the second try is a success."""
+    """The new machine was slow, and the second pull succeeds."""
     moments = [(120.0, pod(CREATING)), (140.0, pod(BAD)), (1000.0, pod(RUNS))]
     result = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
     assert result.ready
@@ -198,7 +198,7 @@ def test_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> 
 def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_something_new(
     clock: Clock,
 ) -> None:
-    """It runs for two seconds, and each pause is longer than the one before."""
+    """It runs for two seconds between pauses that grow."""
 
     def at(now: float) -> list[Body]:
         if now < 1:
@@ -216,7 +216,7 @@ def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_so
 
 
 def test_processes_that_end_one_after_the_other_are_waited_for_once(clock: Clock) -> None:
-    """All run, and then each has ended: the server has told it all by the time of the second look."""
+    """All end soon after they run; one second look is enough for all of them."""
     names = [f"p{number}" for number in range(40)]
 
     def named(name: str, state: Body) -> Body:

@@ -186,7 +186,7 @@ NAMES = st.one_of(
 
 @given(NAMES, NAMES)
 def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: str) -> None:
-    """A name is bent only into one that is known as well, and no two meet."""
+    """Every mapped name is legal, and no two names become the same."""
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
