@@ -28,7 +28,7 @@ _NAMES = {
     "addresses": ("AddressBook",),
     "cluster": ("Cluster", "KubeCluster", "TmuxCluster"),
     "config": ("SymphonyConfig",),
-    "declaration": ("Experiment", "Process", "ProcessGroup"),
+    "spellings": ("Experiment", "Process", "ProcessGroup"),
     "docker_builder": ("DockerBuilder", "clean_images"),
     "gke_dispatcher": ("GKEDispatcher",),
     "parser": ("SymphonyParser",),

@@ -30,7 +30,7 @@ def test_one_line_that_leads_on(lab: Sandbox, words: str, message: str) -> None:
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Path, Path]]:
-    """Yield the projects `sandbox` and `other` with the experiments `mine` and `theirs`, and a third folder."""
+    """Yield the projects `sandbox` (with `mine`) and `other` (with `theirs`), and a third folder."""
     place = tmp_path_factory.mktemp("two")
     with sandbox_in(place) as sandbox:
         sandbox.write(PROGRAM)

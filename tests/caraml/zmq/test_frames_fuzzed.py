@@ -68,7 +68,7 @@ def attack(mode, address, seed, count=ROUNDS, answers=False):
 
 
 def served_meanwhile(receive, seed, mode, address, honest, **options):
-    """Receive in a thread during the attack until the honest message comes; raise the errors of the thread here."""
+    """Receive in a thread during the attack until the honest message comes; raise its errors here."""
     failed, got = [], []
 
     def run():
