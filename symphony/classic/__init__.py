@@ -34,7 +34,7 @@ _NAMES = {
     "parser": ("SymphonyParser",),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
-_SPECS = {f"{backend}{name}Spec": name for backend in ("", "Kube", "Tmux") for name in _NAMES["declaration"]}
+_SPECS = {f"{backend}{name}Spec": name for backend in ("", "Kube", "Tmux") for name in _NAMES["spellings"]}
 
 if not TYPE_CHECKING:
 
