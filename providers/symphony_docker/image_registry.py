@@ -44,7 +44,7 @@ def delete(repository: str, tag: str, digest: str) -> None:
         raise UserError(
             f"the registry {failures.host_of(repository)} deletes no image: {why}",
             where=f"{repository}@{digest}",
-            remedy="Have it allow that, or set retain_on_delete=True and run `symphony up` before you delete",
+            remedy="Allow deletion in the registry, or set retain_on_delete=True and run `symphony up` first",
         )
 
 

@@ -184,7 +184,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
             self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
 
     def meet(self, rendezvous: Rendezvous) -> None:
-        """Be one of several equal workers; new_process(replicas=, rendezvous=True) calls it.
+        """Join several equal workers; new_process(replicas=, rendezvous=True) calls it.
 
         Args:
             rendezvous: The worker's rank, and the service by which all of them meet.

@@ -162,7 +162,9 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
             f"could not read the .tf.json: {why}", where=str(path), remedy="Give its path"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise UserError(f"not JSON: {error}", where=str(path), remedy="Have it written again") from None
+        raise UserError(
+            f"not JSON: {error}", where=str(path), remedy="Write the file again with cloudwise"
+        ) from None
     if not isinstance(data, Mapping):
         raise UserError("it is not a mapping", where=str(path), remedy="Give a .tf.json that cloudwise wrote")
     return cast("Mapping[str, Any]", data), str(path)

@@ -1,7 +1,7 @@
-"""The machines of a pool as nodes of the local cluster that kwok calls ready; as many as it may have.
+"""The machines of a pool as nodes of the local cluster, which kwok calls ready: as many as its maximum.
 
-Nothing scales them: a pool is as if all its machines were asked for. Each holds one pod that claims what the
-system pods of GKE claim there.
+Nothing scales them: a pool always has all its machines. Each holds one pod that claims the resources of the
+system pods of GKE.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READY_WITHIN = 60.0
 
 
 def ensure(api: Any, cluster: str, location: str, pool: Pool) -> None:
-    """Have the nodes of a pool, and no others of it; what one is does not change while it lives."""
+    """Create the missing nodes of a pool and remove the others; replace a node that differs."""
     wanted = {f"gke-{cluster}-{pool.name}-{number}": number for number in range(pool.max or 0)}
     existing = {node.metadata.name: node for node in _nodes(api, cluster, pool.name)}
     model = _node("", cluster, location, pool, 0)
@@ -39,7 +39,7 @@ def ensure(api: Any, cluster: str, location: str, pool: Pool) -> None:
 
 
 def remove(api: Any, cluster: str, pool: str | None = None) -> None:
-    """Take away the nodes of a pool, or of a whole cluster, and what was on them."""
+    """Remove the nodes of a pool, or of a whole cluster, with their pods."""
     _remove(api, [node.metadata.name for node in _nodes(api, cluster, pool)])
 
 
@@ -121,7 +121,7 @@ def _node(name: str, cluster: str, location: str, pool: Pool, number: int) -> di
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {ANNOTATION: "fake"}},
-        # No pod that does not mean these nodes may land on one: it would seem to run.
+        # Keep other pods away from these nodes: they would seem to run.
         "spec": {"taints": [*taints, *([] if TAINT in taints else [TAINT])]},
         "status": {"allocatable": offered, "capacity": {**offered, "cpu": str(int(pool.cpu))}},
     }

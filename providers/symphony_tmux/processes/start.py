@@ -98,7 +98,9 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.waits_for:
         if not perl():
             remedy = "Install perl, or take depends_on out"
-            raise UserError("perl, which holds it back, is missing", where=inputs.path, remedy=remedy)
+            raise UserError(
+                "perl is missing, which depends_on needs in tmux", where=inputs.path, remedy=remedy
+            )
         hold.write(folder, hold.first(inputs.waits_for, code))
     else:
         files.remove(folder / hold.NAME)

@@ -1,4 +1,4 @@
-"""Create, diff, read, update, delete of one experiment, over plain dicts."""
+"""Create, diff, read, update and delete the session of an experiment, over plain dicts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ inputs_of = inputs.session_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Return why a session that the state has must be made again, else nothing; needs no outputs."""
+    """Return the reason to create a recorded session again, else nothing; needs no outputs."""
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(on)):
         return why
@@ -44,16 +44,16 @@ def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
-    """Make or adopt the session; of what an interrupted run left only the declared processes stay."""
+    """Create or adopt the session; end processes of an interrupted run that are not declared."""
     wanted = inputs.session_inputs(props)
     experiment_folder.lock(wanted.server, wanted.name)
     return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), snapshot)
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """Return what differs; a session that is gone is made again, and processes may come and go.
+    """Return the difference: a missing session is created again, and processes may come and go.
 
-    A change of its services starts nothing again: a window whose process uses one of them changes itself.
+    A change of services restarts nothing here: the windows of processes that use them change themselves.
     """
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
@@ -87,7 +87,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Make it again if it is gone and end what is not declared."""
+    """Create the session again if it is gone, and end processes that are not declared."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     wanted = inputs.session_inputs(news)
     experiment_folder.lock(wanted.server, wanted.name)
@@ -160,7 +160,7 @@ def _made(
 
 
 def _leased(wanted: SessionInputs) -> dict[str, int]:
-    """Lease the ports for as long as the experiment is there, others where another took one meanwhile."""
+    """Lease the ports for the life of the experiment; a port that was taken meanwhile is replaced."""
     asked = {name: port if name in wanted.fixed_ports else None for name, port in wanted.ports.items()}
     leased = leases.lease(wanted.owner, asked, record=True, within=wanted.port_range)
     if leased.taken:

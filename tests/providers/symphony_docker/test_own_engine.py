@@ -1,4 +1,4 @@
-"""A Docker engine of one's own: whose disk is full, which ends amid a build, and which is cleaned up."""
+"""A Docker engine of the tests: its disk is full, it ends during a build, it is cleaned up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MEGABYTES = 40
 
 @pytest.fixture
 def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The context of an image; who has the cluster has the programs of an engine."""
+    """The context of an image; a machine with the cluster also has the programs of an engine."""
     del cluster
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

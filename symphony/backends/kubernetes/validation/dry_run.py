@@ -75,7 +75,7 @@ def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
     try:
         _send(client, namespace, pod)
     except Forbidden as refused:
-        # The rules of `default` do not count; whether the user may make pods at all, `up` reports.
+        # The rules of `default` do not count; `up` reports that the user may not create pods.
         passing = _PASSING in refused.what or "cannot create resource" in refused.what
         return None if passing or namespace == _DEFAULT else refused
     except Refused as refused:
@@ -98,7 +98,7 @@ def _send(client: Client, namespace: str, pod: Values) -> None:
 
 
 def _shape(pod: Values) -> str:
-    """Return the pod without what tells one worker from the next: names, arguments, values of variables."""
+    """Return the pod without the parts in which equal workers differ: names, arguments, values of variables."""
     spec = dict(pod["spec"])
     names: list[str] = []
     for kind in ("containers", "initContainers"):
