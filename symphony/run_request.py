@@ -1,7 +1,7 @@
 """The request of a symphony command to the program that it runs, and the program's reports.
 
 The command asks in the environment of the run. The program reports in the engine's debug log, which a plain
-`pulumi` shows only with --debug. A leaf: command, engine room and program share these names.
+`pulumi` shows only with --debug. A leaf: commands, engine and program share these names.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def test_every_folder_of_the_table_is_there() -> None:
     folders = re.findall(r"`([\w/]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
     assert len(folders) > 10
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
-    rooms = {each.parent.name for each in (ROOT / "symphony").glob("*/__init__.py")}
-    assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == rooms
+    packages = {each.parent.name for each in (ROOT / "symphony").glob("*/__init__.py")}
+    assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == packages
 
 
 def test_everything_named_is_there() -> None:

@@ -45,7 +45,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         ("symphony/spec/plain.py", "import kubernetes", "Spec, placement and plan know no backend"),
         ("caraml/limits.py", "import symphony", "caraml stands alone"),
     ],
-    ids=["classic", "old home", "a room in no layer", "one backend", "backend", "caraml"],
+    ids=["classic", "old home", "a package in no layer", "one backend", "backend", "caraml"],
 )
 def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
     """One line of an import at the end of one file of a copy; `make check` sees the original kept."""

@@ -96,7 +96,7 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         host: Address of the Docker engine.
     """
     plain = " ".join(text.split())
-    # A step that fails for want of room says so in its own words.
+    # A step that lacks disk space says so in its own words.
     if _FULL.search(plain) or any(map(_FULL.search, output[-_LINES_OF_CAUSE:])):
         return _full()
     if any(words in plain for words in ("Cannot connect to the Docker daemon", "error during connect")):

@@ -105,7 +105,7 @@ def _is_gone(props: Mapping[str, Any]) -> bool:
 
 
 def _made(props: Props) -> Props:
-    """Build and push the image, as far as that is not done, and return its outputs."""
+    """Build and push the image, if that is not done yet, and return its outputs."""
     name, reference = str(props["name"]), reference_of(props)
     engine = Engine()
 
@@ -133,7 +133,7 @@ def _made(props: Props) -> Props:
 
 
 def _find_or_build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
-    """Have the image under this name: present, tagged from that of another stack, or built."""
+    """Give the engine the image under this name: it is there, is another stack's, or is built."""
     identity = str(props["identity"])
     existing = engine.find(reference)
     if existing is not None and existing.labels.get(IDENTITY_LABEL) == identity:
@@ -167,7 +167,7 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
 
 
 def _release(props: Mapping[str, Any]) -> None:
-    """Take the name away from an image that no stack uses; one that a container uses stays."""
+    """Remove the name of an image that no stack uses; an image that a container uses stays."""
     reference = reference_of(props)
     if not image_references.drop(reference, str(props.get("owner") or "")):
         return

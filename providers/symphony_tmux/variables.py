@@ -23,7 +23,7 @@ _LINE = re.compile(rb"export (\w+)='((?:[^']|'\\'')*)'\n")
 
 
 def write(file: Path, variables: Mapping[str, str]) -> None:
-    """Write these variables in place of those before."""
+    """Replace the variables in the file."""
     files.own_folder(file.parent)
     files.replace(file, content(variables))
 

@@ -1,4 +1,4 @@
-"""The names of the original Symphony, thin faces of our own objects, loaded when they are first used."""
+"""The names of the original Symphony, as thin wrappers that are loaded when they are first used."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of this cluster for a stack, without those that it leaves to the stack."""
+        """The settings that this cluster sets for a stack."""
         values = {key: value for key, value in self._settings.items() if value is not None}
         return {"symphony:backend": self.backend, **values}
 

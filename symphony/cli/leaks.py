@@ -1,4 +1,4 @@
-"""`symphony leaks`: what runs without a stack."""
+"""`symphony leaks`: the processes without a stack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HEAD = ("name", "where", "as", "processes", "remove it with")
 
 
 def command(as_json: arguments.AsJson = False) -> int:
-    """List what symphony started and no stack has: on this machine, and in every context of the kubeconfig.
+    """List the processes without a stack, on this machine and in every context of the kubeconfig.
 
-    The exit code is 1 where there is any, or where a cluster does not answer.
+    The exit code is 1 if there are any, or if a cluster does not answer.
 
     Examples:
         symphony leaks

@@ -104,7 +104,7 @@ class Builder(Generic[AnySpec]):
         _options: pulumi.ResourceOptions | None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to assign a setting, which would be lost without a word."""
+        """Refuse to assign a setting, which would be lost silently."""
         if callable(getattr(type(self), name, None)):
             raise usage_error(f"{name} is a method and cannot be assigned", f"Call {name}(...)")
         # Attributes that are set before the spec exists are the component's own.
@@ -222,7 +222,7 @@ class MemberBuilder(Builder[MemberSpec]):
         timeout: float | None = None,
         restart_with: bool = False,
     ) -> None:
-        """Start only after other processes have come so far.
+        """Start only when other processes have reached a condition.
 
         Called on a group, all its processes wait; where a group is named, all its processes are waited for.
 

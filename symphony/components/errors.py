@@ -22,7 +22,7 @@ def usage_error(what: str, remedy: str) -> UsageError:
 
 @contextmanager
 def as_usage_error() -> Generator[None]:
-    """Turn a UserError of the rooms below into a UsageError with the user's line."""
+    """Turn a UserError of the modules below into a UsageError with the user's line."""
     try:
         yield
     except UsageError:

@@ -250,7 +250,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set(setting, made, **{setting: dataclasses.replace(before, **made)})
 
     def readiness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Say how it shows that it is ready; until then, processes that wait for it do not start.
+        """Set the probe that tells whether the process is ready; processes that wait for it start then.
 
         Args:
             options: Those of Probe: exactly one of tcp, http, exec and log; how often and how long.
@@ -264,7 +264,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._probe("readiness_probe", options)
 
     def liveness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Say how it shows that it still works; where that fails, the restart policy restarts it.
+        """Set the probe that tells whether the process still works; if it fails, the restart policy applies.
 
         Args:
             options: Those of Probe: exactly one of tcp, http and exec; how often and how long.

@@ -1,1 +1,1 @@
-"""Files by their content: which of a folder count, and their digests; what did not change is known."""
+"""Files by their content: the files of a folder that count, and their digests, which are cached."""

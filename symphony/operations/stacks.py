@@ -291,7 +291,7 @@ def set_current(name: StackName) -> None:
 
 
 def forget_current(name: StackName) -> None:
-    """Have no current experiment if it is this one."""
+    """Unset the current experiment if it is this one."""
     if current() == str(name):
         _current_file().unlink(missing_ok=True)
 

@@ -106,18 +106,18 @@ class Placement:
 
 
 class Packing:
-    """The machines of one pool and the room that is left on them.
+    """The machines of one pool and the free amounts of each.
 
     Args:
-        room: The amounts that one machine offers.
+        allocatable: The amounts that one machine offers to pods.
         most: The most machines; None for any number.
     """
 
-    def __init__(self, room: Amounts, most: int | None) -> None:
-        self._room = room
+    def __init__(self, allocatable: Amounts, most: int | None) -> None:
+        self._allocatable = allocatable
         self._most = most
         self._sizes: set[Amounts] = set()
-        # free room -> the number of machines that have just that
+        # free amounts -> the number of machines that have just these
         self._free: Counter[Amounts] = Counter()
 
     @property
@@ -131,12 +131,12 @@ class Packing:
         return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
 
     def add(self, pod: Amounts) -> bool:
-        """Put one more pod on a machine. Return whether there is room for it."""
-        fullest = min((room for room in self._free if room.holds(pod)), default=None, key=_order)
+        """Put one more pod on a machine. Return whether it fits."""
+        fullest = min((free for free in self._free if free.holds(pod)), default=None, key=_order)
         if fullest is None:
             if self._most is not None and self.machines >= self._most:
                 return False
-            fullest = self._room
+            fullest = self._allocatable
         else:
             self._free[fullest] -= 1
             if not self._free[fullest]:
@@ -146,22 +146,22 @@ class Packing:
         return True
 
 
-def _order(room: Amounts) -> tuple[int, ...]:
-    return room.gpus, room.memory, room.cpu, room.pods
+def _order(free: Amounts) -> tuple[int, ...]:
+    return free.gpus, free.memory, free.cpu, free.pods
 
 
 def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
     """Choose a pool for every pod: those that name their pool first, the others in the order given."""
     ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
-    rooms = {pool.name: available(pool) for pool in pools}
-    packed = {pool.name: Packing(rooms[pool.name], pool.max) for pool in pools}
+    allocatables = {pool.name: available(pool) for pool in pools}
+    packed = {pool.name: Packing(allocatables[pool.name], pool.max) for pool in pools}
     looked_up: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
     chosen: dict[str, Choice] = {}
     lacking: dict[str, Mapping[str, str]] = {}
     for pod in sorted(pods, key=lambda pod: not pod.pool):
         alike = tuple(value for name, value in vars(pod).items() if name != "name")
         if alike not in looked_up:
-            looked_up[alike] = _fitting(pod, ranked, rooms)
+            looked_up[alike] = _fitting(pod, ranked, allocatables)
         fitting, lacks = looked_up[alike]
         for choice in fitting:
             if packed[choice.pool.name].add(total_of(choice.claims)):
@@ -185,7 +185,7 @@ def _rank(pool: Pool, prices: Prices) -> float:
 
 
 def _fitting(
-    pod: Pod, pools: Sequence[Pool], rooms: Mapping[str, Amounts]
+    pod: Pod, pools: Sequence[Pool], allocatables: Mapping[str, Amounts]
 ) -> tuple[list[Choice], dict[str, str]]:
     """Return the pools that would take the pod, and for the other pools what they lack."""
     fitting: list[Choice] = []
@@ -193,37 +193,37 @@ def _fitting(
     for pool in pools:
         if pod.pool and pool.name != pod.pool:
             continue
-        room = rooms[pool.name]
-        claims = claims_of(pod, room)
+        allocatable = allocatables[pool.name]
+        claims = claims_of(pod, allocatable)
         total = total_of(claims)
-        every = (*_off_limits(pod, pool, total), *_uneven(pod, room), *_too_small(room, total))
+        every = (*_off_limits(pod, pool, total), *_uneven(pod, allocatable), *_too_small(allocatable, total))
         lack = ", ".join(dict.fromkeys(every))
         if not lack:
-            lack = _other_number(pod, room, claims, total)
+            lack = _other_number(pod, allocatable, claims, total)
         if lack:
             lacks[pool.name] = lack
         else:
-            fitting.append(Choice(pool, claims, _times(room, total)))
+            fitting.append(Choice(pool, claims, _times(allocatable, total)))
     return fitting, lacks
 
 
-def claims_of(pod: Pod, room: Amounts) -> tuple[Amounts, ...]:
-    """Return the claims of the containers on a machine with this room."""
+def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
+    """Return the claims of the containers on a machine with these amounts."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
-        claimed = [_claimed(claim, kind, room) for claim in pod.claims]
+        claimed = [_claimed(claim, kind, allocatable) for claim in pod.claims]
         without = claimed.count(None)
-        whole = _claimed(pod.whole, kind, room) if pod.whole else None
+        whole = _claimed(pod.whole, kind, allocatable) if pod.whole else None
         rest = max(0, (whole or 0) - sum(number or 0 for number in claimed))
         amounts[kind] = [_even(rest // without, kind) if number is None else number for number in claimed]
     pods = [1, *[0] * (len(pod.claims) - 1)]
     return tuple(map(Amounts, *amounts.values(), pods))
 
 
-def _claimed(claim: Claim, kind: str, room: Amounts) -> int | None:
+def _claimed(claim: Claim, kind: str, allocatable: Amounts) -> int | None:
     number: int | None = getattr(claim, kind)
     if number is None and claim.parts:
-        return _even(getattr(room, kind) // claim.parts, kind)
+        return _even(getattr(allocatable, kind) // claim.parts, kind)
     return number
 
 
@@ -235,9 +235,9 @@ def total_of(claims: Sequence[Amounts]) -> Amounts:
     return sum(claims[1:], claims[0])
 
 
-def _times(room: Amounts, total: Amounts) -> int:
+def _times(allocatable: Amounts, total: Amounts) -> int:
     """Return the number of such pods that a machine holds."""
-    pairs = zip(vars(room).values(), vars(total).values(), strict=True)
+    pairs = zip(vars(allocatable).values(), vars(total).values(), strict=True)
     return min(have // claimed for have, claimed in pairs if claimed)
 
 
@@ -276,15 +276,19 @@ def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     )
 
 
-def _uneven(pod: Pod, room: Amounts) -> list[str]:
+def _uneven(pod: Pod, allocatable: Amounts) -> list[str]:
     """Return the shares that would split a GPU."""
     parts = [
         claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
     ]
-    lacks = [f"has {room.gpus} GPUs, which {part} cannot share evenly" for part in parts if room.gpus % part]
+    lacks = [
+        f"has {allocatable.gpus} GPUs, which {part} cannot share evenly"
+        for part in parts
+        if allocatable.gpus % part
+    ]
     if pod.whole and not lacks:
         named = sum(claim.gpus or 0 for claim in pod.claims)
-        rest = max(0, (_claimed(pod.whole, "gpus", room) or 0) - named)
+        rest = max(0, (_claimed(pod.whole, "gpus", allocatable) or 0) - named)
         without = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
         if without and rest % without:
             lacks.append(
@@ -293,28 +297,31 @@ def _uneven(pod: Pod, room: Amounts) -> list[str]:
     return lacks
 
 
-def _too_small(room: Amounts, total: Amounts) -> list[str]:
+def _too_small(allocatable: Amounts, total: Amounts) -> list[str]:
     lacks: list[str] = []
-    if total.cpu > room.cpu:
-        lacks.append(f"{_cores(room.cpu)} of {_cores(total.cpu, up=True)} cpu")
-    if total.memory > room.memory:
-        lacks.append(f"{_gib(room.memory)} of {_gib(total.memory, up=True)} GiB")
-    if total.gpus > room.gpus:
-        lacks.append(f"{room.gpus} of {total.gpus} GPUs" if room.gpus else "no GPUs")
+    if total.cpu > allocatable.cpu:
+        lacks.append(f"{_cores(allocatable.cpu)} of {_cores(total.cpu, up=True)} cpu")
+    if total.memory > allocatable.memory:
+        lacks.append(f"{_gib(allocatable.memory)} of {_gib(total.memory, up=True)} GiB")
+    if total.gpus > allocatable.gpus:
+        lacks.append(f"{allocatable.gpus} of {total.gpus} GPUs" if allocatable.gpus else "no GPUs")
     return [f"has {', '.join(lacks)}"] if lacks else []
 
 
-def _other_number(pod: Pod, room: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
+def _other_number(pod: Pod, allocatable: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
     """Return the number of pods on a machine, in words, where claims by hand change it."""
     wholes = [(pod.whole, total)] if pod.whole else []
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
-        if claim.parts and (fits := _times(room, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts:
+        if (
+            claim.parts
+            and (fits := _times(allocatable, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts
+        ):
             return f"holds {fits} of these a machine, not {claim.parts}: request less"
     return ""
 
 
 def _cores(cpu: int, *, up: bool = False) -> str:
-    """Return cores as text; claims are rounded up and room down, so that a misfit shows."""
+    """Return cores as text; claims are rounded up and offers down, so that a misfit shows."""
     return f"{(cpu + (9 if up else 0)) // 10 / 100:g}"
 
 

@@ -1,4 +1,4 @@
-"""A spec and a target in, a Plan out, or every Problem at once."""
+"""Builds the Plan of a spec and a target, or gathers every Problem."""
 
 from __future__ import annotations
 

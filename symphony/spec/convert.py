@@ -38,7 +38,7 @@ class WrongTypeError(UserError, TypeError):
 
 @runtime_checkable
 class Output(Protocol):
-    """A pulumi.Output, which this room does not import."""
+    """A pulumi.Output, which this module does not import."""
 
     @property
     def apply(self) -> Callable[..., Any]: ...

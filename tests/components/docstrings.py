@@ -18,7 +18,7 @@ from symphony.operations.up import Ended
 from symphony.spec.experiment import ExperimentOptions, GroupOptions
 from symphony.spec.process import ProcessOptions
 
-# What the rooms of symphony call of each other.
+# Names that only symphony's own packages call.
 _INTERNAL = re.compile(r"_.*|action_.*|components|from_pool|from_spec|join|register")
 _OTHERS: tuple[Any, ...] = (Ended, Planned, tmux_session.Session, symphony.tmux.session)
 # What their `**options` take.

@@ -122,15 +122,15 @@ def packed(fleet: Fleet) -> dict[str, str]:
 
 
 def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
-    """The largest pod first, else in the order of the plan, each on the fullest machine with room for it."""
-    room, chosen = available(pool), fleet.placed.placement.chosen
+    """The largest pod first, else in the order of the plan, each on the fullest machine that it fits on."""
+    allocatable, chosen = available(pool), fleet.placed.placement.chosen
     taken = {
         name: total_of(choice.claims) for name, choice in chosen.items() if choice.pool.name == pool.name
     }
     named = {process.name for process in fleet.experiment.spec.processes if process.place.pool}
-    by_size = sorted(taken, key=lambda name: _share(taken[name], room), reverse=True)
+    by_size = sorted(taken, key=lambda name: _share(taken[name], allocatable), reverse=True)
     for order in (by_size, sorted(taken, key=lambda name: name not in named)):
-        free, result = [room] * (pool.max or 0), dict[str, int]()
+        free, result = [allocatable] * (pool.max or 0), dict[str, int]()
         for name in order:
             fitting = [number for number, left in enumerate(free) if holds(left, taken[name])]
             if not fitting:
@@ -142,8 +142,8 @@ def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
     raise AssertionError(f"nobody knows how the pods of {pool.name} are packed")
 
 
-def _share(amounts: Amounts, room: Amounts) -> float:
-    return max(take / have for take, have in zip(astuple(amounts), astuple(room), strict=True) if have)
+def _share(amounts: Amounts, allocatable: Amounts) -> float:
+    return max(take / have for take, have in zip(astuple(amounts), astuple(allocatable), strict=True) if have)
 
 
 def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:

@@ -25,8 +25,8 @@ def share(name: str, parts: int, pool: str = "", **more: Any) -> Pod:
     return Pod(name, (Claim(parts=parts),), pool=pool, **more)
 
 
-def holds(room: Amounts, pod: Amounts) -> bool:
-    left = room - pod
+def holds(allocatable: Amounts, pod: Amounts) -> bool:
+    left = allocatable - pod
     return min(left.cpu, left.memory, left.gpus, left.pods) >= 0
 
 

@@ -82,9 +82,9 @@ def test_so_many_shares_fit_on_a_machine_and_not_one_more(fleet, parts: int):
     (only,) = fleet
     each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
     result = placed(each, pools=fleet)
-    room, total = available(only), total_of(result.chosen["a"].claims)
-    assert holds(room, times(total, parts))
-    assert not holds(room, times(total, parts + 1))
+    allocatable, total = available(only), total_of(result.chosen["a"].claims)
+    assert holds(allocatable, times(total, parts))
+    assert not holds(allocatable, times(total, parts + 1))
 
 
 def times(amounts: Amounts, number: int) -> Amounts:

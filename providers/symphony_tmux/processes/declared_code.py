@@ -1,4 +1,4 @@
-"""The code that a process declares, whose digest it carries: what starts must have the code of the plan."""
+"""The declared code of a process: a process starts only with the code of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Create, diff, read, update, delete of one process, over plain dicts."""
+"""Create, diff, read, update and delete the window of a process, over plain dicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
-    """Adopt what an interrupted run left of this very process, else take down what it left and start."""
+    """Adopt the same process of an interrupted run, or end what that run left and start the process."""
     props = _with_addresses(props)
     wanted = inputs.window_inputs(props)
     kept = _kept(props)
@@ -72,7 +72,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Start it again in its window when it must be; else only take note of what changed."""
+    """Restart the process in its window if its inputs need that; otherwise record the new inputs."""
     _refuse_other_host(olds)
     news = _with_addresses(news)
     wanted = inputs.window_inputs(news)

@@ -1,4 +1,4 @@
-"""Becomes the program named in its arguments, free of what it was started under: the tmux server begins so.
+"""Starts the tmux server free of the limits, signals and niceness of its caller: `clean_start.py PROGRAM...`.
 
 Run by path, in a Python without site packages: a shell cannot take back signals that it was told to ignore.
 """

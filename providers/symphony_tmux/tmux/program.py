@@ -1,4 +1,4 @@
-"""The tmux of this machine: its version, whether that will do, what gets it."""
+"""The tmux of this machine: its version, whether it is recent enough, the command that installs it."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
 
 
 def _own(server: str, name: str, owner: str) -> Path:
-    """Make the folder of the experiment with the file that says whose it is, and return it."""
+    """Create the folder of the experiment with the file of its owner, and return it."""
     folder = files.fresh_folder(paths.experiment_folder(server, name))
     if experiment_folder.owner_of(folder) != owner:
         experiment_folder.write_owner(folder, owner)

@@ -14,7 +14,7 @@ from symphony_tmux.processes.process_table import Identity
 
 
 def write(server: str, pid: int) -> None:
-    """Write down that this process is the server of that name."""
+    """Record that this process is the server of that name."""
     folder = paths.home() / "tmux"
     content = f"{pid} {process_table.start_of(pid)}\n".encode()
     file = folder / f"{server}.pid"
@@ -30,7 +30,7 @@ def of(server: str) -> Identity | None:
 
 
 def written() -> set[Identity]:
-    """Return the servers that are written down, also those that have ended."""
+    """Return the recorded servers, also those that have ended."""
     servers = (of(file.stem) for file in files.matching(paths.home() / "tmux", "*.pid"))
     return {identity for identity in servers if identity is not None}
 

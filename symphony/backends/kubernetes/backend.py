@@ -1,4 +1,4 @@
-"""The entry of Kubernetes in the registry of backends."""
+"""The Kubernetes backend: an experiment is a namespace, a process a container, a service a Service."""
 
 from symphony.backends.registry import Backend
 

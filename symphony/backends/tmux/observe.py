@@ -201,9 +201,9 @@ def list_owned() -> Sequence[Owned]:
 
 
 def stop_removed(owner: str, declared: Collection[str]) -> int:
-    """End what a killed run started and the state never learned of; how many that were.
+    """End the processes of a killed run that no state records; return their number.
 
-    The provider leaves to the engine what was declared before: it cannot know that the state lost it.
+    The provider leaves processes that were declared before to the engine: it cannot know that the state lost them.
     """
     from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
@@ -230,7 +230,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """Take down the session and the trees of an owner that no state knows; how many processes those were."""
+    """Delete the session and the processes of an owner that no state records; return their number."""
     # Only a deletion needs what changes tmux, and that is most of the provider.
     from symphony import paths
     from symphony_tmux import experiment_folder

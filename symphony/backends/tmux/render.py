@@ -91,7 +91,7 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _plain(wait: Wait) -> dict[str, Any]:
-    """Return a wait without what is not set: a state of before has none of it."""
+    """Return a wait without unset fields, which states of older versions do not have."""
     return {name: value for name, value in asdict(wait).items() if value not in (None, False)}
 
 

@@ -1,4 +1,4 @@
-"""Rules of what is started: a command or an image, and texts that an operating system can pass on."""
+"""Rules of commands and images, and of texts that an operating system can pass to a process."""
 
 from __future__ import annotations
 

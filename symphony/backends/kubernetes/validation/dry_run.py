@@ -98,7 +98,7 @@ def _send(client: Client, namespace: str, pod: Values) -> None:
 
 
 def _shape(pod: Values) -> str:
-    """Return the pod without the parts in which equal workers differ: names, arguments, values of variables."""
+    """Return the pod without the fields in which equal workers differ: names, arguments, values."""
     spec = dict(pod["spec"])
     names: list[str] = []
     for kind in ("containers", "initContainers"):
