@@ -203,7 +203,7 @@ def list_owned() -> Sequence[Owned]:
 def stop_removed(owner: str, declared: Collection[str]) -> int:
     """End the processes of a killed run that no state records; return their number.
 
-    The provider leaves processes that were declared before to the engine: it cannot know that the state lost them.
+    The provider leaves declared processes to the engine: it cannot know that the state lost them.
     """
     from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
