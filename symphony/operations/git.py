@@ -26,10 +26,6 @@ class Git(msgspec.Struct, frozen=True):
     branch: str = ""
     changed: tuple[str, ...] = ()
 
-    @property
-    def is_dirty(self) -> bool:
-        return bool(self.changed)
-
     def __str__(self) -> str:
         return f"{self.commit[:7]}{' dirty' if self.changed else ''}"
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast
 
 from symphony.spec.convert import of_type, strict_text, wrong_type
 from symphony.spec.location import NOWHERE, Location, caller
 from symphony.spec.setting import Checked, required, setting
 
 Condition = Literal["started", "ready", "completed", "ended"]
-CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 # Seconds; a server that listens after ten minutes has a fault. A computation may take days.
 TIMEOUTS: Mapping[Condition, float | None] = {"started": 600, "ready": 600, "completed": None, "ended": None}
 

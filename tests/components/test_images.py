@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from symphony import Experiment, Image
-from symphony.backends.kubernetes import platforms, target
+from symphony.backends.kubernetes import expand, target
 from symphony.backends.kubernetes.settings import Settings
 from symphony.components.images import Images
 from symphony.plan.build import problems
@@ -87,5 +87,5 @@ def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Decl
 def test_an_image_for_machines_that_the_cluster_has_not(platform: str, what: list[str]) -> None:
     """An unknown platform is told with the line of its declaration."""
     with serving(lambda _: (200, NODES)) as api:
-        result = platforms.check(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
+        result = expand.platform_problems(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
         assert [each.what for each in result] == what

@@ -39,7 +39,7 @@ restart = st.none() | st.sampled_from(["Always", "Never"])
 pull = st.none() | st.sampled_from(["Always", "Never"])
 services = st.lists(st.builds(ServiceUse, text, st.none() | st.integers(1, 65535)), max_size=2).map(tuple)
 seconds = st.none() | st.floats(0, 1e6)
-conditions = st.sampled_from(order.CONDITIONS)
+conditions = st.sampled_from(list(order.TIMEOUTS))
 waits = st.lists(
     st.builds(
         order.Dependency, text, conditions, st.none() | st.integers(1, 99), st.booleans(), st.booleans()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -12,12 +14,13 @@ import pulumi
 
 from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.kubernetes import changed_files, platforms, settings
+from symphony.backends.kubernetes import settings
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Client
+from symphony.backends.kubernetes.api.client import Client, Refused, path_of
+from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
-from symphony.backends.kubernetes.manifests import controllers, process_inputs
+from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
 from symphony.backends.kubernetes.manifests.controllers import controller_of
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
@@ -25,11 +28,14 @@ from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
+from symphony.plan.plan import PlannedImage
+from symphony.plan.problems import Problem
 from symphony.plan.services import used_variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Seconds that the cluster may take for an object, beside the grace of the processes in it.
 _SECONDS = 120
 
@@ -63,9 +69,55 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         pools=_pools(spec, context, client),
         prices=price_table.read(chosen.prices, context.folder),
     )
-    result = replace(result, problems=(*result.problems, *platforms.check(client, context.images)))
-    changed = changed_files.changed(client, context.physical_name, chosen, spec)
-    return replace(result, changed_files=changed)
+    result = replace(result, problems=(*result.problems, *platform_problems(client, context.images)))
+    return replace(result, changed_files=_changed_files(client, context.physical_name, chosen, spec))
+
+
+def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
+    """Yield the images for another architecture: their pods would fail with `exec format error`."""
+    if not images or not (architectures := _architectures(client)):
+        return
+    machine = platform.machine().lower()
+    for image in images:
+        # A platform without a slash is reported elsewhere.
+        platforms = (image.platform or f"linux/{_ARCHITECTURES.get(machine, machine)}").split(",")
+        wanted = {each.partition("/")[2].partition("/")[0] for each in platforms} - {""}
+        if wanted and not wanted & architectures:
+            nodes = ", ".join(sorted(architectures))
+            remedy = f'set platform="linux/{min(architectures)}"'
+            yield Problem(
+                f"image {image.name} is for {', '.join(sorted(wanted))}, the cluster's machines are {nodes}",
+                remedy,
+                (image.where,),
+            )
+
+
+def _architectures(client: Client) -> set[str]:
+    """Return the architectures of the cluster's nodes; none where the user may not list them."""
+    try:
+        nodes = listing(client.get("/api/v1/nodes"), "items")
+    except Refused:
+        return set()
+    return {text(each, "status", "nodeInfo", "architecture") for each in nodes} - {""}
+
+
+def _changed_files(
+    client: Client, namespace: str, chosen: settings.Settings, spec: ExperimentSpec
+) -> tuple[str, ...]:
+    """Return the files that an `up` changes in the cluster; none where the experiment is not up."""
+    every: list[str] = []
+    kinds = (
+        ("secret", "secrets", labels.SECRETS, spec.secrets),
+        ("config", "configmaps", labels.CONFIGS, spec.configs),
+    )
+    for kind, resource, name, files in kinds:
+        live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
+        if live is not None:
+            texts = {each: content.encode() for each, content in mapping(live, "data").items()}
+            data = texts if kind == "config" else {each: b64decode(part) for each, part in texts.items()}
+            binary = {each: b64decode(part) for each, part in mapping(live, "binaryData").items()}
+            every += local_files.changes(kind, files, {**data, **binary})
+    return tuple(every)
 
 
 def image_registry(context: Context) -> str:
