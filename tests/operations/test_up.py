@@ -127,7 +127,9 @@ def test_an_experiment_that_cannot_be_watched_is_told(monkeypatch: pytest.Monkey
         raise UserError("there is no kubeconfig", where="/nowhere", remedy="Name one")
 
     observer = SimpleNamespace(watch=watch)
-    stack = SimpleNamespace(recorded=object(), backend="kubernetes", shown="rl", observer=lambda: observer)
+    stack = SimpleNamespace(
+        recorded=object(), backend="kubernetes", display_name="rl", observer=lambda: observer
+    )
     monkeypatch.setattr(stacks, "read", lambda name: stack)
     selected = selected_stack.SelectedStack(
         StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path())
