@@ -14,7 +14,7 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.backends import local_files
-from symphony.plan.names import shown
+from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony_tmux.processes import launch_file
@@ -122,7 +122,7 @@ def _missing(command: str, folder: Path, path: str) -> str:
     if "\0" in command:
         return ""
     if "/" not in command:
-        literal = f" ({shown(path, 30)}, which no shell expands)" if "$" in path else ""
+        literal = f" ({quoted(path, 30)}, which no shell expands)" if "$" in path else ""
         return "" if shutil.which(command, path=path) else f"no such command on PATH{literal}"
     file = folder / command
     if not file.exists():
