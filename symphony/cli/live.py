@@ -39,7 +39,7 @@ class Source(Protocol):
     """A Looker."""
 
     def look(self, lines: Sequence[str]) -> View: ...
-    def check(self) -> None: ...
+    def check(self) -> bool: ...
 
 
 class Live(App[None]):
@@ -245,7 +245,12 @@ class Live(App[None]):
                 signal.signal(signal.SIGINT, before)
 
     def action_check(self) -> None:
-        self.run_worker(self._source.check, thread=True, name="check", exclusive=True)
+        self.run_worker(self._check, thread=True, name="check", exclusive=True)
+
+    def _check(self) -> None:
+        if not self._source.check():
+            words = "Its services are on other machines: nothing here can connect to them."
+            self.call_from_thread(self.notify, words, severity="warning", markup=False)
 
     def action_fold(self) -> None:
         self._folds = not self._folds

@@ -11,7 +11,7 @@ from symphony.operations.top import Edge, Row, View
 from symphony.operations.usage import cores, size
 
 HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")
-SERVICES = ("service", "from", "to", "connected", "answers")
+SERVICES = ("service", "port", "from", "to", "connected", "answers")
 
 
 def headline(view: View) -> str:
@@ -50,18 +50,18 @@ def _sum(figures: Sequence[float | None]) -> float | None:
 
 def edge_cells(edge: Edge) -> tuple[str, ...]:
     """Return the cells of one service."""
-    users = edge.connects
-    known = edge.listens is not None
-    answers = "yes" if edge.listens else "no" if known else "-"
+    users, is_seen = edge.connects, edge.listens is not None
+    answers = ("yes" if edge.listens else "no") if is_seen else ("ready" if edge.ready else "not ready")
     if edge.seconds is not None:
         answers = f"in {edge.seconds * 1000:.1f} ms"
     if edge.trouble:
         answers = f"{edge.trouble}, {ago(edge.since)}"
     return (
         edge.service,
+        str(edge.port),
         edge.binds,
         _folded(users),
-        f"{len(edge.connected & set(users))}/{len(users)}" if known and users else "",
+        f"{len(edge.connected & set(users))}/{len(users)}" if is_seen and users else "",
         answers,
     )
 

@@ -42,8 +42,9 @@ class Edge:
     Attributes:
         binds: The process that binds it.
         connects: The processes that declare to connect to it.
-        listens: Whether the process that binds it listens; None where that is not known.
-        connected: Those that have a connection to it now.
+        ready: Whether the process that binds it is ready.
+        listens: Whether that process listens; None where the sockets are those of other machines.
+        connected: The processes that have a connection to it now; empty on other machines.
         seconds: How long the last check took to connect; None where there was none.
         trouble: The reason why the processes that connect get no answer.
         since: When the trouble began, in seconds since the epoch.
@@ -53,11 +54,16 @@ class Edge:
     address: str
     binds: str
     connects: tuple[str, ...]
+    ready: bool = False
     listens: bool | None = None
     connected: frozenset[str] = frozenset()
     seconds: float | None = None
     trouble: str = ""
     since: float | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "connected": sorted(self.connected)}
@@ -124,25 +130,28 @@ class Looker:
             statuses = processes(stack)
         except SymphonyError as error:
             return View(stack.display_name, stack.backend or "", (), (), error.line)
-        self._used = used = usage.usage(stack, self._used)
-        host = stack.recorded.host if stack.recorded else ""
+        self._used = used = usage.usage_of(stack, statuses, self._used)
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
-        rows = tuple(
-            Row(each, replace(used.get(each.path, Usage()), node=each.node or host), last.get(each.path, ""))
-            for each in statuses
-        )
-        self._look_at_sockets({each.path for each in statuses if each.state == "running"})
+        rows = tuple(Row(each, used[each.path], last.get(each.path, "")) for each in statuses)
         by_path = {each.path: each for each in statuses}
+        ready = {each.path for each in statuses if each.ready}
+        self._edges = [replace(edge, ready=edge.binds in ready) for edge in self._edges]
+        self._look_at_sockets({each.path for each in statuses if each.state == "running"})
         drawn = graph.build(
             stack.display_name, stack.backend or "", self._declared, stacks.services(stack), by_path
         )
         return View(stack.display_name, stack.backend or "", rows, tuple(self._edges), "", drawn)
 
-    def check(self) -> None:
-        """Connect to every service of this machine once; the next look tells how long that took."""
-        if isinstance(self._stack.observer(), PortObserver):
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                self._edges = list(pool.map(_connected, self._edges))
+    def check(self) -> bool:
+        """Connect to every service once; the next look tells how long that took.
+
+        Return False where the services are on other machines.
+        """
+        if not isinstance(self._stack.observer(), PortObserver):
+            return False
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            self._edges = list(pool.map(_connected, self._edges))
+        return True
 
     def _last_lines(self, wanted: Collection[str]) -> dict[str, str]:
         recorded = self._stack.recorded
@@ -163,8 +172,11 @@ class Looker:
         if time.monotonic() < self._next_sockets:
             return
         began = time.process_time()
-        ports = observer.ports(recorded, {_port(edge) for edge in self._edges})
-        self._edges = [_seen(edge, ports[_port(edge)], edge.binds in running) for edge in self._edges]
+        ports = observer.ports(recorded, {edge.port for edge in self._edges})
+        self._edges = [
+            _seen(edge, ports[edge.port], edge.binds in running) if edge.port in ports else edge
+            for edge in self._edges
+        ]
         took = time.process_time() - began
         self._next_sockets = time.monotonic() + max(_SOCKETS_EVERY, took / _SHARE)
 
@@ -202,7 +214,3 @@ def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[E
         Edge(each["name"], addresses[each["name"]], each["path"], tuple(users.get(each["name"], ())))
         for each in stacks.services(stack)
     ]
-
-
-def _port(edge: Edge) -> int:
-    return int(edge.address.rpartition(":")[2])

@@ -15,37 +15,39 @@ _BETWEEN = 0.25
 _UNITS = "KMGTP"
 
 
-def usage(stack: stacks.Stack, before: Mapping[str, Usage] | None = None) -> Mapping[str, Usage]:
-    """Return path -> what the process uses; empty where its backend measures nothing.
+def usage_of(
+    stack: stacks.Stack, statuses: Iterable[ProcessStatus], before: Mapping[str, Usage] | None = None
+) -> dict[str, Usage]:
+    """Return path -> what the process uses, with its machine, for the processes of these statuses.
 
     Args:
         stack: The experiment.
-        before: An earlier look; without it, the function takes two looks.
+        statuses: Those of its processes.
+        before: An earlier look; without it, the function takes two looks where one does not tell the CPU.
     """
-    observer = stack.observer() if stack.recorded else None
-    if stack.recorded is None or not isinstance(observer, MeasuringObserver):
-        return {}
-    now = observer.usage(stack.recorded)
-    if before is None and any(each.cpu is None and each.cpu_time is not None for each in now.values()):
-        time.sleep(_BETWEEN)
-        before, now = now, observer.usage(stack.recorded)
-    return {path: _with_cpu(each, (before or {}).get(path)) for path, each in now.items()}
-
-
-def _with_cpu(now: Usage, before: Usage | None) -> Usage:
-    if now.cpu_time is None or before is None or before.cpu_time is None or now.moment <= before.moment:
-        return now
-    # The last moments of a child that was not reaped are lost.
-    used = max(0.0, now.cpu_time - before.cpu_time)
-    return replace(now, cpu=used / (now.moment - before.moment))
-
-
-def usage_of(stack: stacks.Stack, statuses: Iterable[ProcessStatus]) -> dict[str, Usage]:
-    """Return path -> what the process uses, with its machine, for the processes of these statuses."""
-    used, host = usage(stack), stack.recorded.host if stack.recorded else ""
+    recorded, observer = stack.recorded, stack.observer() if stack.recorded else None
+    now: Mapping[str, Usage] = {}
+    if recorded is not None and isinstance(observer, MeasuringObserver):
+        now = observer.usage(recorded)
+        if before is None and any(each.cpu is None and each.cpu_time is not None for each in now.values()):
+            time.sleep(_BETWEEN)
+            before, now = now, observer.usage(recorded)
+    host = recorded.host if recorded is not None else ""
     return {
-        status.path: replace(used.get(status.path, Usage()), node=status.node or host) for status in statuses
+        status.path: _complete(
+            now.get(status.path, Usage()), (before or {}).get(status.path), status.node or host
+        )
+        for status in statuses
     }
+
+
+def _complete(now: Usage, before: Usage | None, node: str) -> Usage:
+    """Return a look with the machine, and the CPU since the look before."""
+    cpu = now.cpu
+    if now.cpu_time is not None and before and before.cpu_time is not None and now.moment > before.moment:
+        # The last moments of a child that was not reaped are lost.
+        cpu = max(0.0, now.cpu_time - before.cpu_time) / (now.moment - before.moment)
+    return replace(now, cpu=cpu, node=node)
 
 
 def columns(used: Usage) -> dict[str, Any]:

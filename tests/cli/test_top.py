@@ -52,7 +52,7 @@ def test_once(sandbox: Sandbox) -> None:
     assert by_path["server"]["cpu"] is not None
     shown = sandbox.symphony("top", "--once").out
     assert "4 of 4 ready" in shown
-    assert re.search(r"^s +server +client-0..2 +3/3 +yes", shown, re.MULTILINE)
+    assert re.search(r"^s +\d+ +server +client-0..2 +3/3 +yes", shown, re.MULTILINE)
     sandbox.symphony("delete", "rl", "-y")
 
 
@@ -178,10 +178,13 @@ def test_the_cells_of_services() -> None:
     fast, broken = view().edges
     assert dict(zip(SERVICES, edge_cells(fast), strict=True)) == {
         "service": "replay",
+        "port": "7001",
         "from": "learner",
         "to": "agents/0..3",
         "connected": "4/4",
         "answers": "in 0.2 ms",
     }
-    assert edge_cells(broken)[3:] == ("0/4", "not listening, 14s")
-    assert edge_cells(replace(fast, listens=None, seconds=None))[3:] == ("", "-")
+    assert edge_cells(broken)[4:] == ("0/4", "not listening, 14s")
+    elsewhere = replace(fast, listens=None, seconds=None)
+    assert edge_cells(elsewhere)[4:] == ("", "ready")
+    assert edge_cells(replace(elsewhere, ready=False))[4:] == ("", "not ready")

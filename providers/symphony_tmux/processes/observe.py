@@ -74,8 +74,9 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
 
 def waits_for(outputs: Mapping[str, Any]) -> str:
     """Return what holds the port that a process waits for, by the word of its supervisor, else nothing."""
+    file = f"{str(outputs['log']).removesuffix('log')}waiting"
     try:
-        text = files.read(Path(str(outputs["log"])).with_name("waiting"), limit=200).decode(errors="replace")
+        text = files.read(file, limit=200).decode(errors="replace")
     except OSError:
         return ""
     return "".join(letter for letter in text.strip() if letter.isprintable())

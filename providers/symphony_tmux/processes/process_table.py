@@ -94,7 +94,7 @@ def exists(pid: int) -> bool:
 def children(pid: int) -> list[int]:
     """Return the children of a process, oldest first; psutil looks through all processes to find them."""
     try:
-        return [int(child) for child in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+        return [*map(int, read(f"/proc/{pid}/task/{pid}/children").split())]
     except OSError:
         return []
 
@@ -107,8 +107,8 @@ def tree(root: int) -> Iterator[int]:
         yield pid
         with suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-                with suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
-                    ahead += map(int, file.read().split())
+                with suppress(OSError):
+                    ahead += map(int, read(f"/proc/{pid}/task/{task}/children").split())
 
 
 def times() -> dict[int, float]:
@@ -116,10 +116,21 @@ def times() -> dict[int, float]:
     ticks = os.sysconf("SC_CLK_TCK")
     found: dict[int, float] = {}
     for pid in psutil.pids():
-        with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            text = file.read()
+        with suppress(OSError):
+            text = read(f"/proc/{pid}/stat")
             found[pid] = sum(map(int, text[text.rfind(b")") + 2 :].split()[11:15])) / ticks
     return found
+
+
+def read(file: str) -> bytes:
+    """Return what a file of /proc says; open() takes three times as long, for each of thousands."""
+    descriptor, content = os.open(file, os.O_RDONLY | os.O_CLOEXEC), b""
+    try:
+        while more := os.read(descriptor, 1 << 16):
+            content += more
+    finally:
+        os.close(descriptor)
+    return content
 
 
 def alive(identities: Iterable[Identity]) -> list[Identity]:
@@ -130,8 +141,9 @@ def alive(identities: Iterable[Identity]) -> list[Identity]:
 def command_name(pid: int) -> str:
     """Return the short name of a process, printable."""
     name = ""
-    with suppress(psutil.Error):
-        name = psutil.Process(pid).name()
+    with suppress(psutil.Error, OSError):
+        comm = read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n") if HAS_PROC else ""
+        name = comm or psutil.Process(pid).name()
     return "".join(letter if letter.isprintable() else "?" for letter in name) or "a process"
 
 
@@ -145,8 +157,7 @@ def _facts(pid: int) -> tuple[str, int, int, int] | None:
     if not HAS_PROC:
         return _facts_without_proc(pid)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read a thousand times
-            text = file.read()
+        text = read(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The name stands in brackets and may hold brackets and spaces itself.

@@ -270,7 +270,9 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
     condition = observe.condition(facts, listing)
-    status = replace(_status_of(path, facts, condition, look), code=_code(facts))
+    status = _status_of(path, facts, condition, look)
+    if code := _code(facts):
+        status = replace(status, code=code)
     if not facts.get("restart_policy") and not (facts.get("is_supervised") and status.state == "running"):
         return status
     from symphony.backends.tmux import diagnosis

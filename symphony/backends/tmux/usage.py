@@ -13,7 +13,8 @@ import psutil
 
 from symphony.backends.observe import Port, Usage
 from symphony_tmux import gpus
-from symphony_tmux.processes.process_table import HAS_PROC
+from symphony_tmux.listeners import Sockets, sockets_of
+from symphony_tmux.processes import process_table
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -69,22 +70,26 @@ def _on_gpus(path_of: Mapping[int, str]) -> dict[str, str]:
 def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     """Return port -> who listens there, and which processes have a connection to it.
 
+    It is empty where the system has no /proc.
+
     Args:
         roots: path -> the pid of its root.
         wanted: The ports.
     """
-    path_of = _trees(roots, list(_members()))
-    listeners: dict[int, str] = {}
-    users: dict[int, set[str]] = {port: set() for port in wanted}
-    for each in psutil.net_connections("tcp"):
-        path = path_of.get(each.pid or 0, "")
-        # A socket without an address has an empty tuple there.
-        own, other = (int(getattr(address, "port", 0)) for address in (each.laddr, each.raddr))
-        if each.status == psutil.CONN_LISTEN and own in users:
-            listeners[own] = path
-        elif each.status == psutil.CONN_ESTABLISHED and path and other in users:
-            users[other].add(path)
-    return {port: Port(listeners.get(port), frozenset(users[port])) for port in wanted}
+    if not process_table.HAS_PROC:
+        return {}
+    sockets, path_of = Sockets(), _trees(roots, list(_members()))
+    asked = {link for port in wanted for link in sockets.listening[port] | sockets.connected[port]}
+    holder: dict[str, str] = {}
+    for pid, path in path_of.items() if asked else ():
+        holder |= dict.fromkeys(asked.intersection(sockets_of(pid)), path)
+    return {
+        port: Port(
+            next((holder.get(link, "") for link in sockets.listening[port]), None),
+            frozenset(holder[link] for link in sockets.connected[port] if link in holder),
+        )
+        for port in wanted
+    }
 
 
 def _trees(roots: Mapping[str, int], members: Collection[_Member]) -> dict[int, str]:
@@ -111,13 +116,12 @@ def _members() -> Iterator[_Member]:
     """Yield every process of the machine."""
     for pid in psutil.pids():
         with suppress(psutil.Error, OSError):
-            yield _read(pid) if HAS_PROC else _asked(pid)
+            yield _read(pid) if process_table.HAS_PROC else _asked(pid)
 
 
 def _read(pid: int) -> _Member:
     # psutil takes four times as long for the same file, with a thousand processes a quarter of a second.
-    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read a thousand times
-        text = file.read()
+    text = process_table.read(f"/proc/{pid}/stat")
     fields = text[text.rfind(b")") + 2 :].split()
     ticks = sum(map(int, fields[11:15]))
     return _Member(pid, int(fields[1]), int(fields[3]), ticks / _TICK, int(fields[21]) * _PAGE)
