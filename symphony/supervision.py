@@ -29,6 +29,8 @@ _WARNING = 600.0
 _IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0
 _NOTIFY_SECONDS = 60.0
 _LAST_LINES = 20
+# Seconds without a start or an end among equal workers, after which those that ran on are restarted.
+_QUIET = 2.0
 _BLOCKED = "blocked"
 
 
@@ -75,10 +77,12 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The processes of an experiment by path, and when it ends.
 
     primary: the paths of the processes with which it ends. notify: the command that is run at an end.
+    equal: the paths of equal workers, which restart together.
     """
 
     name: str
     members: dict[str, Member]
+    equal: tuple[tuple[str, ...], ...] = ()
     primary: tuple[str, ...] = ()
     stop_after: float | None = None
     idle_after: float | None = None
@@ -205,6 +209,8 @@ class State(msgspec.Struct, kw_only=True):
 
     began: when the experiment began, or began again after an end. active: when it last did something.
     started_with: for each process that restarts with others, the starts of those.
+    met: for each equal worker, its start when it met the others. unmet: where some have started again since,
+    the starts of all as they changed last, and when that was seen; by the first of them.
     """
 
     boot: str = ""
@@ -213,6 +219,8 @@ class State(msgspec.Struct, kw_only=True):
     warned: tuple[str, ...] = ()
     verdicts: dict[str, Verdict] = {}
     started_with: dict[str, dict[str, str]] = {}
+    met: dict[str, str] = {}
+    unmet: dict[str, tuple[dict[str, str], float]] = {}
     end: End | None = None
 
 
@@ -275,6 +283,7 @@ class Supervisor:
         started = False
         if self._state.end is None:
             self._restart_with(look, now)
+            self._restart_equal(look, now)
             started = self._start(look, now)
         self._end(look, now)
         self._save()
@@ -298,7 +307,14 @@ class Supervisor:
         before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
         # In the order of waiting, so that a block reaches the whole chain in one step.
         order = [path for path in TopologicalSorter(before).static_order() if path in held]
-        return True in [self._decide(path, held, look, now) for path in order]
+        # Equal workers start when all of them have ended: none meets one that is about to end.
+        early = {
+            path
+            for paths in self._declared.equal
+            if any(self._is(look, each, "ending") for each in paths)
+            for path in paths
+        }
+        return True in [self._decide(path, held, look, now) for path in order if path not in early]
 
     def _decide(self, path: str, held: dict[str, Hold], look: _Look, now: float) -> bool:
         """Start the process if it needs to wait no longer; return whether it did."""
@@ -382,6 +398,37 @@ class Supervisor:
                 look.facts[path] = Fact("ending", hold=hold)
                 del self._state.started_with[path]
                 break
+
+    def _restart_equal(self, look: _Look, now: float) -> None:
+        """Restart all equal workers where only some have started again: the others would wait for them."""
+        for paths in self._declared.equal:
+            running = {path: look.facts[path].start for path in paths if self._is(look, path, "running")}
+            changed = {path for path in running if running[path] != self._state.met.get(path, running[path])}
+            seen, since = self._state.unmet.get(paths[0], ({}, now))
+            if not changed:
+                self._state.met |= {path: start for path, start in running.items() if start}
+            elif seen != running:
+                self._state.unmet[paths[0]] = running, now
+                continue
+            elif now - since < _QUIET:
+                # Most notice the end of another one themselves, and start again a moment later.
+                continue
+            elif changed < running.keys():
+                why = f"for the other workers: {', '.join(sorted(changed))} started again"
+                for path in running:
+                    hold = Hold(waits_for=self._members[path].waits_for, why=why, since=now)
+                    self._world.hold(path, hold)
+                    look.facts[path] = Fact("ending", hold=hold)
+                    self._state.met.pop(path, None)
+            elif all(running.values()):
+                self._state.met |= running
+            else:
+                # One of them is about to start.
+                continue
+            self._state.unmet.pop(paths[0], None)
+
+    def _is(self, look: _Look, path: str, state: str) -> bool:
+        return path in look.facts and look.facts[path].state == state
 
     # probes
 

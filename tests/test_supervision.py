@@ -223,6 +223,44 @@ def test_a_dependent_restarts_with_its_dependency_only_where_that_is_declared(wo
     assert {path: world.known[path].start for path in members} == starts
 
 
+@pytest.mark.parametrize("fails", [["w1"], ["w0", "w2"], ["w0", "w1", "w2"]])
+def test_equal_workers_restart_together(world: World, fails: list[str]) -> None:
+    """Also one that started again by itself: it may have met one that was about to end."""
+    paths = ("w0", "w1", "w2")
+    members = {**dict.fromkeys(paths, Member()), "other": Member()}
+    supervisors = _supervised(world, members=members, equal=(paths,))
+    _steps(supervisors, 5)
+    before = dict(world.known)
+    for path in fails:
+        world.start(path)
+    by_policy = dict(world.known)
+    for _ in range(8):
+        world.clock += 1
+        _steps(supervisors, 1)
+    assert set(world.states.values()) == {"running"}
+    assert world.known["other"] == before["other"]
+    restarted = {path for path in paths if world.known[path].start != by_policy[path].start}
+    assert restarted == (set() if len(fails) == 3 else set(paths)), "all of them did that by themselves"
+    settled = dict(world.known)
+    for _ in range(8):
+        world.clock += 1
+        _steps(supervisors, 1)
+    assert world.known == settled
+
+
+def test_equal_workers_wait_for_the_last_one_to_end(world: World) -> None:
+    paths = ("w0", "w1")
+    supervisors = _supervised(world, members=dict.fromkeys(paths, Member()), equal=(paths,))
+    _steps(supervisors, 2)
+    for path, state in (("w0", "ending"), ("w1", "held")):
+        world.known[path] = Fact(state, hold=Hold(since=world.clock))  # type: ignore[arg-type]
+    _steps(supervisors, 3)
+    assert {path: fact.state for path, fact in world.known.items()} == {"w0": "ending", "w1": "held"}
+    world.hold("w0", Hold(since=world.clock))
+    _steps(supervisors, 2)
+    assert set(world.states.values()) == {"running"}
+
+
 def test_readiness_comes_with_one_success_and_ends_with_failures_in_a_row(world: World) -> None:
     probe = Probe(kind="exec", argv=("check",), period=1, failures=3)
     members = {"web": Member(readiness=probe), "client": Member(waits_for=(_wait("web"),))}

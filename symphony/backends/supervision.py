@@ -19,12 +19,14 @@ def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
         notify: The command that is run at an end.
     """
     probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
-    if not (plan.is_ordered or probed or plan.ends.are_declared or notify):
+    equal = tuple(plan.equal_workers)
+    if not (plan.is_ordered or probed or equal or plan.ends.are_declared or notify):
         return None
     ports = {service.name: service.port for service in plan.services}
     return Declaration(
         name=plan.physical_name,
         members={each.path: _member(each, ports) for each in plan.processes},
+        equal=equal,
         primary=plan.ends.primary,
         stop_after=plan.ends.stop_after,
         idle_after=plan.ends.idle_after,

@@ -18,6 +18,8 @@ from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
 
+# A variable of equal workers: how those of the service begin by which they meet.
+RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 # The longest text for the files of one digest of code that each of its processes has, some 200 files.
 _SMALL = 4096
 
@@ -182,6 +184,15 @@ class Plan:
     def is_ordered(self) -> bool:
         """Return whether any process waits for another."""
         return any(process.waits_for for process in self.processes)
+
+    @property
+    def equal_workers(self) -> list[tuple[str, ...]]:
+        """The paths of the workers of each rendezvous."""
+        workers: dict[str, list[str]] = {}
+        for process in self.processes:
+            if service := process.service_env.get(RENDEZVOUS):
+                workers.setdefault(service, []).append(process.path)
+        return [*map(tuple, workers.values())]
 
     def process(self, path: str) -> PlannedProcess:
         return next(process for process in self.processes if process.path == path)

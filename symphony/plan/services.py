@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from caraml import service_env
 from symphony.plan.names import as_name, is_name
-from symphony.plan.plan import Plan, PlannedProcess, PlannedService
+from symphony.plan.plan import RENDEZVOUS, Plan, PlannedProcess, PlannedService
 from symphony.plan.rules import environment
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -78,7 +78,7 @@ def rendezvous_variables(
         "MASTER_ADDR": meets.host,
         "MASTER_PORT": str(meets.port),
         # Backends that move services read where this one is when a worker starts.
-        "SYMPHONY_RENDEZVOUS": service_env.variable_names(meets.name)[0].removesuffix("_HOST"),
+        RENDEZVOUS: service_env.variable_names(meets.name)[0].removesuffix("_HOST"),
     }
 
 
