@@ -55,7 +55,9 @@ async def top() -> str:
         await pilot.pause()
         while not app.query_one("#services").display:
             await pilot.pause(0.05)
-        return re.sub(r"terminal-\d+", "top", app.export_screenshot(title="symphony top rl"))
+        svg = re.sub(r"terminal-\d+", "top", app.export_screenshot(title="symphony top rl"))
+        # Other programs than browsers drop the spaces at the ends of texts.
+        return svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from symphony.cli import screen
 from symphony.cli.at_once import SYMPHONY
 from symphony.cli.progress import names_of
 from symphony.cli.top_table import HEAD, SERVICES, cells, edge_cells, headline
+from symphony.operations.graph import BAD
 from symphony.operations.process import is_well
 from symphony.operations.top import Row, View
 
@@ -27,9 +28,9 @@ from symphony.operations.top import Row, View
 _PERIOD, _SHARE = 1.0, 0.2
 _RIGHT = ("cpu", "mem", "restarts", "age")
 # Shown where the terminal is wide enough, the last ones first left out.
-_LESS = ("node", "age", "restarts", "gpu", "group")
+_LESS = ("node", "age", "restarts", "gpu", "port")
 # Columns of these widths need not be drawn anew when a figure grows.
-_LEAST, _WIDEST = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40
+_LEAST, _WIDEST, _NARROW = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40, 12
 _MARKED = ("ready", "state", "answers")
 _CLEAR = "\x1b[2J\x1b[H"
 _ENTER = "\n[Enter returns to symphony top] "
@@ -175,18 +176,27 @@ class Live(App[None]):
         used = [
             i for i in range(len(head)) if any(row[i] not in ("", "-") for row in rows.values()) or i == 1
         ]
-        widths = {
-            i: min(
-                _WIDEST, max([len(head[i]), _LEAST.get(head[i], 0), *(len(row[i]) for row in rows.values())])
-            )
-            for i in used
-        }
+        widths: dict[int, int] = {}
+        for i in used:
+            longest = max((screen.width(row[i]) for row in rows.values()), default=0)
+            widths[i] = max(len(head[i]), _LEAST.get(head[i], 0), min(longest, _WIDEST))
         for less in _LESS:
-            if sum(widths.values()) + 2 * len(widths) > self.size.width and less in head:
+            if self._rest(widths) < 0 and less in head:
                 widths.pop(head.index(less), None)
         last = max(widths)
-        rest = self.size.width - sum(widths.values()) - 2 * len(widths) + widths[last]
-        return {**widths, last: max(len(head[last]), rest)}
+        while (rest := self._rest(widths)) < 0:
+            # Of a last line the beginning says enough; names and states keep theirs longer.
+            column = last if head[last] == "last line" else max(widths, key=lambda i: widths[i])
+            if widths[column] <= _NARROW:
+                column = max(widths, key=lambda i: widths[i])
+            if widths[column] <= _NARROW:
+                break
+            widths[column] -= 1
+        return {**widths, last: widths[last] + max(0, rest)}
+
+    def _rest(self, widths: dict[int, int]) -> int:
+        """Return how much wider the terminal is than these columns."""
+        return self.size.width - sum(widths.values()) - 2 * len(widths)
 
     def action_logs(self) -> None:
         """Follow the output of the processes at the cursor."""
@@ -280,11 +290,12 @@ class Live(App[None]):
 
 def _cell(column: str, text: str, mark: str) -> Text:
     style = mark if column in _MARKED else "bold" if column in ("process", "service") else ""
-    return Text(text, style, justify="right" if column in _RIGHT else "left", no_wrap=True)
+    justify = "right" if column in _RIGHT else "left"
+    return Text(text, style, justify=justify, no_wrap=True, overflow="ellipsis")
 
 
 def _colour(rows: Sequence[Row]) -> str:
     """Return the colour of the state of a row."""
     if all(is_well(row.status) for row in rows):
         return "green"
-    return "bold red" if any(row.status.state in ("failed", "lost") for row in rows) else "yellow"
+    return "bold red" if any(row.status.state in BAD for row in rows) else "yellow"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from symphony.operations.graph import folded_name
+from symphony.operations.graph import BAD, folded_name
 from symphony.operations.process import ago, is_well
 from symphony.operations.top import Edge, Row, View
 from symphony.operations.usage import cores, size
@@ -26,13 +26,13 @@ def cells(rows: Sequence[Row], name: str) -> tuple[str, ...]:
     """Return the cells of one process, or of several as one."""
     statuses = [row.status for row in rows]
     well = sum(map(is_well, statuses))
-    worst = min(statuses, key=is_well)
+    worst = min(statuses, key=lambda status: (is_well(status), status.state not in BAD))
     many = len(rows) > 1
     return (
         folded_name([status.group for status in statuses]),
         name,
         f"{well}/{len(rows)}" if many else ("yes" if well else "no"),
-        worst.state if worst.state == "running" or not worst.why else f"{worst.state}: {worst.why}",
+        f"{worst.state}: {worst.why}" if worst.why and not is_well(worst) else worst.state,
         cores(_sum([row.used.cpu for row in rows])),
         size(_sum([row.used.memory for row in rows])),
         ", ".join(dict.fromkeys(row.used.gpu for row in rows if row.used.gpu)) or "-",

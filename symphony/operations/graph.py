@@ -21,7 +21,7 @@ _PROCESS = "symphony:index:Process"
 _NUMBERED = re.compile(r"(.*?)(\d*)")
 
 Health = Literal["planned", "well", "done", "waiting", "bad"]
-_BAD = ("failed", "lost")
+BAD = ("failed", "lost")
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessSt
     ready = sum(map(is_well, known))
     state = states[0] if len(states) == 1 and ready in (0, len(paths)) else f"{ready} of {len(paths)} ready"
     health: Health = "waiting"
-    if any(each in (*_BAD, "not created") for each in states):
+    if any(each in (*BAD, "not created") for each in states):
         health = "bad"
     elif ready == len(paths):
         health = "done" if states == ["completed"] else "well"

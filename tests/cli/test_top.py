@@ -9,10 +9,12 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from textual.widgets import DataTable
 
 from scripts import picture
 from symphony.cli.live import Live
 from symphony.cli.top_table import SERVICES, edge_cells
+from symphony.operations import graph
 from tests.cli.top_views import Scripted, view
 from tests.documents import text
 from tests.sandbox import Sandbox, wait_for
@@ -172,6 +174,28 @@ def test_only_what_is_in_sight_is_asked_for_its_last_line() -> None:
 
     asyncio.run(run())
     assert 0 < len(source.asked[-1]) <= 20
+
+
+def test_long_names_are_cut_and_every_column_that_counts_is_in_sight() -> None:
+    first = view()
+    rows = [
+        replace(row, status=replace(row.status, path=f"agents-{'x' * 30}/{row.status.path[-1]}-{'y' * 30}"))
+        for row in first.rows
+    ]
+    edges = [replace(edge, service=f"{edge.service}-{'z' * 30}", binds="b" * 50) for edge in first.edges]
+    long = replace(first, rows=tuple(rows), edges=tuple(edges), graph=graph.NOTHING)
+
+    async def run() -> None:
+        app = Live(Scripted(long), period=60)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press("f")
+            await pilot.pause(0.5)
+            for name, last in (("processes", "last line"), ("services", "answers")):
+                columns = app.query_one(f"#{name}", DataTable).columns
+                assert [str(key.value) for key in columns][-1] == last
+                assert sum(column.width + 2 for column in columns.values()) <= 80
+
+    asyncio.run(run())
 
 
 def test_the_cells_of_services() -> None:
