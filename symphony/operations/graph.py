@@ -177,7 +177,9 @@ def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessSt
     known = [statuses[path] for path in paths if path in statuses]
     states = list(dict.fromkeys(status.state for status in known)) or ["not created"]
     ready = sum(map(is_well, known))
-    state = states[0] if len(states) == 1 and ready in (0, len(paths)) else f"{ready} of {len(paths)} ready"
+    state = f"{ready} of {len(paths)} ready"
+    if len(states) == 1 and ready in (0, len(paths)):
+        state = "not ready" if states == ["running"] and not ready else states[0]
     health: Health = "waiting"
     if any(each in (*BAD, "not created") for each in states):
         health = "bad"
