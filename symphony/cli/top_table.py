@@ -58,7 +58,7 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
         answers = f"{edge.trouble}, {ago(edge.since)}"
     return (
         edge.service,
-        str(edge.port),
+        str(edge.port or "-"),
         edge.binds,
         _folded(users),
         f"{len(edge.connected & set(users))}/{len(users)}" if is_seen and users else "",

@@ -58,7 +58,8 @@ class Service:
 
     @property
     def label(self) -> str:
-        return f"{self.name}:{self.port}"
+        # A job of Slurm finds its ports when it begins.
+        return f"{self.name}:{self.port}" if self.port else self.name
 
 
 @dataclass(frozen=True)

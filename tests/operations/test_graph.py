@@ -47,6 +47,11 @@ def test_names_that_differ_only_in_numbers_are_one_node() -> None:
     )
 
 
+def test_a_port_that_is_not_known_yet_is_not_shown() -> None:
+    (replay,) = graph.build("rl", "slurm", PROCESSES, [service("replay", "learner", port=0)]).services
+    assert (replay.label, RL.services[0].label) == ("replay", "replay:7001")
+
+
 @pytest.mark.parametrize(
     ("paths", "names"),
     [

@@ -70,6 +70,34 @@ def test_probes_make_ready_and_restart_and_a_supervisor_that_was_killed_goes_on(
     assert "liveness" in sandbox.symphony("logs", "rl", "web").out
 
 
+@pytest.mark.parametrize("policy", ["OnFailure", None])
+def test_equal_workers_restart_together(sandbox: Sandbox, policy: str | None) -> None:
+    """A restart of one restarts all, by its policy or by a user; the others notice nothing themselves."""
+    sandbox.write(
+        "with Experiment() as e:\n"
+        '    e.new_process("train", "echo rank $RANK at $MASTER_PORT; sleep 1000", replicas=3,\n'
+        f"        rendezvous=True, restart_policy={policy!r})\n"
+        '    e.new_process("other", "sleep 1000")'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    before = {path: status["pid"] for path, status in sandbox.processes("rl").items()}
+    if policy:
+        psutil.Process(before["train-1"]).kill()
+    else:
+        sandbox.symphony("restart", "rl", "train-1", "-y")
+
+    def all_are_new() -> bool:
+        now = {path: status["pid"] for path, status in sandbox.processes("rl").items()}
+        return {path for path, pid in now.items() if pid not in (None, before[path])} == {*before} - {"other"}
+
+    wait_for(all_are_new, 40, "all workers started again")
+    logs = sandbox.symphony("logs", "rl", "train-0").out
+    assert logs.count("rank 0 at") == 2
+    assert len({line.split()[-1] for line in logs.splitlines() if "rank 0" in line}) == 1, (
+        "the port is theirs"
+    )
+
+
 def test_the_end_of_the_primary_ends_the_others_and_is_told_once(sandbox: Sandbox) -> None:
     told, go = sandbox.folder / "told", sandbox.folder / "go"
     sandbox.config("rl", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")
