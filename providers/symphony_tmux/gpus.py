@@ -87,21 +87,21 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
     number = f"{count} GPU{'s' if count > 1 else ''}"
     try:
         with _locked():
-            others = [each for each in claims() if each.pid != pid]
-            first = [each for each in others if not each.gpus and (each.asked, each.pid) < (asked, pid)]
+            others = [other for other in claims() if other.pid != pid]
+            first = [other for other in others if not other.gpus and (other.asked, other.pid) < (asked, pid)]
             free, taken = _free(others)
             gets = len(free) >= count and not first
             own = msgspec.structs.replace(own, gpus=tuple(free[:count]) if gets else ())
             files.replace(folder() / f"{os.getuid()}-{pid}", msgspec.json.encode(own), mode=0o644)
     except (OSError, SymphonyError) as error:
         return f"{number}: {error}"
-    queue = [f"{each.who} asked before" for each in first[:1]]
+    queue = [f"{other.who} asked before" for other in first[:1]]
     return own.gpus or f"{number}: {'; '.join([*taken, *queue])}"
 
 
 def _free(others: list[Claim]) -> tuple[list[str], list[str]]:
     """Return the UUIDs of free GPUs, and in words why the others are not."""
-    holder = {uuid: each.who for each in others for uuid in each.gpus}
+    holder = {uuid: other.who for other in others for uuid in other.gpus}
     free, held, busy = list[str](), dict[str, list[str]](), list[str]()
     for gpu in devices():
         if gpu.uuid in holder:
@@ -144,7 +144,7 @@ def _device(nvml: Any, index: int) -> Gpu:
         used=int(memory.used),
         total=int(memory.total),
         busy=busy,
-        programs={int(each.pid): int(each.usedGpuMemory or 0) for each in programs},
+        programs={int(running.pid): int(running.usedGpuMemory or 0) for running in programs},
     )
 
 
@@ -168,7 +168,7 @@ def _nvml() -> Any:
 
 def claims() -> list[Claim]:
     """Return what living processes hold or wait for, in the order of asking; remove our own dead ones."""
-    return sorted(_claims(), key=lambda each: (each.asked, each.pid))
+    return sorted(_claims(), key=lambda claim: (claim.asked, claim.pid))
 
 
 def _claims() -> Iterator[Claim]:

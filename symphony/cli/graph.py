@@ -110,6 +110,6 @@ def _uses(drawn: Graph, number: int) -> Iterator[tuple[str, str, str]]:
     for service in drawn.services:
         if number in service.connects:
             yield "connects", service.label, f"-> {drawn.nodes[service.binds].path}"
-    for each in drawn.order:
-        if each.waits == number:
-            yield "after", drawn.nodes[each.on].path, f"({each.condition})"
+    for order in drawn.order:
+        if order.waits == number:
+            yield "after", drawn.nodes[order.on].path, f"({order.condition})"

@@ -41,7 +41,7 @@ def mermaid(graph: Graph) -> str:
     for number, service in enumerate(graph.services):
         if not service.connects:
             lines.append(f'  s{number}(["{service.label}"]) --> p{service.binds}')
-    lines += [f'  p{each.waits} -. "after ({each.condition})" .-> p{each.on}' for each in graph.order]
+    lines += [f'  p{order.waits} -. "after ({order.condition})" .-> p{order.on}' for order in graph.order]
     for health, (fill, line) in _COLOURS.items():
         if names := [f"p{i}" for i, node in enumerate(graph.nodes) if node.health == health]:
             lines.append(f"  classDef {health} fill:{fill},stroke:{line},color:#222")
@@ -74,8 +74,8 @@ def dot(graph: Graph) -> str:
             lines.append(f'  s{number} [label="{service.label}" shape=plaintext style=""]')
             lines.append(f"  s{number} -> p{service.binds}")
     lines += [
-        f'  p{each.waits} -> p{each.on} [label="after ({each.condition})" style=dashed color="{_ORDER}"]'
-        for each in graph.order
+        f'  p{order.waits} -> p{order.on} [label="after ({order.condition})" style=dashed color="{_ORDER}"]'
+        for order in graph.order
     ]
     return "\n".join([*lines, "}"])
 

@@ -142,14 +142,14 @@ def build(
         nodes,
         tuple(
             Service(
-                each["name"],
-                int(each["port"]),
-                number[each["path"]],
-                tuple(sorted(users[each["name"]])),
-                bool(each["exposed"]),
+                service["name"],
+                int(service["port"]),
+                number[service["path"]],
+                tuple(sorted(users[service["name"]])),
+                bool(service["exposed"]),
             )
-            for each in services
-            if each["path"] in number
+            for service in services
+            if service["path"] in number
         ),
         tuple(order),
     )
@@ -182,7 +182,7 @@ def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessSt
     if len(states) == 1 and ready in (0, len(paths)):
         state = "not ready" if states == ["running"] and not ready else states[0]
     health: Health = "waiting"
-    if any(each in (*BAD, "not created") for each in states):
+    if any(bad in states for bad in (*BAD, "not created")):
         health = "bad"
     elif ready == len(paths):
         health = "done" if states == ["completed"] else "well"

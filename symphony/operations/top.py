@@ -132,11 +132,11 @@ class Looker:
             return View(stack.display_name, stack.backend or "", (), (), error.line)
         self._used = used = usage.usage_of(stack, statuses, self._used)
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
-        rows = tuple(Row(each, used[each.path], last.get(each.path, "")) for each in statuses)
-        by_path = {each.path: each for each in statuses}
-        ready = {each.path for each in statuses if each.ready}
+        rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
+        by_path = {status.path: status for status in statuses}
+        ready = {status.path for status in statuses if status.ready}
         self._edges = [replace(edge, ready=edge.binds in ready) for edge in self._edges]
-        self._look_at_sockets({each.path for each in statuses if each.state == "running"})
+        self._look_at_sockets({status.path for status in statuses if status.state == "running"})
         drawn = graph.build(
             stack.display_name, stack.backend or "", self._declared, stacks.services(stack), by_path
         )
@@ -207,10 +207,15 @@ def _connected(edge: Edge) -> Edge:
 def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[Edge]:
     users: dict[str, list[str]] = {}
     for process in declared:
-        for service in process.get("connects") or ():
-            users.setdefault(service, []).append(process["path"])
+        for name in process.get("connects") or ():
+            users.setdefault(name, []).append(process["path"])
     addresses = stacks.addresses(stack)
     return [
-        Edge(each["name"], addresses[each["name"]], each["path"], tuple(users.get(each["name"], ())))
-        for each in stacks.services(stack)
+        Edge(
+            service["name"],
+            addresses[service["name"]],
+            service["path"],
+            tuple(users.get(service["name"], ())),
+        )
+        for service in stacks.services(stack)
     ]

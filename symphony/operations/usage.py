@@ -29,7 +29,7 @@ def usage_of(
     now: Mapping[str, Usage] = {}
     if recorded is not None and isinstance(observer, MeasuringObserver):
         now = observer.usage(recorded)
-        if before is None and any(each.cpu is None and each.cpu_time is not None for each in now.values()):
+        if before is None and any(used.cpu is None and used.cpu_time is not None for used in now.values()):
             time.sleep(_BETWEEN)
             before, now = now, observer.usage(recorded)
     host = recorded.host if recorded is not None else ""
