@@ -49,7 +49,7 @@ class Live(App[None]):
     CSS = """
     Screen, #head, DataTable, #filter, Footer { background: ansi_default; color: ansi_default; }
     #head { height: 1; text-style: bold; }
-    DataTable { height: auto; scrollbar-size-horizontal: 0; }
+    DataTable { height: auto; scrollbar-size: 0 1; }
     DataTable > .datatable--header { background: ansi_default; color: ansi_default; text-style: none; }
     DataTable > .datatable--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
     #processes { height: 1fr; }
@@ -195,8 +195,8 @@ class Live(App[None]):
         return {**widths, last: widths[last] + max(0, rest)}
 
     def _rest(self, widths: dict[int, int]) -> int:
-        """Return how much wider the terminal is than these columns."""
-        return self.size.width - sum(widths.values()) - 2 * len(widths)
+        """Return how much wider the terminal is than these columns and the scrollbar."""
+        return self.size.width - 1 - sum(widths.values()) - 2 * len(widths)
 
     def action_logs(self) -> None:
         """Follow the output of the processes at the cursor."""

@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from symphony.backends.observe import ProcessStatus
+from symphony.cli import graph as cli_graph
 from symphony.errors import UserError
 from symphony.operations import drawing, graph
+from tests.documents import text
 from tests.sandbox import Sandbox
 
 
@@ -45,6 +47,11 @@ def test_names_that_differ_only_in_numbers_are_one_node() -> None:
         "prepare",
         "completed",
     )
+
+
+def test_the_text_of_the_documents() -> None:
+    shown = "\n".join(f"    {line}" for line in cli_graph._lines(RL))
+    assert shown in text("docs/see.md")
 
 
 def test_a_port_that_is_not_known_yet_is_not_shown() -> None:
