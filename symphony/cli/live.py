@@ -159,7 +159,8 @@ class Live(App[None]):
             place, offset = table.cursor_row, table.scroll_offset
             table.clear(columns=True)
             for i, width in widths.items():
-                table.add_column(Text(head[i], style="dim"), key=head[i], width=width)
+                justify = "right" if head[i] in _RIGHT else "left"
+                table.add_column(Text(head[i], "dim", justify=justify), key=head[i], width=width)
             for key, row in drawn.items():
                 table.add_row(*(_cell(column, text, marks[key]) for column, text in row.items()), key=key)
             table.move_cursor(row=min(place, max(0, len(drawn) - 1)), scroll=False)
