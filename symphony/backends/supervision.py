@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from symphony.backends import settings_reader
+from symphony.backends.expand import Context
 from symphony.plan.plan import Plan, PlannedProcess
+from symphony.plan.problems import Problem
 from symphony.spec.probe import Probe
 from symphony.supervision import Declaration, Member, Wait
 from symphony.supervision import Probe as Check
+
+_NOTIFY = "symphony:notify"
 
 
 def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
@@ -32,6 +37,19 @@ def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
         idle_after=plan.ends.idle_after,
         notify=notify,
     )
+
+
+def notify_is_not_used(context: Context) -> tuple[Problem, ...]:
+    """Return the remark that the command of symphony:notify is not run; none where there is none.
+
+    It is a command of this machine, and what tells of the end runs on another.
+    """
+    if not context.settings.config.get(_NOTIFY):
+        return ()
+    where = settings_reader.places(*settings_reader.files_of(context.folder, context.stack)).get(_NOTIFY)
+    what = f"{_NOTIFY} is not run on {context.backend}: its command is one of this machine"
+    remedy = f"`symphony wait {context.stack}; COMMAND` runs it here"
+    return (Problem(what, remedy, (where,) if where else ()),)
 
 
 def _member(process: PlannedProcess, ports: Mapping[str, int]) -> Member:

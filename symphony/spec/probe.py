@@ -55,7 +55,7 @@ class Probe(Checked):
         tcp: A service that the process binds, or a port: the check succeeds where it takes a connection.
         http: A path, such as "/health": a GET succeeds with a status from 200 to 399.
         exec: A command that runs beside the process, without a shell, and succeeds with exit code 0.
-        log: A regular expression that a line of the output has (tmux).
+        log: A regular expression that a line of the output has; for readiness only.
         port: The service or the port of http, where the process binds several.
         period_seconds: The time between two checks.
         timeout_seconds: The time after which a check has failed.

@@ -146,7 +146,7 @@ class RoleBackend(KubernetesBackend):
         return [*result, *[name for name in files if name == namespace]]
 
     def forget(self, stack: str) -> None:
-        super().forget(stack)
+        self.kubectl("delete", "namespace", self._namespace(stack), "--ignore-not-found", "--timeout=60s")
         self._made.discard(self._namespace(stack))
 
     def _pod(self, stack: str, name: str) -> str:

@@ -26,6 +26,7 @@ from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.target import target as target_of
+from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
 from symphony.plan.plan import PlannedImage
@@ -54,7 +55,8 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
             unreadable=unreadable,
             pools=cluster.pools if cluster else (),
         )
-        return replace(known, pools_are_known=cluster is not None)
+        remarks = notify_is_not_used(context)
+        return replace(known, pools_are_known=cluster is not None, remarks=remarks)
     client = connection_of(context).client
     conflict = inventory.namespace_conflict(
         client, context.physical_name, context.owner, create=chosen.create_namespace
@@ -70,7 +72,8 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         prices=price_table.read(chosen.prices, context.folder),
     )
     result = replace(result, problems=(*result.problems, *platform_problems(client, context.images)))
-    return replace(result, changed_files=_changed_files(client, context.physical_name, chosen, spec))
+    changed = _changed_files(client, context.physical_name, chosen, spec)
+    return replace(result, changed_files=changed, remarks=notify_is_not_used(context))
 
 
 def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:

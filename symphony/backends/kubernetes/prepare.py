@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import plugin, settings
+from symphony.backends.kubernetes import plugin, settings, supervisor
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import text
@@ -74,14 +74,11 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     connection = connection_of(context)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.physical_name)
-    supervised = chosen.named(labels.SUPERVISOR)
     manifests = render.render(
         plan,
         chosen,
         owner,
-        attempt=lambda name: inventory.attempt(
-            live, owner, name, controllers.JOB if name == supervised else chosen.controller
-        ),
+        attempt=lambda name, kind: inventory.attempt(live, owner, name, kind),
         files=files,
         key=_digest_key(plan, client, chosen),
     )
@@ -95,6 +92,12 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if (result := inventory.stale(live, owner, manifest))
     }
+    manifests, resumed = _resumed(plan, chosen, manifests, live, stale)
+    stale |= {
+        name: inventory.stale(live, owner, manifest)
+        for name, (_, manifest) in manifests.pods.items()
+        if name in resumed
+    }
     manifests = _supervised(manifests, live, stale)
     if manifests.supervisor and (result := inventory.stale(live, owner, manifests.supervisor[-1])):
         stale[labels.SUPERVISOR] = result
@@ -106,6 +109,27 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     annotated = replacement.annotate_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(chosen.named(each) for each in stale)
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
+
+
+def _resumed(
+    plan: Plan, chosen: settings.Settings, manifests: Manifests, live: Inventory, stale: Collection[str]
+) -> tuple[Manifests, set[str]]:
+    """Return the manifests with another start of the pods that completed primaries have stopped, and which.
+
+    They start again with a primary that starts again.
+    """
+    living = {**live.pods, **live.job_pods}
+    primaries = {path.partition("/")[0] for path in plan.ends.primary}
+    if not any(name in stale or chosen.named(name) not in living for name in primaries):
+        return manifests, set()
+    stopped = {name for name, pod in living.items() if supervisor.note(pod, supervisor.STOPPED)}
+    resumed = {name for name in manifests.pods if chosen.named(name) in stopped and name not in stale}
+    now = {labels.ATTEMPT: str(int(time.time()))}
+    pods = {
+        name: (group, replacement.annotated(manifest, now) if name in resumed else manifest)
+        for name, (group, manifest) in manifests.pods.items()
+    }
+    return replace(manifests, pods=pods), resumed
 
 
 def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:

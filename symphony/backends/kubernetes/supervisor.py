@@ -13,6 +13,7 @@ import email.utils
 import json
 import math
 import os
+import re
 import ssl
 import sys
 import time
@@ -27,6 +28,10 @@ from typing import Any
 # The gate of a pod that waits. What the annotations say: why it waits, or why it is blocked or was stopped.
 GATE = "symphony/order"
 WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
+# Why it restarts with another, and the starts of the others with which it began, in JSON.
+RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
+# In JSON, by container: the pattern of a readiness probe by log, and the start that has printed such a line.
+LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
 # The name in the plan of a pod: one that a Job made has another name of its own.
 POD = "symphony/pod"
 # The label of the pod in which this runs.
@@ -39,6 +44,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
 # Seconds that an answer may take, and before a limit of time at which it is told.
 _ANSWER, _WARNING = 30.0, 600.0
+_LOG_BYTES = 16 << 20
 
 Pod = dict[str, Any]
 Wait = Mapping[str, Any]
@@ -55,6 +61,10 @@ def main() -> None:
             for pods, given_up in api.versions(orders["experiment"], partial(_next, orders)):
                 for name, patch in decide(orders, pods, given_up, api.now()):
                     pods[name] = api.patch(pods[name], patch)
+                for pod in pods.values():
+                    if note(pod, RESTARTS) and not _is_over(pod):
+                        api.evict(pod)
+                _probe(orders, pods, api)
                 over = all(map(_is_over, pods.values()))
                 _warn(orders, pods, api.now(), told)
             over_since = (over_since or time.monotonic()) if over else None
@@ -81,10 +91,11 @@ def decide(
         if end is not None:
             if not _is_over(pod) and now >= end[1] + orders["delays"].get(name, 0):
                 yield name, _stop(pod, end[0])
-        elif is_gated(pod):
-            waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
-            if (patch := _held(waits, pods, given_up, now, pod)) is not None:
-                yield name, patch
+            continue
+        waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
+        patch = _held(waits, pods, given_up, now, pod) if is_gated(pod) else _restarted(waits, pods, pod)
+        if patch is not None:
+            yield name, patch
 
 
 def _held(
@@ -106,11 +117,37 @@ def _held(
         elif not is_met:
             words.append(f"{wait['path']} ({wait['condition']}){f': {why}' if why else ''}")
     if not failed and not words:
-        return {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        return {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}, **_started(waits, pods)}
     notes = {WHY: "" if failed else f"for {', '.join(words)}", BLOCKED: "; ".join(dict.fromkeys(failed))}
     if all(note(pod, name) == text for name, text in notes.items()):
         return None
     return {"metadata": {"annotations": {name: text or None for name, text in notes.items()}}}
+
+
+def _started(waits: list[Wait], pods: Mapping[str, Pod]) -> dict[str, Any]:
+    """Return the part of a patch that notes with which starts of others a pod starts."""
+    starts = {wait["path"]: _start(wait, pods) for wait in waits if wait["restart_with"]}
+    return {"metadata": {"annotations": {STARTED_WITH: json.dumps(starts)}}} if starts else {}
+
+
+def _start(wait: Wait, pods: Mapping[str, Pod]) -> str:
+    """Return what tells this start of a process from another; nothing before it has started."""
+    return _container(pods.get(wait["pod"], {}), "status", "containerStatuses", wait["container"]).get(
+        "containerID", ""
+    )
+
+
+def _restarted(waits: list[Wait], pods: Mapping[str, Pod], pod: Pod) -> dict[str, Any] | None:
+    """Return the patch that restarts a pod, if one that it restarts with has started again since."""
+    before: dict[str, str] = json.loads(note(pod, STARTED_WITH) or "{}")
+    if _is_over(pod) or note(pod, RESTARTS) or not before:
+        return None
+    for wait in waits:
+        start = _start(wait, pods)
+        if wait["restart_with"] and start and (before.get(wait["path"]) or start) != start:
+            why = f"for {wait['path']} ({wait['condition']}), which restarted"
+            return {"metadata": {"annotations": {RESTARTS: why}}}
+    return None
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
@@ -137,14 +174,12 @@ def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tu
     status = _container(pod, "status", "containerStatuses", wait["container"])
     code = exit_code(pod, wait["container"], given_up)
     if code is not None:
-        spec = _container(pod, "spec", "containers", wait["container"])
-        is_server = "readinessProbe" in spec or "startupProbe" in spec
-        is_met = condition == "ended" or (code == 0 and not (condition == "ready" and is_server))
+        is_met = condition == "ended" or (code == 0 and not (condition == "ready" and wait["serves"]))
         how = note(pod, STOPPED) or (f"exit {code}" if code >= 0 else pod["status"].get("reason", "failed"))
         return is_met, not is_met, "" if is_met else f"{path} {'failed' if code else 'completed'}: {how}"
     state = status.get("state", {})
     if "running" in state:
-        is_met = condition == "started" or (condition == "ready" and bool(status.get("ready")))
+        is_met = condition == "started" or (condition == "ready" and is_ready(pod, status))
         return is_met, False, "not ready yet" if condition == "ready" and not is_met else ""
     return False, False, state.get("waiting", {}).get("reason", "")
 
@@ -188,6 +223,18 @@ def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None
     policy = pod["spec"].get("restartPolicy", "Always")
     is_final = phase in ("Failed", "Succeeded") or policy == "Never" or (policy == "OnFailure" and code == 0)
     return code if is_final else None
+
+
+def is_ready(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Return whether a container is ready, and has printed the line of its probe by log."""
+    if not status.get("ready") or not pattern_of(pod, status["name"]):
+        return bool(status.get("ready"))
+    return json.loads(note(pod, PRINTED) or "{}").get(status["name"]) == status.get("containerID")
+
+
+def pattern_of(pod: Mapping[str, Any], container: str) -> str:
+    """Return the pattern of the readiness probe by log of a container, an empty text where it has none."""
+    return json.loads(note(pod, LOG_PROBES) or "{}").get(container, "")
 
 
 def is_gated(pod: Mapping[str, Any]) -> bool:
@@ -237,7 +284,30 @@ def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> flo
         moments.append(began + orders["stop_after"])
     if (end := ended(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
+    moments += [now + _pause(each, status, now) for each, _, status in _silent(orders, pods)]
     return min(moment - now for moment in moments if moment > now)
+
+
+def _silent(orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> Iterator[tuple[Wait, Pod, dict[str, Any]]]:
+    """Yield the probes by log that have seen no line yet, with the pods and the status of the containers."""
+    for each in orders["logs"]:
+        pod = pods.get(each["pod"], {})
+        status = _container(pod, "status", "containerStatuses", each["container"])
+        if "running" in status.get("state", {}) and status.get("ready") and not is_ready(pod, status):
+            yield each, pod, status
+
+
+def _pause(each: Wait, status: Mapping[str, Any], now: float) -> float:
+    """Return the seconds between two looks into a log: less often the longer there is no such line."""
+    return max(each["period"], (now - _seconds(status["state"]["running"]["startedAt"])) / 20)
+
+
+def _probe(orders: Mapping[str, Any], pods: Mapping[str, Pod], api: _Api) -> None:
+    """Look for the lines of probes by log that are due, and note which containers have printed them."""
+    for each, pod, status in _silent(orders, pods):
+        if api.log_has(pod, status, each["pattern"], _pause(each, status, api.now())):
+            printed = json.loads(note(pod, PRINTED) or "{}") | {status["name"]: status["containerID"]}
+            pods[each["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
 
 
 def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, told: set[str]) -> None:
@@ -275,6 +345,8 @@ class _Api:
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._tls = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
         self._ahead = 0.0
+        # When a log was read last, by the start of its container.
+        self._read: dict[str, float] = {}
 
     def now(self) -> float:
         """Return the time by the server's clock."""
@@ -296,6 +368,7 @@ class _Api:
         pods = _by_name(every)
         yield pods, self._given_up(pods)
         most = max(1, math.ceil(seconds(pods, self.now())))
+        until = self.now() + most
         version = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
         with self._call("GET", self._pods, {**query, **version, "timeoutSeconds": str(most)}, most) as lines:
             for line in lines:
@@ -308,6 +381,9 @@ class _Api:
                     del every[pod["metadata"]["name"]]
                 pods = _by_name(every)
                 yield pods, self._given_up(pods)
+                if self.now() + seconds(pods, self.now()) < until - 1:
+                    # What has happened made something due before this watch ends.
+                    return
 
     def patch(self, pod: Pod, patch: Mapping[str, Any]) -> Pod:
         """Change a pod, if it is still the same one, and return it as it is then."""
@@ -321,6 +397,35 @@ class _Api:
             if error.code not in (404, 409):
                 raise OSError(f"{pod['metadata']['name']}: {error.read(2000).decode()}") from error
             return pod
+
+    def evict(self, pod: Pod) -> None:
+        """End a pod, with its grace; its Job makes another, and does not count this as a failure."""
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        try:
+            self._call("POST", f"{self._pods}/{name}/eviction", body=body).close()
+        except urllib.error.HTTPError as error:
+            # It is gone, or another one has its name.
+            if error.code not in (404, 409):
+                raise OSError(f"{name}: {error.read(2000).decode()}") from error
+
+    def log_has(self, pod: Pod, status: Mapping[str, Any], pattern: str, pause: float) -> bool:
+        """Return whether a container has printed a line since the last look, if one is due."""
+        start, now = status["containerID"], self.now()
+        last = self._read.get(start)
+        if last is not None and now - last < pause - 0.5:
+            return False
+        self._read[start] = now
+        query = {"container": status["name"], "limitBytes": str(_LOG_BYTES)}
+        if last is not None:
+            query["sinceSeconds"] = str(math.ceil(now - last) + 2)
+        with self._call("GET", f"{self._pods}/{pod['metadata']['name']}/log", query) as response:
+            return any(re.search(pattern, line.decode(errors="replace").rstrip("\n")) for line in response)
 
     def _given_up(self, pods: Mapping[str, Pod]) -> Collection[str]:
         failed = (pod for pod in pods.values() if pod.get("status", {}).get("phase") == "Failed")
@@ -346,7 +451,8 @@ class _Api:
         # The token changes: kubelet writes a new one before the old one expires.
         headers = {"Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}"}
         if body is not None:
-            headers["Content-Type"] = "application/strategic-merge-patch+json"
+            is_patch = method == "PATCH"
+            headers["Content-Type"] = f"application/{'strategic-merge-patch+' if is_patch else ''}json"
         url = f"{self._server}{path}?{urllib.parse.urlencode(query or {})}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers, method=method)

@@ -92,8 +92,10 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
 def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for setting in ("primary", "stop_after", "idle_after"):
         if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
-            what = f"the experiment has {setting}, and {target.backend} cannot end it by itself yet"
-            yield Problem(what, f"remove {setting}", (spec.at(setting),))
+            what = f"the experiment has {setting}, which {target.backend} cannot keep"
+            limits = setting == "idle_after" and "stop_after" in target.supports
+            remedy = f"set stop_after in place of {setting}" if limits else f"remove {setting}"
+            yield Problem(what, remedy, (spec.at(setting),))
 
 
 def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

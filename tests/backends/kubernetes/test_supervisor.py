@@ -35,10 +35,17 @@ def exited(code: int) -> dict[str, Any]:
 
 
 def orders(
-    condition: str = "ready", timeout: float | None = None, primary: str = "", **more: Any
+    condition: str = "ready",
+    timeout: float | None = None,
+    primary: str = "",
+    *,
+    restarts: bool = False,
+    serves: bool = False,
+    **more: Any,
 ) -> Mapping[str, Any]:
     """Return orders by which b waits for a."""
-    wait = {"path": "a", "pod": "a", "container": "main", "condition": condition, "timeout": timeout}
+    place = {"path": "a", "pod": "a", "container": "main"}
+    wait = {**place, "condition": condition, "timeout": timeout, "restart_with": restarts, "serves": serves}
     primaries = [{"path": primary, "pod": primary, "container": "main"}] if primary else []
     return {
         "waits": [wait],
@@ -46,6 +53,7 @@ def orders(
         "primary": primaries,
         "stop_after": None,
         "delays": {},
+        "logs": [],
         **more,
     }
 
@@ -106,6 +114,38 @@ def test_a_wait_is_over_at_its_deadline_which_counts_while_the_other_runs() -> N
     assert "why" in notes(decided(orders("ready", 1900), a=pod(RUNNING), b=pod())["b"])
     # It waits itself.
     assert "why" in notes(decided(orders("ready", 60), a=pod(), b=pod())["b"])
+
+
+def test_a_server_that_has_ended_is_not_ready() -> None:
+    assert "blocked" in notes(decided(orders("ready", serves=True), a=pod(exited(0)), b=pod())["b"])
+
+
+def test_a_pod_restarts_with_another_once_that_has_started_again() -> None:
+    together = orders("started", restarts=True)
+    started = decided(together, a=_started(pod(RUNNING), "x"), b=pod())["b"]["metadata"]["annotations"]
+    assert decided(together, a=_started(pod(RUNNING), "x"), b=pod(RUNNING, **started)) == {}
+    # It has ended, and is on its way again.
+    gone = pod({"waiting": {"reason": "ContainerCreating"}})
+    assert decided(together, a=gone, b=pod(RUNNING, **started)) == {}
+    patch = decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **started))["b"]
+    assert "a (started)" in notes(patch)["restarts"]
+    # It says so already, and has ended by itself.
+    again = {**started, **patch["metadata"]["annotations"]}
+    assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **again)) == {}
+    assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(exited(0), **started)) == {}
+
+
+def _started(pod: dict[str, Any], start: str) -> dict[str, Any]:
+    pod["status"]["containerStatuses"][0]["containerID"] = start
+    return pod
+
+
+def test_a_probe_by_log_makes_ready_the_start_that_has_printed_the_line() -> None:
+    printed = {supervisor.LOG_PROBES: '{"main": "up"}', supervisor.PRINTED: '{"main": "x"}'}
+    is_ready = decided(orders(), a=_started(pod(RUNNING, ready=True, **printed), "x"), b=pod())["b"] == STARTS
+    assert is_ready
+    other = _started(pod(RUNNING, ready=True, **printed), "y")
+    assert "why" in notes(decided(orders(), a=other, b=pod())["b"])
 
 
 def test_a_failure_of_a_job_counts_once_the_job_makes_no_other_pod() -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import mapping
-from symphony.backends.kubernetes.manifests import labels, probes
+from symphony.backends.kubernetes.manifests import controllers, labels, probes
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
@@ -90,6 +90,12 @@ def pods_of(plan: Plan) -> Iterator[PlannedPod]:
         yield PlannedPod(group.name, group.name, members, group.pod)
 
 
+def controller(of: PlannedPod, settings: Settings) -> str:
+    """Return what makes a pod: one that restarts with another is made again by a Job."""
+    restarts = any(wait.restart_with for process in of.processes for wait in process.waits_for)
+    return controllers.JOB if restarts else settings.controller
+
+
 def pod(
     plan: Plan, of: PlannedPod, settings: Settings, owner: str, attempt: str, key: bytes
 ) -> dict[str, Any]:
@@ -131,6 +137,7 @@ def pod(
                 labels.OWNER: owner,
                 **({labels.GROUP: of.group} if of.group else {}),
                 **_pool(plan, of),
+                **_log_probes(of),
             },
         },
         "spec": {
@@ -155,6 +162,14 @@ def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
         return {}
     most = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
     return {labels.POOL: pool.name, **most}
+
+
+def _log_probes(of: PlannedPod) -> dict[str, str]:
+    """Return the annotation with the patterns of readiness probes by log, which the supervisor looks for."""
+    patterns = {
+        each.name: probe.log for each in of.processes if (probe := each.readiness_probe) and probe.log
+    }
+    return {supervisor.LOG_PROBES: json.dumps(patterns)} if patterns else {}
 
 
 def _note_processes(manifest: dict[str, Any], of: PlannedPod) -> dict[str, Any]:

@@ -43,8 +43,13 @@ def is_undeclared(container: Values) -> bool:
     return _NAME in texts(container, "startupProbe", "exec", "command")
 
 
-def why_not_ready(container: Values) -> str:
-    """Return what a container that runs lacks to be ready: `port 21602: not listening yet`."""
+def why_not_ready(container: Values, pattern: str = "") -> str:
+    """Return what a container that runs lacks to be ready: `port 21602: not listening yet`.
+
+    pattern: that of its probe by log.
+    """
+    if pattern:
+        return f"no line of its output has {pattern}"
     command = texts(container, "startupProbe", "exec", "command")
     if _NAME in command:
         ports = command[command.index(_NAME) + 1 :]
@@ -54,7 +59,7 @@ def why_not_ready(container: Values) -> str:
 
 def probe(plan: Plan, probe: Probe | None) -> dict[str, Any] | None:
     """Return a declared probe in the fields of Kubernetes."""
-    if probe is None:
+    if probe is None or probe.log is not None:
         return None
     if probe.tcp is not None:
         check: dict[str, Any] = {"tcpSocket": {"port": _number(plan, probe.tcp)}}

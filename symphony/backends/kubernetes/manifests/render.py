@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes.manifests import labels, pod, supervisor_pod
-from symphony.backends.kubernetes.manifests.controllers import controlled
+from symphony.backends.kubernetes.manifests.controllers import JOB, controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
 
@@ -52,7 +52,7 @@ def render(
     settings: Settings,
     owner: str,
     *,
-    attempt: Callable[[str], str] = lambda _: "1",
+    attempt: Callable[[str, str], str] = lambda _name, _kind: "1",
     files: Mapping[str, bytes] | None = None,
     key: bytes = b"",
 ) -> Manifests:
@@ -62,11 +62,11 @@ def render(
         plan: The plan.
         settings: Those of the stack.
         owner: The stack, as objects in the cluster name it.
-        attempt: Returns which start of a pod this is, by the pod's own name.
+        attempt: Returns which start of a pod this is, by the name and the kind of what makes it.
         files: The content of each secret and config file, by the path that the program names.
         key: The key of the digests of secret_env.
     """
-    every = list(pod.pods_of(plan))
+    every = [(each, pod.controller(each, settings)) for each in pod.pods_of(plan)]
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
@@ -85,18 +85,17 @@ def render(
         if any(each.secret_env for each in plan.processes)
         else None,
         supervisor=tuple(
-            supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR)))
+            supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR), JOB))
         ),
         services={each.name: _service(plan, each, settings, owner) for each in plan.services},
         pods={
             each.name: (
                 each.group,
                 controlled(
-                    pod.pod(plan, each, settings, owner, attempt(settings.named(each.name)), key),
-                    settings.controller,
+                    pod.pod(plan, each, settings, owner, attempt(settings.named(each.name), kind), key), kind
                 ),
             )
-            for each in every
+            for each, kind in every
         },
     )
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.kubernetes import supervisor
-from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.manifests import controllers, labels, pod
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess, Wait
+from symphony.spec.probe import Probe
 
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
@@ -21,8 +22,8 @@ _RETRIES = 1_000_000
 
 
 def is_needed(plan: Plan) -> bool:
-    """Return whether a process waits for another, or the experiment ends by itself."""
-    return plan.is_ordered or plan.ends.are_declared
+    """Return whether a process waits for another or has a probe by log, or the experiment ends by itself."""
+    return plan.is_ordered or plan.ends.are_declared or bool(_log_probes(plan))
 
 
 def pod_of(process: PlannedProcess) -> str:
@@ -60,27 +61,42 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
 
     account = {"kind": "ServiceAccount", "name": name, "namespace": plan.physical_name}
     role = {"apiGroup": _RBAC, "kind": "Role", "name": name}
-    pods = sorted({settings.named(pod_of(process)) for process in plan.processes})
     own = {labels.POD: name, supervisor.SUPERVISOR: "true"}
     spec = _job_spec(plan, settings, experiment, {**labels.of_object(experiment), **own}, name)
     notes = {**labels.EXISTS, labels.DIGEST: labels.digest(spec), labels.ATTEMPT: attempt}
     job = {"apiVersion": "batch/v1", "kind": controllers.JOB, "metadata": metadata(own, notes), "spec": spec}
     return [
         rights("ServiceAccount"),
-        rights("Role", rules=_rules(settings, pods)),
+        rights("Role", rules=_rules(plan, settings)),
         rights("RoleBinding", roleRef=role, subjects=[account]),
         job,
     ]
 
 
-def _rules(settings: Settings, pods: list[str]) -> list[dict[str, Any]]:
+def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     """Return the rights: to read the pods of the namespace, and to change those of the experiment."""
-    read = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
-    change: dict[str, Any] = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
-    if settings.controller == controllers.POD:
-        return [read, {**change, "resourceNames": pods}]
+    planned = list(pod.pods_of(plan))
+    kinds = {pod.controller(each, settings) for each in planned}
     # The pods of a Job have names that the cluster chooses.
-    return [read, change, {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
+    own = {"resourceNames": sorted(settings.named(each.name) for each in planned)}
+    named = own if kinds == {controllers.POD} else {}
+
+    def may(verbs: list[str], resource: str, group: str = "", **more: list[str]) -> dict[str, Any]:
+        return {"apiGroups": [group], "resources": [resource], "verbs": verbs, **more}
+
+    restarts = any(wait.restart_with for process in plan.processes for wait in process.waits_for)
+    return [
+        may(["get", "list", "watch"], "pods"),
+        may(["patch"], "pods", **named),
+        *([may(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
+        *([may(["create"], "pods/eviction")] if restarts else []),
+        *([may(["get"], "pods/log", **named)] if _log_probes(plan) else []),
+    ]
+
+
+def _log_probes(plan: Plan) -> list[tuple[PlannedProcess, Probe]]:
+    every = ((process, process.readiness_probe) for process in plan.processes)
+    return [(process, probe) for process, probe in every if probe is not None and probe.log is not None]
 
 
 def _job_spec(
@@ -135,14 +151,29 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
     return {
         "experiment": experiment,
         "waits": [
-            {**_place(plan, settings, wait.path), "condition": wait.condition, "timeout": wait.timeout}
+            {
+                **_place(plan, settings, wait.path),
+                "condition": wait.condition,
+                "timeout": wait.timeout,
+                "restart_with": wait.restart_with,
+                "serves": _serves(plan.process(wait.path)),
+            }
             for wait in distinct
+        ],
+        "logs": [
+            {**_place(plan, settings, process.path), "pattern": probe.log, "period": probe.period_seconds}
+            for process, probe in _log_probes(plan)
         ],
         "pods": {settings.named(name): [indices[wait] for wait in every] for name, every in waits.items()},
         "primary": [_place(plan, settings, path) for path in plan.ends.primary],
         "stop_after": plan.ends.stop_after,
         "delays": delays,
     }
+
+
+def _serves(process: PlannedProcess) -> bool:
+    """Return whether others reach the process at a port: one that has ended is ready no more."""
+    return bool(process.binds or process.exposes)
 
 
 def _place(plan: Plan, settings: Settings, path: str) -> dict[str, str]:

@@ -54,12 +54,12 @@ def status(
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
     condition = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
-    state, why, since = condition if condition[0] == "completed" else _held(pod) or condition
+    state, why, since = (None if _completed_before(pod, condition) else _held(pod)) or condition
     lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
         state=state,
-        ready=state == "running" and bool(own.get("ready")),
+        ready=state == "running" and supervisor.is_ready(pod, own),
         restarts=restarts,
         why=printable(" ".join(why.split()), LONGEST),
         since=since,
@@ -94,9 +94,7 @@ def statuses(pod: Values) -> list[ProcessStatus]:
 
 def is_good(pod: Values) -> bool:
     """Return whether the next `up` leaves this pod alone: all its processes wait, run or are completed."""
-    over = supervisor.note(pod, supervisor.STOPPED) == supervisor.COMPLETED
-    good = ("running", "waiting", "completed", "unknown", *(["stopped"] if over else []))
-    return all(each.state in good for each in statuses(pod))
+    return all(each.state in ("running", "waiting", "completed", "unknown") for each in statuses(pod))
 
 
 def is_hopeless(pod: Values) -> bool:
@@ -106,7 +104,7 @@ def is_hopeless(pod: Values) -> bool:
     if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled(pod):
         return True
     running = [own for own in _container_statuses(pod) if mapping(own, "state", "running")]
-    return any(_silent_node(pod, own) or not own.get("ready") for own in running)
+    return any(_silent_node(pod, own) or not supervisor.is_ready(pod, own) for own in running)
 
 
 def lacks_image(pod: Values) -> bool:
@@ -164,15 +162,28 @@ def _held(pod: Values) -> _Condition | None:
     """Return the condition of a pod that its supervisor holds back or has stopped; None for others."""
     why, made = partial(supervisor.note, pod), epoch(text(pod, "metadata", "creationTimestamp"))
     if text(pod, "metadata", "deletionTimestamp"):
-        return None
+        again = why(supervisor.RESTARTS)
+        return ("waiting", again, made) if again else None
     if supervisor.is_gated(pod):
         if stopped := why(supervisor.STOPPED):
-            return "stopped", stopped, made
+            return _stopped(stopped, made)
         blocked = why(supervisor.BLOCKED)
         return "blocked" if blocked else "waiting", blocked or why(supervisor.WHY), made
     if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
-        return "stopped", stopped, None
+        return _stopped(stopped, None)
     return None
+
+
+def _completed_before(pod: Values, condition: _Condition) -> bool:
+    """Return whether a process may have completed before its pod was stopped: others of the pod ran on."""
+    return condition[0] == "completed" and len(listing(pod, "spec", "containers")) > 1
+
+
+def _stopped(why: str, since: float | None) -> _Condition:
+    """Return the condition of a pod that its experiment stopped: with its primaries it has completed, too."""
+    if why == supervisor.COMPLETED:
+        return "completed", f"stopped: {why}", since
+    return "stopped", why, since
 
 
 def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
@@ -188,7 +199,10 @@ def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
         since = epoch(running.get("startedAt"))
         if why := _silent_node(pod, own):
             return "unknown", why, since
-        return "running", "" if own.get("ready") else probes.why_not_ready(_spec_of(pod, name)), since
+        if supervisor.is_ready(pod, own):
+            return "running", "", since
+        pattern = supervisor.pattern_of(pod, name) if own.get("ready") else ""
+        return "running", probes.why_not_ready(_spec_of(pod, name), pattern), since
     if text(pod, "status", "phase") == "Failed":
         return "failed", _why_failed(pod), None
     return "waiting", _why_waiting(pod, name, own, event), epoch(text(pod, "metadata", "creationTimestamp"))

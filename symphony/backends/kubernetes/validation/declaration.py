@@ -19,6 +19,7 @@ from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
+from symphony.plan.rules import order
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.pod import GitRepoMount, HostPathMount, Mount, NfsMount
@@ -115,12 +116,6 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
             if (label := as_label(use.name)) and not label[0].isalpha():
                 what = f"{path} serves {quoted(use.name)}, which begins with a digit"
                 yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
-        if process.readiness_probe is not None and process.readiness_probe.log is not None:
-            what = f"the readiness_probe of {path} reads the log, and Kubernetes has no such probe"
-            remedy = (
-                'give it tcp, http or exec: a file that it writes, exec=["test", "-e", FILE], does as well'
-            )
-            yield Problem(what, remedy, (process.at("readiness_probe"),))
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)
@@ -133,11 +128,12 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
 
 def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Yield the waits and ends that its supervisor cannot keep."""
-    for who, part in spec.parts():
-        for each in part.depends_on:
-            if each.restart_with:
-                what = f"{who} restarts with {each.on}, and pods restart by `symphony up` and `restart` only"
-                yield Problem(what, "take restart_with out", (each.where,))
+    for group, process in spec.members():
+        pod_of = group or process
+        for each in order.declared(group, process):
+            if each.restart_with and pod_of.pod.restart_policy == "Always":
+                what = f"{pod_of.name} restarts with {each.on}, by a Job, whose pods cannot restart Always"
+                yield Problem(what, 'set its restart_policy to "OnFailure"', (each.where,))
     if settings.controller == controllers.JOB:
         for setting in ("primary", "stop_after"):
             if getattr(spec, setting):

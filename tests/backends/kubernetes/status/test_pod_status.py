@@ -180,9 +180,30 @@ def test_a_pod_that_waits_tells_that_its_supervisor_does_not_run() -> None:
 def test_a_pod_that_was_stopped_with_its_experiment_has_not_failed(why: str) -> None:
     stopped = pod(ended(143), phase="Failed", metadata={"annotations": {supervisor.STOPPED: why}})
     status = pod_status.status("a", "a", stopped)
-    assert (status.state, status.why) == ("stopped", why)
+    is_completed = why == supervisor.COMPLETED
+    assert (status.state, why in status.why) == ("completed" if is_completed else "stopped", True)
     # An `up` starts again what a limit stopped.
-    assert pod_status.is_good(stopped) == (why == supervisor.COMPLETED)
+    assert pod_status.is_good(stopped) == is_completed
+
+
+def test_a_pod_that_is_evicted_to_restart_with_another_waits() -> None:
+    ending = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+    ending["metadata"] |= {
+        "annotations": {supervisor.RESTARTS: "for b (ready), which restarted"},
+        "deletionTimestamp": "2026-01-01T00:00:09Z",
+    }
+    assert pod_status.status("a", "a", ending).state == "waiting"
+
+
+def test_a_process_with_a_probe_by_log_is_ready_when_its_start_has_printed_the_line() -> None:
+    running = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+    running["status"]["containerStatuses"][0] |= {"ready": True, "containerID": "x"}
+    running["metadata"]["annotations"] = {supervisor.LOG_PROBES: '{"a": "up"}'}
+    status = pod_status.status("a", "a", running)
+    assert (status.state, status.ready) == ("running", False)
+    assert "up" in status.why
+    running["metadata"]["annotations"][supervisor.PRINTED] = '{"a": "x"}'
+    assert pod_status.status("a", "a", running).ready
 
 
 def test_a_process_that_does_not_listen_yet_runs_and_says_at_which_port() -> None:

@@ -72,10 +72,12 @@ CASES: list[tuple[str, Declare]] = [
         "asks for privileged",
         lambda e: e.new_process("a").container_yml.update(securityContext={"privileged": True}),
     ),
-    ("readiness_probe of a reads the log", lambda e: e.new_process("a").readiness_probe(log="Listening")),
     (
-        "restarts with a",
-        lambda e: (e.new_process("a"), e.new_process("b").depends_on("a", restart_with=True)),
+        "b restarts with a",
+        lambda e: (
+            e.new_process("a"),
+            e.new_process("b", restart_policy="Always").depends_on("a", restart_with=True),
+        ),
     ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
     ("symphony-secrets", lambda e: e.new_process("a").mount_empty_dir("symphony-secrets", False, "/x")),

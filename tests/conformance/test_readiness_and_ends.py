@@ -1,0 +1,135 @@
+"""Probes, restarts with another process, and ends: the same program means the same on every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.backend import Backend
+from tests.conformance.test_order import KEEPING
+from tests.sandbox import wait_for
+
+pytestmark = pytest.mark.parametrize("backend", KEEPING, indirect=True, scope="module")
+STACK = "ends"
+SERVE = "python3 -m http.server $SYMPH_{0}_PORT --bind $SYMPH_{0}_BIND"
+
+
+@pytest.fixture
+def stack(backend: Backend) -> Iterator[str]:
+    try:
+        yield STACK
+    finally:
+        backend.delete(STACK)
+        assert backend.leftovers(STACK) == []
+        backend.forget(STACK)
+
+
+PROBES = f"""
+with Experiment() as e:
+    late = e.new_process("late", "sleep 2; {SERVE.format("LATE")}", binds="late")
+    late.readiness_probe(tcp="late", period_seconds=1)
+    page = e.new_process("page", "sleep 1; {SERVE.format("PAGE")}", binds="page")
+    page.readiness_probe(http="/", period_seconds=1)
+    file = e.new_process("file", "sleep 2; echo >/tmp/$SYMPH_PAGE_PORT; sleep 1000", connects="page")
+    file.readiness_probe(exec=["sh", "-c", "[ -e /tmp/$SYMPH_PAGE_PORT ]"], period_seconds=1)
+    line = e.new_process("line", "sleep 2; echo Listening on 1; sleep 1000")
+    line.readiness_probe(log="Listening on [0-9]", period_seconds=1)
+    never = e.new_process("never", "echo nothing; sleep 1000")
+    never.readiness_probe(log="Listening on [0-9]", period_seconds=1)
+    after = e.new_process("after", "sleep 1000", depends_on=[late, page, file, line])
+    e.new_process("blocked", "sleep 1000").depends_on(never, timeout=12)
+"""
+
+
+def test_a_process_is_ready_when_its_probe_succeeds_and_others_wait_for_that(
+    backend: Backend, stack: str
+) -> None:
+    ran = backend.up(stack, PROBES, fails=True, patience="12")
+    assert "never" in ran.out
+    backend.becomes(stack, "after", "running", 40)
+    assert "never" in backend.becomes(stack, "blocked", "blocked", 40)["why"]
+    statuses = backend.statuses(stack)
+    for path in ("late", "page", "file", "line"):
+        status = statuses[path]
+        assert (status["state"], status["ready"], status["restarts"]) == ("running", True, 0)
+        assert status["since"] <= statuses["after"]["since"]
+    never = statuses["never"]
+    assert (never["state"], never["ready"], never["restarts"]) == ("running", False, 0)
+    assert "Listening on [0-9]" in never["why"]
+
+
+RESTARTS = """
+with Experiment() as e:
+    lives = "echo up; sleep 1000"
+    web = e.new_process("web", lives, restart_policy="OnFailure")
+    web.liveness_probe(exec=["sh", "-c", "false"], period_seconds=1, initial_delay_seconds=12)
+    web.readiness_probe(log="up")
+    follows = e.new_process("follows", "sleep 1000", restart_policy="OnFailure")
+    follows.depends_on(web, restart_with=True)
+    e.new_process("stays", "sleep 1000").depends_on(web)
+"""
+
+
+def test_a_failed_liveness_probe_restarts_a_process_and_what_restarts_with_it(
+    backend: Backend, stack: str
+) -> None:
+    backend.up(stack, RESTARTS)
+    before = {path: backend.identities(stack)[path] for path in ("web", "follows", "stays")}
+    backend.end_supervisor(stack)
+
+    def follows_again() -> bool:
+        # In tmux its window goes on, and a pod is another one.
+        status, living = backend.statuses(stack)["follows"], backend.identities(stack).get("follows")
+        is_another = status["restarts"] > 0 or (living is not None and living != before["follows"])
+        return status["state"] == "running" and is_another
+
+    wait_for(follows_again, 40 * backend.patience, "it restarts with the other", pause=0.3)
+    assert backend.identities(stack)["stays"] == before["stays"]
+    assert backend.statuses(stack)["web"]["restarts"] > 0
+
+
+ENDS = """
+with Experiment(primary="learner") as e:
+    e.new_process("learner", "sleep LEARNS; exit $CODE", env={"CODE": EXIT})
+    replay = "trap 'echo told; exit' TERM; echo begins; while :; do sleep 0.1; done"
+    e.new_process("replay", replay, termination_delay=8)
+    e.new_process("agent", "sleep 1000 & sleep 1000")
+"""
+FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code in ("3", "0"))
+
+
+def test_the_others_are_stopped_after_the_primary_and_start_again_with_it(
+    backend: Backend, stack: str
+) -> None:
+    backend.up(stack, FAILS)
+    backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=3)
+    assert "learner" in backend.becomes(stack, "agent", "stopped")["why"]
+    assert backend.statuses(stack)["replay"]["state"] == "running", "it has a delay"
+    backend.becomes(stack, "replay", "stopped")
+    assert "told" in backend.sandbox.symphony("logs", stack, "replay").out
+    backend.up(stack, COMPLETES)
+    backend.sandbox.symphony("wait", stack, "--timeout", "60s")
+    backend.becomes(stack, "agent", "completed")
+    backend.becomes(stack, "replay", "completed")
+    # Completed, and a primary starts again: so do the others.
+    backend.up(stack, COMPLETES.replace("sleep 3", "sleep 1000"))
+    for path in ("learner", "replay", "agent"):
+        assert backend.becomes(stack, path, "running")["ready"]
+
+
+LIMIT = """
+with Experiment(stop_after="15s") as e:
+    e.new_process("a", "sleep 1000")
+    e.new_process("b", "true").depends_on("a", condition="completed")
+"""
+
+
+def test_a_limit_stops_all_and_an_up_starts_them_again(backend: Backend, stack: str) -> None:
+    backend.up(stack, LIMIT)
+    backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=1)
+    statuses = backend.statuses(stack)
+    assert {status["state"] for status in statuses.values()} == {"stopped"}
+    assert "15 s" in statuses["a"]["why"]
+    backend.up(stack, LIMIT)
+    assert backend.becomes(stack, "a", "running")["ready"]
