@@ -41,7 +41,10 @@ function = config.get("function") or "pi"
 if function not in FUNCTIONS:
     raise mistake("function", function, f"one of {', '.join(FUNCTIONS)}")
 
-with Experiment("numint", start_dir="examples/numint", env={"OMP_NUM_THREADS": 1}) as experiment:
+# It has completed when the reducer has: the workers are stopped then.
+with Experiment(
+    "numint", start_dir="examples/numint", env={"OMP_NUM_THREADS": 1}, primary="reducer"
+) as experiment:
     reducer = experiment.new_process(
         "reducer",
         command="python",
@@ -53,4 +56,4 @@ with Experiment("numint", start_dir="examples/numint", env={"OMP_NUM_THREADS": 1
         if number % WORKERS_OF_A_GROUP == 0:
             group = experiment.new_process_group(f"pool-{number // WORKERS_OF_A_GROUP}")
         worker = group.new_process(f"worker-{number}", command="python", args=["-u", "worker.py"])
-        worker.connects("pieces")
+        worker.connects("pieces", wait=True)

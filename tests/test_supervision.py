@@ -430,6 +430,85 @@ def test_one_that_was_blocked_goes_on_after_an_up_although_that_was_an_end(world
 NAMES = ["NAME", "STATE", "EXIT", "SECONDS", "LAST_LINES"]
 
 
+class Killed(BaseException):
+    """The end of a supervisor in the middle of a step."""
+
+
+class DeadlyWorld(World):
+    """A world in which a supervisor is killed once, before one of the things that it does."""
+
+    def __init__(self, deeds: int) -> None:
+        super().__init__()
+        self.deeds = deeds
+
+    def _do(self) -> None:
+        self.deeds -= 1
+        if self.deeds == 0:
+            raise Killed
+
+    def hold(self, path: str, hold: Hold) -> None:
+        self._do()
+        super().hold(path, hold)
+
+    def release(self, path: str) -> str:
+        self._do()
+        return super().release(path)
+
+    def save(self, state: bytes) -> None:
+        self._do()
+        super().save(state)
+
+
+def _life(world: World) -> tuple[dict[str, str], int]:
+    """Live through an order, a restart with another and an end; return the last states and all starts."""
+    members = {
+        "prepare": Member(),
+        "server": Member(ports=(1,), termination_delay=5),
+        "train": Member(waits_for=(_wait("prepare", "completed"),)),
+        "follows": Member(waits_for=(_wait("server", restart_with=True),)),
+    }
+    declared = Declaration(name="rl", members=members, primary=("train",))
+    for path, member in members.items():
+        world.start(path)
+        if member.waits_for:
+            World.hold(world, path, Hold(waits_for=member.waits_for, since=world.clock))
+    supervisor = Supervisor(world, declared)
+
+    def steps() -> None:
+        nonlocal supervisor
+        for _ in range(3):
+            world.clock += 1
+            try:
+                supervisor.step()
+            except Killed:
+                supervisor = Supervisor(world, declared)
+
+    steps()
+    world.listening = {1}
+    world.end("prepare")
+    steps()
+    world.start("server")
+    steps()
+    world.end("train")
+    steps()
+    world.clock += 5
+    steps()
+    return world.states, world.starts
+
+
+def test_a_supervisor_that_is_killed_amid_any_step_leaves_nothing_undone_or_done_twice() -> None:
+    calm = DeadlyWorld(0)
+    expected = _life(calm)
+    assert expected[0] == {
+        "prepare": "completed",
+        "server": "stopped",
+        "train": "completed",
+        "follows": "stopped",
+    }
+    for deeds in range(1, 1 - calm.deeds):
+        assert _life(DeadlyWorld(deeds)) == expected, f"killed before deed {deeds}"
+
+
 def test_a_damaged_memory_is_a_new_one(world: World) -> None:
     for saved in (b"", b"null", b"\xff", b'{"verdicts": 3}', b"[" * 10000):
         world.saved = saved

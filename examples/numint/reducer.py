@@ -13,7 +13,6 @@ from functions import FUNCTIONS
 from caraml import ZmqServer, ZmqTimeoutError
 
 PATIENCE = 10.0
-GOODBYE = 2.0
 
 
 class Pieces:
@@ -63,7 +62,6 @@ def main() -> int:
     right = error < 1e-9
     verdict = "right" if right else "WRONG"
     print(f"{arguments.function} = {value:.12f}, off by {error:.1e}, in {seconds:.1f} s: {verdict}")
-    say_goodbye(server, len(workers))
     return 0 if right else 1
 
 
@@ -81,20 +79,8 @@ def answer(server: ZmqServer, pieces: Pieces, function: str, workers: set[str]) 
         first, last = pieces.bounds(number)
         work = {"piece": number, "first": first, "last": last, "steps": pieces.steps, "function": function}
     else:
-        work = {"done": True} if len(pieces.values) == pieces.count else {"wait": 0.2}
+        work = {"wait": 0.2}
     server.send(work)
-
-
-def say_goodbye(server: ZmqServer, workers: int) -> None:
-    """Tell every worker that asks for more that there is none."""
-    until = time.monotonic() + GOODBYE
-    while workers > 1 and time.monotonic() < until:
-        try:
-            server.recv(timeout=0.2)
-        except ZmqTimeoutError:
-            continue
-        server.send({"done": True})
-        workers -= 1
 
 
 def read_arguments() -> argparse.Namespace:

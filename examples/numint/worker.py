@@ -1,4 +1,7 @@
-"""Asks the reducer for pieces of the integral and does them; the processes `worker-*` of stacks/numint.py."""
+"""Asks the reducer for pieces of the integral and does them; the processes `worker-*` of stacks/numint.py.
+
+It starts when the reducer listens, and is stopped when the reducer has completed: stacks/numint.py says so.
+"""
 
 import time
 import uuid
@@ -15,24 +18,19 @@ def main() -> None:
     # Workers of one pod have the same host name, and each is the first process of its container.
     name = uuid.uuid4().hex
     message: dict[str, object] = {"worker": name}
-    done = 0
     while True:
         work = ask(client, message)
-        if work.get("done"):
-            print(f"no more work: did {done} pieces")
-            return
         message = {"worker": name}
         if "wait" in work:
             time.sleep(work["wait"])
             continue
         value = integral(work["function"], work["first"], work["last"], work["steps"])
         message |= {"piece": work["piece"], "value": value}
-        done += 1
         print(f"piece {work['piece']}: {value:.12f}")
 
 
 def ask(client: ZmqClient, message: dict[str, object]) -> dict:
-    """Send a message to the reducer until it answers; it may not be up yet, or be restarted."""
+    """Send a message to the reducer until it answers; it may be restarted meanwhile."""
     while True:
         try:
             return client.request(message)

@@ -102,7 +102,7 @@ FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code i
 def test_the_others_are_stopped_after_the_primary_and_start_again_with_it(
     backend: Backend, stack: str
 ) -> None:
-    backend.up(stack, FAILS)
+    backend.up(stack, FAILS, fails=True)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=3)
     assert "learner" in backend.becomes(stack, "agent", "stopped")["why"]
     assert backend.statuses(stack)["replay"]["state"] == "running", "it has a delay"

@@ -42,6 +42,7 @@ def made(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ma
             "symphony:image": docker_build.examples(cluster.registry, cluster.docker_host, folder),
             "symphony:namespace": namespace,
             "symphony:podSecurity": "restricted",
+            "symphony:supervisorImage": cluster.python_image,
             "kubernetes:kubeconfig": cluster.kubeconfig,
             **more,
         }

@@ -28,6 +28,8 @@ from typing import Any
 # The gate of a pod that waits. What the annotations say: why it waits, or why it is blocked or was stopped.
 GATE = "symphony/order"
 WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
+# When it was stopped, by the clock of the API server: what ended before has ended by itself.
+STOPPED_AT = "symphony/stopped-at"
 # Why it restarts with another, and the starts of the others with which it began, in JSON.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed such a line.
@@ -89,8 +91,9 @@ def decide(
     end = ended(orders, pods, given_up, now)
     for name, pod in pods.items():
         if end is not None:
-            if not _is_over(pod) and now >= end[1] + orders["delays"].get(name, 0):
-                yield name, _stop(pod, end[0])
+            is_over = _is_over(pod) or _has_ended(pod, given_up)
+            if not is_over and now >= end[1] + orders["delays"].get(name, 0):
+                yield name, _stop(pod, end[0], now)
             continue
         waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
         patch = _held(waits, pods, given_up, now, pod) if is_gated(pod) else _restarted(waits, pods, pod)
@@ -253,15 +256,22 @@ def created(pod: Pod) -> float:
     return _seconds(pod["metadata"]["creationTimestamp"])
 
 
-def _stop(pod: Pod, why: str) -> dict[str, Any]:
+def _stop(pod: Pod, why: str, now: float) -> dict[str, Any]:
     """Return the patch that stops a pod; one that never started keeps its gate."""
-    notes = {"metadata": {"annotations": {STOPPED: why, WHY: None, BLOCKED: None}}}
+    texts = {STOPPED: why, STOPPED_AT: f"{now:.0f}", WHY: None, BLOCKED: None}
+    notes = {"metadata": {"annotations": texts}}
     return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
 
 
 def _is_over(pod: Pod) -> bool:
     is_ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return is_ended or bool(note(pod, STOPPED) or pod["metadata"].get("deletionTimestamp"))
+
+
+def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
+    """Return whether all containers of a pod have ended: its phase says so a moment later."""
+    statuses = pod.get("status", {}).get("containerStatuses") or ()
+    return bool(statuses) and all(exit_code(pod, each["name"], given_up) is not None for each in statuses)
 
 
 def _began(pods: Mapping[str, Pod]) -> float | None:
@@ -302,7 +312,7 @@ def _pause(each: Wait, status: Mapping[str, Any], now: float) -> float:
     return max(each["period"], (now - _seconds(status["state"]["running"]["startedAt"])) / 20)
 
 
-def _probe(orders: Mapping[str, Any], pods: Mapping[str, Pod], api: _Api) -> None:
+def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
     """Look for the lines of probes by log that are due, and note which containers have printed them."""
     for each, pod, status in _silent(orders, pods):
         if api.log_has(pod, status, each["pattern"], _pause(each, status, api.now())):
@@ -420,12 +430,13 @@ class _Api:
         last = self._read.get(start)
         if last is not None and now - last < pause - 0.5:
             return False
-        self._read[start] = now
         query = {"container": status["name"], "limitBytes": str(_LOG_BYTES)}
         if last is not None:
             query["sinceSeconds"] = str(math.ceil(now - last) + 2)
         with self._call("GET", f"{self._pods}/{pod['metadata']['name']}/log", query) as response:
-            return any(re.search(pattern, line.decode(errors="replace").rstrip("\n")) for line in response)
+            has = any(re.search(pattern, line.decode(errors="replace").rstrip("\n")) for line in response)
+        self._read[start] = now
+        return has
 
     def _given_up(self, pods: Mapping[str, Pod]) -> Collection[str]:
         failed = (pod for pod in pods.values() if pod.get("status", {}).get("phase") == "Failed")

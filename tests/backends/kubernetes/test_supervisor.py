@@ -172,6 +172,12 @@ def test_the_others_are_stopped_when_the_primary_has_completed_after_their_delay
     assert "spec" not in stopped["b"], "one that never started keeps its gate"
 
 
+def test_a_primary_that_has_ended_is_not_stopped_before_its_phase_says_so() -> None:
+    late = pod(exited(3))
+    late["status"]["phase"] = "Running"
+    assert set(decided(orders(primary="a", pods={}), a=late, c=pod(RUNNING))) == {"c"}
+
+
 @pytest.mark.parametrize(("a", "is_over"), [(pod(RUNNING), False), (pod(exited(1)), True), (pod(), False)])
 def test_a_primary_that_failed_ends_the_experiment(a: Any, is_over: bool) -> None:
     stopped = decided(orders(primary="a", pods={}), a=a, c=pod(RUNNING))

@@ -140,23 +140,30 @@ def test_a_limit_stops_all_after_a_warning_and_an_up_starts_them_again(sandbox: 
     assert _becomes(sandbox, "a", "running")["ready"]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(3))
-def test_deletes_and_restarts_while_waits_are_open(sandbox: Sandbox, seed: int) -> None:
-    chance = random.Random(seed)
-    program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 1000')\n"
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        pytest.param(6, marks=pytest.mark.thorough),
+        pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+    ],
+)
+def test_deletes_and_restarts_while_waits_are_open(sandbox: Sandbox, rounds: int) -> None:
+    chance = random.Random(rounds)
+    # Those that wait for its end do so while the next command comes.
+    program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 4')\n"
     for i in range(1, 6):
-        on, condition = f"p{chance.randrange(i)}", chance.choice(["started", "ready"])
-        program += f"    e.new_process('p{i}', 'sleep 1000').depends_on('{on}', condition='{condition}')\n"
+        on = chance.randrange(i)
+        condition = chance.choice(["started", "ready"]) if on else "completed"
+        program += f"    e.new_process('p{i}', 'sleep 1000').depends_on('p{on}', condition='{condition}')\n"
     sandbox.write(program)
-    for _ in range(6):
+    for _ in range(rounds):
         sandbox.symphony("up", "rl", "-y")
         deed = chance.random()
         if deed < 0.4:
             sandbox.symphony("delete", "rl", "-y")
         elif deed < 0.8:
             sandbox.symphony("restart", "rl", f"p{chance.randrange(6)}", "-y")
-        else:
-            _supervisor(sandbox).send_signal(signal.SIGKILL)
+        elif (supervisor := sandbox.supervisor("rl")) is not None:
+            supervisor.send_signal(signal.SIGKILL)
     sandbox.symphony("up", "rl", "-y")
     sandbox.symphony("wait", "rl", "--for", "ready", "--timeout", "60s")

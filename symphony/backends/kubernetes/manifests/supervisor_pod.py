@@ -78,19 +78,19 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     planned = list(pod.pods_of(plan))
     kinds = {pod.controller(each, settings) for each in planned}
     # The pods of a Job have names that the cluster chooses.
-    own = {"resourceNames": sorted(settings.named(each.name) for each in planned)}
-    named = own if kinds == {controllers.POD} else {}
+    own = sorted(settings.named(each.name) for each in planned)
+    named = {"resourceNames": own} if kinds == {controllers.POD} else {}
 
-    def may(verbs: list[str], resource: str, group: str = "", **more: list[str]) -> dict[str, Any]:
-        return {"apiGroups": [group], "resources": [resource], "verbs": verbs, **more}
+    def may(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
+        return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
 
     restarts = any(wait.restart_with for process in plan.processes for wait in process.waits_for)
     return [
         may(["get", "list", "watch"], "pods"),
-        may(["patch"], "pods", **named),
+        {**may(["patch"], "pods"), **named},
         *([may(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
         *([may(["create"], "pods/eviction")] if restarts else []),
-        *([may(["get"], "pods/log", **named)] if _log_probes(plan) else []),
+        *([{**may(["get"], "pods/log"), **named}] if _log_probes(plan) else []),
     ]
 
 

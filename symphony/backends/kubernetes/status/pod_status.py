@@ -54,7 +54,7 @@ def status(
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
     condition = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
-    state, why, since = (None if _completed_before(pod, condition) else _held(pod)) or condition
+    state, why, since = (None if _ended_before(pod, ended) else _held(pod)) or condition
     lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
@@ -174,9 +174,10 @@ def _held(pod: Values) -> _Condition | None:
     return None
 
 
-def _completed_before(pod: Values, condition: _Condition) -> bool:
-    """Return whether a process may have completed before its pod was stopped: others of the pod ran on."""
-    return condition[0] == "completed" and len(listing(pod, "spec", "containers")) > 1
+def _ended_before(pod: Values, ended: Values) -> bool:
+    """Return whether a process had ended when its pod was stopped: others of the pod ran on."""
+    stopped, moment = supervisor.note(pod, supervisor.STOPPED_AT), epoch(ended.get("finishedAt"))
+    return bool(stopped) and moment is not None and moment <= float(stopped)
 
 
 def _stopped(why: str, since: float | None) -> _Condition:

@@ -186,6 +186,14 @@ def test_a_pod_that_was_stopped_with_its_experiment_has_not_failed(why: str) -> 
     assert pod_status.is_good(stopped) == is_completed
 
 
+def test_a_process_that_had_ended_when_its_pod_was_stopped_has_ended_by_itself() -> None:
+    notes = {supervisor.STOPPED: "a failed", supervisor.STOPPED_AT: "1767225660"}
+    for finished, state in (("2026-01-01T00:00:59Z", "failed"), ("2026-01-01T00:01:03Z", "stopped")):
+        stopped = pod(ended(3), phase="Failed", metadata={"annotations": notes})
+        stopped["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = finished
+        assert pod_status.status("a", "a", stopped).state == state
+
+
 def test_a_pod_that_is_evicted_to_restart_with_another_waits() -> None:
     ending = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
     ending["metadata"] |= {
