@@ -31,8 +31,8 @@ from symphony_tmux.resource import supervised
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing, Pane
 
-# Seconds between two steps, and after one that started a process; the share of a processor that they take at
-# most: a step of a thousand processes is long.
+# Seconds between two steps, and after one that started a process: the next of a chain may follow at once. The
+# share of a processor that the others take at most: a step of a thousand processes is long.
 PERIOD, SOON, SHARE = 1.0, 0.2, 0.02
 _READ_AT_FIRST = 1 << 20
 
@@ -50,8 +50,7 @@ def main() -> None:
             has_started = supervisor is not None and supervisor.step()
         except (OSError, SymphonyError) as error:
             sys.stderr.write(f"{error}; it tries again\n")
-        # The next process of a chain may start at once.
-        time.sleep(max(SOON if has_started else PERIOD, (time.process_time() - began) / SHARE))
+        time.sleep(SOON if has_started else max(PERIOD, (time.process_time() - began) / SHARE))
 
 
 @dataclass
