@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Seconds from which an `up` says what took them.
 _LONG = 5.0
+# The processes of a chain that it names: those that took longest.
+_LINKS = 6
 Up = Callable[[Callable[[Planned], None]], Planned | None]
 
 
@@ -220,9 +222,21 @@ def show_end(ended: Ended, text: str = "") -> int:
     # Processes that never ran have no logs.
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
     if ended.seconds > _LONG and len(ended.chain) > 1:
-        print(screen.clean(f"  {' > '.join(f'{path} {seconds:.0f} s' for path, seconds in ended.chain)}"))
+        print(screen.clean(f"  {_chain(ended.chain)}"))
     print(screen.clean(f"{text or ended}{why}{logs}"))
     return 1 if ended.troubled else 0
+
+
+def _chain(chain: Sequence[tuple[str, float]]) -> str:
+    """Return `prepare 41 s > replay 3 s > ... > learner 9 s`."""
+    longest = sorted(chain, key=lambda link: link[1])[-_LINKS:]
+    words: list[str] = []
+    for path, seconds in chain:
+        if (path, seconds) in longest:
+            words.append(f"{path} {seconds:.0f} s")
+        elif words[-1:] != ["..."]:
+            words.append("...")
+    return " > ".join(words)
 
 
 def _watch(name: StackName, files: Sources, up_again: Up) -> None:

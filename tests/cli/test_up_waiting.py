@@ -51,6 +51,15 @@ def test_a_shared_reason_is_one_line_without_logs(
     ]
 
 
+def test_a_long_chain_names_what_took_longest(capsys: pytest.CaptureFixture[str]) -> None:
+    running = tuple(ProcessStatus(f"p{number}", "running", ready=True) for number in range(300))
+    chain = tuple((f"p{number}", 40.0 - number % 50) for number in range(300))
+    command.show_end(Ended("rl", running, 300.0, chain=chain))
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.count(" s") == 6
+    assert "p0 40 s > ... > p50 40 s" in line
+
+
 @pytest.mark.parametrize(
     ("whys", "common"),
     [
