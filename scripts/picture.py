@@ -1,4 +1,4 @@
-"""Draw docs/screens: NAME.svg from NAME.txt, which tests compare with a real screen, and surreal.svg."""
+"""Draw docs/screens: NAME.svg from NAME.txt, which tests compare with a real screen, and other pictures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import asyncio
 import io
 import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from symphony.operations import drawing, graph
+from tests.documents import blocks, screens
+from tests.sandbox import ROOT, Sandbox, sandbox_in
 
 SCREENS = Path(__file__).parent.parent / "docs" / "screens"
 WIDTH = 84
@@ -45,6 +50,16 @@ def surreal(planned: dict[str, Any]) -> str:
     return drawing.svg(graph.build("surreal", plan["backend"], plan["processes"], plan["services"]))
 
 
+def sweep(sandbox: Sandbox) -> dict[str, list[str]]:
+    """Run the sweep of README.md in a copy of its example; return what its commands print."""
+    shutil.copytree(ROOT / "examples" / "descent", sandbox.folder, dirs_exist_ok=True)
+    (commands,) = blocks("README.md", "console")
+    return {
+        command: sandbox.symphony(*shlex.split(command)[1:], timeout=300).out.splitlines()
+        for command in screens(commands)
+    }
+
+
 async def top() -> str:
     """Return the picture of `symphony top` with the experiment of tests/cli/top_views.py."""
     from symphony.cli.live import Live
@@ -69,4 +84,10 @@ if __name__ == "__main__":
         check=True,
     )
     (SCREENS / "surreal.svg").write_text(surreal(json.loads(made.stdout)), encoding="utf-8")
+    with (
+        tempfile.TemporaryDirectory() as place,
+        sandbox_in(Path(place), folder=Path(place) / "descent") as own,
+    ):
+        sweep(own)
+        shutil.copy(own.folder / "grid-loss.svg", SCREENS / "sweep.svg")
     (SCREENS / "top.svg").write_text(asyncio.run(top()), encoding="utf-8")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VARIABLE = "SYMPHONY_RUN"
@@ -29,6 +30,7 @@ class RunRequest:
     experiment: the name of the experiment that they are of.
     manifests:  hand over the Kubernetes manifests of the experiment as well.
     parameters: the names of the parameters that the command sets.
+    images:     name -> `repository@sha256:...` of the images to run instead of building them.
     """
 
     runs_on: str | None = None
@@ -37,6 +39,7 @@ class RunRequest:
     experiment: str = ""
     manifests: bool = False
     parameters: tuple[str, ...] = ()
+    images: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def environment(self) -> dict[str, str]:

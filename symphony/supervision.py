@@ -12,11 +12,12 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -609,15 +610,27 @@ class Supervisor:
         self._threads.submit(self._run_notify, cause, variables)
 
     def _run_notify(self, cause: str, variables: dict[str, str]) -> None:
-        last = "\n".join(self._world.last_lines(cause, _LAST_LINES)) if cause else ""
-        with suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                self._declared.notify,
-                env={**os.environ, **variables, "LAST_LINES": last.replace("\0", "")[-8192:]},
-                stdin=subprocess.DEVNULL,
-                timeout=_NOTIFY_SECONDS,
-                check=False,
-            )
+        last = self._world.last_lines(cause, _LAST_LINES) if cause else []
+        notify(self._declared.notify, variables, last)
+
+
+def notify(
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    last_lines: Sequence[str],
+    folder: Path | None = None,
+) -> None:
+    """Run the command of the user that is told of an end; what happens to it changes nothing."""
+    last = "\n".join(last_lines).replace("\0", "")[-8192:]
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            command,
+            env={**os.environ, **variables, "LAST_LINES": last},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            timeout=_NOTIFY_SECONDS,
+            check=False,
+        )
 
 
 def length(seconds: float) -> str:

@@ -16,9 +16,10 @@ from tests.documents import blocks, on_a_terminal, screens, shape, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
-HELLO, STEPS, TALK = blocks("README.md", "python")
+HELLO, TALK = blocks("README.md", "python")
 (SETTINGS,) = blocks("docs/settings.md", "python")
 (LOOP,) = blocks("README.md", "")
+(SWEEP,) = blocks("README.md", "console")
 (MISTAKE,) = blocks("docs/code.md", "")
 SCREENS = text("docs/screens/hello.txt")
 
@@ -50,20 +51,15 @@ def test_the_picture_of_surreal_is_that_of_its_plan(sandbox: Sandbox) -> None:
     assert now == kept, "run `python -m scripts.picture`"
 
 
-def test_the_steps_follow_one_another_and_end(lab: Sandbox) -> None:
-    serve = (
-        "import os, socket, time\nserver = socket.create_server(('', int(os.environ['SYMPH_REPLAY_PORT'])))"
-    )
-    for step in ("prepare", "train", "evaluate"):
-        (lab.folder / f"{step}.py").write_text(f"print({step!r}, 'is done')\n")
-    (lab.folder / "replay.py").write_text(f"{serve}\ntime.sleep(1000)\n")
-    (lab.folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
-    (lab.folder / "__main__.py").write_text(STEPS)
-    lab.symphony("up", "lab", "-y", "--wait")
-    logs = lab.symphony("logs", "lab").out
-    places = [logs.index(f"{step} is done") for step in ("prepare", "train", "evaluate")]
-    assert places == sorted(places)
-    wait_for(lambda: "stopped" in lab.processes("lab")["replay"]["why"], 20, "replay is stopped")
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_the_table_and_the_picture_of_the_sweep(tmp_path: Path) -> None:
+    """With matplotlib, which `make test-thorough` installs."""
+    with sandbox_in(tmp_path, folder=tmp_path / "descent") as sandbox:
+        shown = picture.sweep(sandbox)
+        assert [shown[command] for command in screens(SWEEP)][1:] == [*screens(SWEEP).values()][1:]
+        drawn = (sandbox.folder / "grid-loss.svg").read_text()
+        assert drawn == text("docs/screens/sweep.svg"), "run `python -m scripts.picture`"
 
 
 def test_the_first_experiment_is_the_file_it_names() -> None:

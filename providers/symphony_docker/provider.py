@@ -27,6 +27,8 @@ ASKS = "asks_registry"
 # Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
 REASON = "why"
 GONE = "gone from the registry"
+# The input with the image that an earlier run pushed, `repository@sha256:...`, which is run as it is.
+PINNED = "pinned"
 # The path of the context on this machine does not change the image.
 _IDENTITY = ("repository", "tag", "identity")
 # Lines of a failed step in an error; --debug shows all.
@@ -45,8 +47,7 @@ class ImageProvider(DynamicProvider):
         return CheckResult(given, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        is_other = not is_same(_olds, _news, _IDENTITY) or REASON in _news
-        return DiffResult(is_other or _keeps(_olds) != _keeps(_news))
+        return DiffResult(_is_another(_olds, _news) or _keeps(_olds) != _keeps(_news))
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(reference_of(props), _made(props))
@@ -55,7 +56,7 @@ class ImageProvider(DynamicProvider):
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        if is_same(_olds, _news, _IDENTITY) and REASON not in _news:
+        if not _is_another(_olds, _news):
             return UpdateResult({**_olds, **_news})
         made = _made(_news)
         if reference_of(_olds) != reference_of(made):
@@ -97,9 +98,18 @@ def _keeps(props: Mapping[str, Any]) -> bool:
     return bool(props.get("retain_on_delete", True))
 
 
+def _is_another(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Return whether the image of the state is not the one that is wanted."""
+    is_pinned = news.get(PINNED) in (None, olds.get("image"))
+    return not (is_same(olds, news, _IDENTITY) and REASON not in news and is_pinned)
+
+
 def _is_gone(props: Mapping[str, Any]) -> bool:
+    repository, reference = str(props["repository"]), str(props["tag"])
+    if pinned := props.get(PINNED):
+        repository, _, reference = str(pinned).partition("@")
     with suppress(SymphonyError):
-        return not image_registry.has(str(props["repository"]), str(props["tag"]))
+        return not image_registry.has(repository, reference)
     # A registry that does not answer may have it: processes that need no new image start without it.
     return False
 
@@ -107,6 +117,9 @@ def _is_gone(props: Mapping[str, Any]) -> bool:
 def _made(props: Props) -> Props:
     """Build and push the image, if that is not done yet, and return its outputs."""
     name, reference = str(props["name"]), reference_of(props)
+    if (pinned := str(props.get(PINNED) or "")) and not _is_gone(props):
+        facts = {"image": pinned, "digest": pinned.partition("@")[2], "size": 0, "built": time.time()}
+        return {**without(props, REASON), **facts}
     engine = Engine()
 
     def tell(what: str, done: int = 0, total: int = 0) -> None:

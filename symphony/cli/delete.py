@@ -11,21 +11,21 @@ from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, lasted
 from symphony.cli.prune import megabytes
 from symphony.errors import UserError
-from symphony.operations import runs
+from symphony.operations import runs, sweep
 from symphony.operations.cluster import refuse_used
 from symphony.operations.delete import Deleted, delete
 from symphony.operations.stacks import Stack, find_exact, find_orphan
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
+Forget = Annotated[bool, typer.Option("--forget", help="Remove the runs as well: records and logs.")]
+
 
 def command(
     name: arguments.Experiment = None,
     yes: arguments.Force = False,
     dry_run: arguments.DryRun = False,
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Remove its runs as well: records and logs.")
-    ] = False,
+    forget: Forget = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Stop an experiment and delete everything it started. Its runs are kept, with their logs.
@@ -36,7 +36,7 @@ def command(
         symphony delete rl --forget
     """
     if forget and not _is_up(name):
-        return _forget(name, yes=yes, dry_run=dry_run)
+        return _forget(name, yes=yes, dry_run=dry_run, as_json=as_json)
     stack = find_orphan(name) or arguments.experiment(name)
     full_names = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in full_names:
@@ -73,18 +73,21 @@ def _is_up(name: str | None) -> bool:
     return name is None or find_orphan(name) is not None or stack is None or stack.recorded is not None
 
 
-def _forget(name: str | None, *, yes: bool, dry_run: bool) -> int:
-    """Remove the runs of an experiment that is not up."""
+def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int:
+    """Remove the runs of an experiment, or of the trials of a sweep, that is not up."""
     known = runs.find(name)
-    total = count(len(runs.numbers(known)), "run")
-    kept = f"{total} of {known.stack}, {megabytes(runs.size([runs.folder_of(known)]))}"
-    if dry_run:
-        print(screen.clean(f"{known.stack}: would remove {kept}."))
-        return 0
-    if not yes:
+    swept = sweep.read(known)
+    names = [known, *(swept.cell(trial) for trial in swept.trials)] if swept else [known]
+    number, size = sum(len(runs.numbers(each)) for each in names), runs.size(map(runs.folder_of, names))
+    kept = f"{count(number, 'run')} of {known.stack}, {megabytes(size)}"
+    if not (yes or dry_run):
         arguments.confirm(f"Remove {kept}?")
-    runs.forget(known)
-    print(screen.clean(f"Removed {kept}."))
+    if not dry_run:
+        sweep.forget(swept) if swept else runs.forget(known)
+    if as_json:
+        screen.show_json({"stack": known.stack, "runs": number, "bytes": size, "removed": not dry_run})
+    else:
+        print(screen.clean(f"{known.stack}: would remove {kept}." if dry_run else f"Removed {kept}."))
     return 0
 
 

@@ -8,8 +8,9 @@ import typer
 
 from symphony.cli import arguments, screen
 from symphony.cli.at_once import run_all
-from symphony.cli.delete import size
-from symphony.operations import stacks
+from symphony.cli.delete import Forget, size
+from symphony.engine.state.file_store import StackName
+from symphony.operations import runs, stacks, sweep
 from symphony.plan.problems import count
 
 
@@ -24,21 +25,39 @@ def command(
     ],
     yes: arguments.Force = False,
     dry_run: arguments.DryRun = False,
+    forget: Forget = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Delete several experiments with everything they started. The failure of one does not stop the others.
 
+    Their runs are kept, with their logs. With --forget, they go as well, also those of experiments that were
+    deleted before.
+
     Examples:
         symphony delete-batch 'sweep-*'
         symphony delete-batch rl numint -y
+        symphony delete-batch 'old-*' --forget
     """
-    matched = stacks.find_all(names)
+    live = (stack for stack in stacks.every() if stack.recorded is not None or stack.trouble)
+    known = {stack.name: size(stack) for stack in live}
+    if forget:
+        known |= {name: count(len(runs.numbers(name)), "run") for name in runs.known() if name not in known}
+    matched = _without_trials(stacks.match_names(names, known))
     if dry_run or not yes:
-        for stack in matched:
-            print(screen.clean(f"  {stack.display_name}  {size(stack)}"))
+        for name, label in stacks.labels(matched).items():
+            print(screen.clean(f"  {label}  {known[name]}"))
+    total, and_runs = count(len(matched), "experiment"), " with their runs" if forget else ""
     if dry_run:
-        print(f"Would delete {count(len(matched), 'experiment')}.")
+        print(f"Would delete {total}{and_runs}.")
         return 0
     if not yes:
-        arguments.confirm(f"Delete {count(len(matched), 'experiment')} with their logs?")
-    return run_all("delete", [str(stack.name) for stack in matched], ["--yes"], as_json=as_json)
+        arguments.confirm(f"Delete {total}{and_runs}?")
+    options = ["--yes", *(["--forget"] if forget else [])]
+    return run_all("delete", [*map(str, matched)], options, as_json=as_json)
+
+
+def _without_trials(names: list[StackName]) -> list[StackName]:
+    """Return the names without the trials of sweeps among them, which go with their sweep."""
+    sweeps = [swept for swept in sweep.every() if swept.full_name in names]
+    trials = {swept.cell(trial) for swept in sweeps for trial in swept.trials}
+    return [name for name in names if name not in trials]

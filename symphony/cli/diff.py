@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, screen
+from symphony.errors import UserError
 from symphony.operations import runs
 from symphony.operations.compare import differences, unified
 
@@ -24,14 +25,21 @@ def command(
 
     Examples:
         symphony diff rl
+        symphony diff 6 7
         symphony diff rl 6 7
         symphony diff rl 6 7 --full
     """
+    if name is not None and name.isdecimal() and second is None:
+        # Two numbers, of the experiment of this project.
+        name, first, second = None, int(name), first
     experiment = runs.find(name)
     known = runs.numbers(experiment)
     after = runs.read(experiment, second or known[-1])
     earlier = [number for number in known if number < after.number]
-    before = runs.read(experiment, first or (earlier[-1] if earlier else after.number))
+    if not earlier:
+        raise UserError(f"{experiment.stack} has no run before run {after.number}")
+    # `diff NAME 3` compares with the last run, where that is not run 3 itself.
+    before = runs.read(experiment, first if first not in (None, after.number) else earlier[-1])
     if full:
         for line in unified(experiment, before, after):
             print(screen.clean(line))

@@ -29,20 +29,20 @@ def command(
     """
     age = seconds(older_than)
     names = [runs.find(name)] if name else runs.known()
-    old = {each: runs.older(each, age) for each in names}
-    old = {each: numbers for each, numbers in old.items() if numbers}
-    folders = [runs.folder_of(each) / str(number) for each, numbers in old.items() for number in numbers]
+    old = {name: runs.older(name, age) for name in names}
+    old = {name: numbers for name, numbers in old.items() if numbers}
+    folders = [runs.folder_of(name) / str(number) for name, numbers in old.items() for number in numbers]
     size = runs.size(folders)
     total = f"{count(len(folders), 'run')} of {count(len(old), 'experiment')}, {megabytes(size)}"
-    if folders and not (dry_run or as_json):
-        print(screen.clean(f"{total}: {', '.join(each.stack for each in old)}"))
-        if not yes:
+    if folders and not as_json:
+        print(screen.clean(f"{total}: {', '.join(name.stack for name in old)}"))
+        if not (yes or dry_run):
             arguments.confirm("Remove them?")
     if not dry_run:
         for folder in folders:
             runs.remove(folder)
     if as_json:
-        facts = {str(each): numbers for each, numbers in old.items()}
+        facts = {str(name): numbers for name, numbers in old.items()}
         screen.show_json({"runs": facts, "bytes": size, "removed": not dry_run})
     elif not folders:
         print(f"No run ended more than {older_than} ago.")

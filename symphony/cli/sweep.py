@@ -28,8 +28,9 @@ def command(
         typer.Argument(metavar="[NAME=VALUES]...", help="lr=0.1,0.3 seed=1..5 'x=log(1e-4,1)*20' @FILE.csv"),
     ] = None,
     at_most: Annotated[
-        int, typer.Option("--at-most", min=1, metavar="N", help="Maximum number of trials at once.")
-    ] = 4,
+        int | None,
+        typer.Option("--at-most", min=1, metavar="N", help="Maximum number of trials at once; 4 by default."),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option("--name", metavar="NAME", help="Name of the sweep; PROGRAM-sweep by default."),
@@ -65,16 +66,17 @@ def command(
     if existing is None and not words:
         raise UserError("no parameters", remedy=f"Write `symphony sweep {stack} lr=0.1,0.3 seed=1..5`")
     values = sweep.trials_of(words or (), name) if words else []
-    wanted = sweep.prepare(base.workspace, stack, name, values, at_most=at_most)
+    wanted = sweep.prepare(base.workspace, stack, name, values)
+    wanted.at_most = at_most or wanted.at_most
     wanted.stop_after = seconds(stop_after) if stop_after else wanted.stop_after
     if dry_run:
-        _show(wanted, as_json=as_json)
+        _show(wanted, retry=retry, as_json=as_json)
         return 0
     is_new = not wanted.folder.exists()
     try:
         missing = sweep.freeze(wanted, base.workspace)
         if not as_json:
-            _show(wanted, as_json=False)
+            _show(wanted, retry=retry, as_json=False)
             for line in missing:
                 print(screen.clean(f"Linked, not frozen: {line}."))
         _check(wanted, base.workspace)
@@ -89,7 +91,7 @@ def command(
 
 def _check(wanted: sweep.Sweep, place: Workspace) -> None:
     """Plan the first new trial: a mistake is told before anything starts."""
-    if (trial := next((each for each in wanted.trials if each.state == "waiting"), None)) is not None:
+    if (trial := next((trial for trial in wanted.trials if trial.state == "waiting"), None)) is not None:
         planned = plan_of(sweep.cell_target(wanted, trial))
         if isinstance(planned, Planned):
             sweep.link_secrets(wanted, place, planned.plan)
@@ -111,7 +113,7 @@ def _start(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> int:
     return 1 if ended.troubled else 0
 
 
-def _show(wanted: sweep.Sweep, *, as_json: bool) -> None:
+def _show(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> None:
     if as_json:
         rows = [{"trial": trial.number, **trial.values, "state": trial.state} for trial in wanted.trials]
         screen.show_json({"sweep": wanted.name, "at_most": wanted.at_most, "trials": rows})
@@ -121,13 +123,11 @@ def _show(wanted: sweep.Sweep, *, as_json: bool) -> None:
     screen.show_table(("trial", *names, ""), rows, right=(0,))
     if len(wanted.trials) > _SHOWN:
         print(f"... {len(wanted.trials) - _SHOWN} more")
-    new = sum(1 for trial in wanted.trials if trial.state == "waiting")
-    known = f", {new} new" if new < len(wanted.trials) else ""
-    print(
-        screen.clean(
-            f"{count(len(wanted.trials), 'trial')}{known}, {wanted.at_most} at a time{_frozen(wanted)}."
-        )
-    )
+    starts = ("waiting", "stopped", "failed") if retry else ("waiting", "stopped")
+    left = sum(1 for trial in wanted.trials if trial.state in starts)
+    to_run = f", {left} to run" if left < len(wanted.trials) else ""
+    total = count(len(wanted.trials), "trial")
+    print(screen.clean(f"{total}{to_run}, {wanted.at_most} at a time{_frozen(wanted)}."))
 
 
 def _frozen(wanted: sweep.Sweep) -> str:

@@ -125,8 +125,10 @@ def _of_run(selected: selected_stack.SelectedStack, number: int, to: TextIO) -> 
     if selected.overrides:
         raise UserError("-c and --run exclude each other", remedy="Bring the run back, then set what changes")
     back, changed = rerun.prepare(selected, number)
-    for line in changed:
-        print(screen.clean(f"Not as in run {number}: {line}."), file=to, flush=True)
+    if changed:
+        print(f"Not as in run {number}:", file=to)
+    for users, line in changed:
+        print(screen.clean(f"  {names_of(users) or 'all'}: {line}"), file=to, flush=True)
     return back
 
 
@@ -306,7 +308,10 @@ class _Failures:
 
 def _show_line(planned: Planned) -> None:
     """Print the plan in one line."""
-    parts = [f"build image {image.name} ({'; '.join(image.reasons)})" for image in planned.images]
+    parts = [
+        f"{'build' if image.is_built else 'take'} image {image.name} ({'; '.join(image.reasons)})"
+        for image in planned.images
+    ]
     by_reason: dict[tuple[str, str], list[str]] = {}
     for kind in ("restart", "start", "stop"):
         for change in planned.changes:

@@ -72,7 +72,10 @@ def wait_for(
     if (swept := sweep.read(stack.name)) is not None:
         state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
         code = 1 if code == 0 and failed else code
-        hint = f"symphony results {swept.name}" if code == 0 or failed else hint
+        if swept.has_ended:
+            hint = f"symphony results {swept.name}"
+        elif code != TIMED_OUT:
+            hint = f"symphony sweep {swept.name} goes on"
     after = f" after {late}" if code == TIMED_OUT else ""
     print(
         screen.clean(f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from symphony import run_request
 from symphony.backends import registry as backends
 from symphony.backends.expand import Context
 from symphony.components.secret_env import secret_settings
@@ -143,6 +144,7 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
         "platform": spec.platform,
         "owner": context.owner,
         "retain_on_delete": spec.retain_on_delete,
+        "pinned": run_request.current().images.get(spec.name),
     }
     given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
     # A legal name, so that a problem is not reported again for every process.

@@ -49,7 +49,7 @@ def differences(name: StackName, before: Run, after: Run) -> Differences:
     plans, trees = [_declared(name, run) for run in both], [_tree(run) for run in both]
     unknown = [f"declaration of run {run.number}" for run, plan in zip(both, plans, strict=True) if not plan]
     unknown += [f"code of run {run.number}" for run, tree in zip(both, trees, strict=True) if tree is None]
-    settings = [{**run.settings, **run.parameters} for run in both]
+    settings = [{**_settings(run), **run.parameters} for run in both]
     commits = [str(run.git or "none") for run in both]
     return Differences(
         declaration=tuple(_declaration(*plans)) if all(plans) else (),
@@ -66,12 +66,18 @@ def differences(name: StackName, before: Run, after: Run) -> Differences:
 
 def unified(name: StackName, before: Run, after: Run) -> Iterator[str]:
     """Yield the lines of a diff of the declarations, the settings and the code."""
-    old, new = ((_declared(name, run), run.settings, run.parameters) for run in (before, after))
+    old, new = ((_declared(name, run), _settings(run), run.parameters) for run in (before, after))
     for title, first, second in zip(("declaration", "settings", "parameters"), old, new, strict=True):
         yield from _diff(title, _lines(first), _lines(second))
     trees = [_tree(run) or {} for run in (before, after)]
     for file in _code(*trees):
         yield from _diff(file, *(_text(tree.get(file)) for tree in trees))
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Return the settings of a run that are no parameters of its program."""
+    own = f"{run.project}:"
+    return {key: fact for key, fact in run.settings.items() if key.removeprefix(own) not in run.parameters}
 
 
 def _diff(title: str, before: list[str], after: list[str]) -> Iterator[str]:
@@ -125,7 +131,7 @@ def _tree(run: Run) -> dict[str, Path] | None:
     return {
         os.path.relpath(file, run.code): file
         for place, _, names in os.walk(run.code)
-        for file in (Path(place, each) for each in names)
+        for file in (Path(place, name) for name in names)
         if not file.is_symlink() and file.name != kept_code.ORIGIN
     }
 

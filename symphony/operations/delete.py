@@ -71,12 +71,13 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     """
     trials = sweep.read(stack.name)
     if trials is None:
-        yield from _delete_one(stack, forget=forget)
+        yield from _delete_one(stack, workspace.for_stack(stack.name), forget=forget)
         return
     # First end the process that starts trials.
-    ended = [event for event in _delete_one(stack, forget=forget) if isinstance(event, Deleted)]
+    own = _delete_one(stack, workspace.hidden(trials.project, trials.name), forget=forget)
+    ended = [event for event in own if isinstance(event, Deleted)]
     for cell in sweep.live_cells(trials):
-        for event in _delete_one(cell, forget=forget):
+        for event in _delete_one(cell, sweep.frozen(trials), forget=forget):
             if isinstance(event, Deleted):
                 ended.append(event)
             else:
@@ -92,12 +93,14 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     yield Deleted(stack.display_name, processes - 1, orphans, seconds, "", number, runs.size(kept))
 
 
-def _delete_one(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
+def _delete_one(
+    stack: stacks.Stack, place: workspace.Workspace, *, forget: bool
+) -> Iterator[Progress | Deleted]:
     while True:
         if _interrupt_runs(stack.name):
             stack = stacks.read(stack.name)
         try:
-            yield from _delete(stack, forget=forget)
+            yield from _delete(stack, place, forget=forget)
         except SymphonyError as error:
             # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
             is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
@@ -108,9 +111,8 @@ def _delete_one(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Del
             return
 
 
-def _delete(stack: stacks.Stack, *, forget: bool) -> Iterator[Progress | Deleted]:
+def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
-    place = workspace.for_stack(stack.name)
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
         ended = _delete_orphans(stack, place)

@@ -20,6 +20,8 @@ _NOTES = ("status", "metadata.managedFields", "metadata.resourceVersion", "metad
 _PULUMI = "pulumi:"
 _DEADLINE = 120.0
 _ABSENT = "absent"
+# States in which `up` leaves a process.
+_WELL = ("running", "completed", "stopped", "waiting")
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,11 @@ def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
     # Fields of a Kubernetes object that others set are no drift.
     fields = declared if is_ours else _flat(before.get("inputs"))
     for field in fields:
-        if (is_ours or not field.startswith(_NOTES)) and declared.get(field) != lives.get(field, _ABSENT):
-            yield Drift(path, shown, field, declared.get(field), lives.get(field, _ABSENT))
+        now_has = lives.get(field, _ABSENT)
+        if is_ours and field == "status" and str(now_has).startswith(_WELL):
+            continue
+        if (is_ours or not field.startswith(_NOTES)) and declared.get(field) != now_has:
+            yield Drift(path, shown, field, declared.get(field), now_has)
 
 
 def _path(parent: str) -> str:
@@ -140,13 +145,13 @@ def leaks() -> tuple[list[Leak], list[str]]:
     known = stacks.every()
     leaked = [
         Leak(
-            str(each.name),
+            str(orphan.name),
             paths.host(),
-            _physical_name(each),
-            tuple(each.processes),
-            f"symphony delete {each.name}",
+            _physical_name(orphan),
+            tuple(orphan.processes),
+            f"symphony delete {orphan.name}",
         )
-        for each in stacks.orphans(stack.name for stack in known)
+        for orphan in stacks.orphans(stack.name for stack in known)
     ]
     owners = {stack.owner for stack in known if stack.recorded is not None}
     troubles: list[str] = []

@@ -35,11 +35,13 @@ class Origin(msgspec.Struct):
     Attributes:
         code: The copy that is kept, of which this is one.
         folder: The project.
+        images: name -> `repository@sha256:...` of the images that its programs run instead of building them.
     """
 
     code: str
     folder: str
     git: Git | None = None
+    images: dict[str, str] = {}
 
 
 def origin(folder: Path) -> Origin | None:
@@ -50,6 +52,14 @@ def origin(folder: Path) -> Origin | None:
         return msgspec.json.decode((folder.parent / ORIGIN).read_bytes(), type=Origin)
     except (OSError, ValueError):
         return None
+
+
+def set_images(code: Path, images: Mapping[str, str]) -> None:
+    """Set the images that the programs in a copy run."""
+    made = origin(code)
+    if made is not None and made.images != images:
+        made.images = dict(images)
+        files.replace(code.parent / ORIGIN, msgspec.json.encode(made))
 
 
 def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin, list[str]]:

@@ -78,8 +78,8 @@ def _folded(rows: list[Listed]) -> list[Listed]:
         head = (heads or own)[0]
         state, hint = each.summary, ""
         if not each.has_ended and (not heads or heads[0].state.startswith(("failed", "lost", "in no state"))):
-            why = f", {heads[0].state}" if heads else ""
-            state, hint = f"{state}; stopped{why}", f"symphony sweep {each.name} goes on"
+            why = f": {heads[0].state.partition(': ')[2].partition(': ')[0]}" if heads else ""
+            state, hint = f"{state}; stopped{why}".rstrip(": "), f"symphony sweep {each.name} goes on"
         elif any(trial.state == "failed" for trial in each.trials):
             hint = f"symphony results {each.name}"
         done = sum(1 for trial in each.trials if trial.state == "completed")

@@ -16,7 +16,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunRestarted, Started, Step, Verb
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, selected_stack, stacks
+from symphony.operations import cluster, kept_code, selected_stack, stacks
 from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.names import DECLARED
@@ -54,13 +54,16 @@ class MakeRun(Protocol):
 
 @dataclass(frozen=True)
 class ImageChange:
-    """An image to build and push, and the reasons."""
+    """An image to build and push, and the reasons; or, not `is_built`, one that an earlier run pushed."""
 
     name: str
     reference: str
     reasons: tuple[str, ...]
+    is_built: bool = True
 
     def __str__(self) -> str:
+        if not self.is_built:
+            return f"image {self.name}: {self.reference}, not built again"
         return f"image {self.name}: build and push {self.reference} ({'; '.join(self.reasons)})"
 
     def to_json(self) -> dict[str, Any]:
@@ -433,6 +436,7 @@ class RecordedStack:
             experiment=experiment.name if experiment else "",
             manifests=manifests,
             parameters=tuple(key.removeprefix(own) for key in selected.overrides if key.startswith(own)),
+            images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )
 
     def planned(self, selected: selected_stack.SelectedStack, program: Program) -> AnyPlanned:
@@ -486,9 +490,17 @@ def image_changes(
         planned: The images of the plan.
         known: The files of the digests of recorded and planned images.
     """
-    recorded = {resource.name: resource.inputs for resource in resources if resource.type == IMAGE}
-    rows = ((image, _reasons(recorded.get(image["name"]), image["inputs"], known)) for image in planned)
-    return tuple(ImageChange(image["name"], image["reference"], why) for image, why in rows if why)
+    recorded = {resource.name: resource for resource in resources if resource.type == IMAGE}
+    rows = (_image_change(image, recorded.get(image["name"]), known) for image in planned)
+    return tuple(row for row in rows if row is not None)
+
+
+def _image_change(image: Mapping[str, Any], before: Resource | None, known: CodeSets) -> ImageChange | None:
+    reasons = _reasons(before.inputs if before else None, image["inputs"], known)
+    if pinned := str(image["inputs"].get("pinned") or ""):
+        is_same = before is not None and not reasons and before.outputs.get("image") == pinned
+        return None if is_same else ImageChange(image["name"], pinned, ("of an earlier run",), is_built=False)
+    return ImageChange(image["name"], image["reference"], reasons) if reasons else None
 
 
 def _reasons(before: Mapping[str, Any] | None, after: Mapping[str, Any], known: CodeSets) -> tuple[str, ...]:

@@ -1,20 +1,29 @@
-"""Brings back the declaration of a run: its settings, and its code from the kept copy."""
+"""Brings back the declaration of a run: its settings, its code from the kept copy, its images by digest."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from symphony.engine import workspace
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import kept_code, runs, stacks
 from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 
+# What may stand beside a path in a command of a shell.
+_PUNCTUATION = re.compile(r"[\s;|&<>()'\"=:,]+")
+# The processes that use something, and why it is not as it was in the run.
+Lack = tuple[tuple[str, ...], str]
 
-def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[str]]:
+
+def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Lack]]:
     """Return a stack with the program and the settings of a run, and what cannot come back as it was.
 
     Processes run from a copy of the kept code, which stays as long as they do.
@@ -32,6 +41,8 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[str
     if not code.is_dir():
         origin = kept_code.Origin(run.code, run.folder, run.git)
         kept_code.freeze(Path(run.code), code, origin)
+    images = {name: image for name, image in run.images.items() if _is_there(image)}
+    kept_code.set_images(code, images)
     place = workspace.find(code)
     if place is None:
         raise UserError(f"the kept code of run {number} has no Pulumi.yaml", where=run.code)
@@ -39,27 +50,60 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[str
         place = replace(place, virtualenv=str(Path(run.folder) / place.virtualenv))
     settings = workspace.config_file(place, target.name.stack)
     kept_code.restore_settings(target.config_file, settings, run.settings, run.secret_settings)
-    return SelectedStack(target.name, place), list(_changed(target, run, code))
+    return SelectedStack(target.name, place), list(_lacks(target, run, code, images))
 
 
-def _changed(target: SelectedStack, run: runs.Run, code: Path) -> Iterator[str]:
-    """Yield what is not as it was in a run, or may not be."""
-    yield from run.missing
-    gone = [str(file.relative_to(code)) for file in _links(code) if not file.exists()]
-    if gone:
-        yield f"{listed(gone, 5)}: not kept, and gone from {run.folder}"
-    newer = [
-        str(file.relative_to(code))
-        for file in _links(code)
-        if file.is_file() and file.stat().st_mtime > run.started.timestamp()
-    ]
-    if newer:
-        yield f"{listed(newer, 5)}: not kept, and changed since"
+def _is_there(image: str) -> bool:
+    """Return whether a registry has an image; one that does not answer may have it."""
+    from symphony_docker import image_registry
+
+    repository, _, digest = image.partition("@")
+    with suppress(SymphonyError):
+        return image_registry.has(repository, digest)
+    return True
+
+
+def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str, str]) -> Iterator[Lack]:
+    """Yield what is not as it was in a run, with the processes that use it; () where that is unknown."""
+    plan = runs.plan(target.name, run.number)
+    processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
+    lacks: dict[Lack, list[str]] = defaultdict(list)
+    for link in _links(code):
+        name = str(link.relative_to(code))
+        users = {row["path"]: words for row in processes if (words := _words_in(row, name))}
+        # Of a folder, only the files that processes name are looked at.
+        inner = {word for words in users.values() for word in words}
+        for file in sorted({name, *inner} if link.is_dir() else {name}):
+            if how := _changed(code / file, run):
+                paths = tuple(path for path, words in users.items() if file in words or file == name)
+                lacks[paths, how].append(file)
+    for (paths, how), files in lacks.items():
+        yield paths, f"{listed(files, 5)}: {how}"
     config = {**target.config}
     if unset := [name for name in run.secret_settings if name not in config]:
-        yield f"{listed(unset, 5)}: secret settings, which are no longer set"
+        yield (), f"{listed(unset, 5)}: secret settings, which are no longer set"
+    references = {row["name"]: row["reference"] for row in plan.get("images", ())}
     for name, image in run.images.items():
-        yield f"image {name}: built again from the kept code; it was {image}"
+        if name not in images:
+            paths = tuple(row["path"] for row in processes if row["image"] == references.get(name, image))
+            yield paths, f"image {name}: gone from the registry, and built again from the kept code"
+
+
+def _changed(file: Path, run: runs.Run) -> str:
+    """Return how a file that is not kept has changed since a run; empty where it has not."""
+    if not file.exists():
+        return f"not kept, and gone from {run.folder}"
+    if file.is_file() and file.stat().st_mtime > run.started.timestamp():
+        return "not kept, and changed since"
+    return ""
+
+
+def _words_in(process: Mapping[str, Any], name: str) -> set[str]:
+    """Return the paths in the declaration of a process that name a file, or files in a folder."""
+    lines = [*process["command"], *process["args"], *process["cmds"], *process["preamble_cmds"]]
+    lines += [*process["code"], *process["env"].values(), *process["secret_env"].values()]
+    words = (word for line in lines for word in _PUNCTUATION.split(str(line)) if word)
+    return {path for word in words if (path := os.path.normpath(word)) == name or path.startswith(f"{name}/")}
 
 
 def _links(code: Path) -> Iterator[Path]:

@@ -135,15 +135,15 @@ def table(
         require(rows, ranked)
     names = list(dict.fromkeys(name for row in rows for name in row.parameters))
     made: list[dict[str, Any]] = []
-    for each in rows:
-        head = {each.kind: each.label, **{name: each.parameters.get(name) for name in names}}
+    for row in rows:
+        head = {row.kind: row.label, **{name: row.parameters.get(name) for name in names}}
         if every:
-            made += [{**head, "process": report.path, **report.values} for report in each.reports]
+            made += [{**head, "process": report.path, **report.values} for report in row.reports]
             continue
-        shown_values = each.last()
+        shown_values = row.last()
         if ranked is not None:
-            shown_values = each.best(ranked, lambda a, b: a < b if least else a > b)
-        made.append({**head, **shown_values, "ended": each.ended})
+            shown_values = row.best(ranked, lambda a, b: a < b if least else a > b)
+        made.append({**head, **shown_values, "ended": row.ended})
     if ranked is not None and not every:
         sign = 1 if least else -1
         numbers = {id(mapping): _number(mapping.get(ranked)) for mapping in made}
@@ -169,6 +169,7 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
     require(rows, name)
     try:
         # Imported here: few commands need it.
+        matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise UserError(
@@ -178,15 +179,15 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
     axes = figure.subplots()
     varied = [key for key in rows[0].parameters if len({str(row.parameters.get(key)) for row in rows}) > 1]
     has_steps = any("step" in report.values for row in rows for report in row.reports)
-    for each in rows:
-        points = [report.values for report in each.reports if _number(report.values.get(name)) is not None]
-        label = (
-            ", ".join(f"{key} {each.parameters.get(key)}" for key in varied) or f"{each.kind} {each.label}"
-        )
+    for row in rows:
+        points = [report.values for report in row.reports if _number(report.values.get(name)) is not None]
+        label = ", ".join(f"{key} {row.parameters.get(key)}" for key in varied) or f"{row.kind} {row.label}"
         steps = [values.get("step", number) for number, values in enumerate(points)]
         axes.plot(
             steps, [values[name] for values in points], label=label, marker="." if len(points) < 3 else ""
         )
     axes.set(xlabel="step" if has_steps else "report", ylabel=name)
     axes.legend(fontsize="small", frameon=False)
-    figure.savefig(file)
+    # The same curves make the same file.
+    with matplotlib.rc_context({"svg.hashsalt": "symphony"}):
+        figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)

@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from symphony.backends import registry
@@ -25,7 +26,7 @@ def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
     folder = runs.logs_of(name, run)
     # No name of a process or a group has a dot.
     folders = sorted(file.parent for file in folder.glob("*/log"))
-    return {each.name.replace(".", "/", 1): each / "log" for each in folders}
+    return {place.name.replace(".", "/", 1): place / "log" for place in folders}
 
 
 def span(name: StackName, run: runs.Run) -> tuple[float, float]:
@@ -69,7 +70,7 @@ def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
     kept: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=tail))
     for line in lines:
         kept[line.path].append(line)
-    yield from sorted((line for each in kept.values() for line in each), key=lambda line: line.time or 0)
+    yield from sorted(chain.from_iterable(kept.values()), key=lambda line: line.time or 0)
 
 
 def of_all(name: StackName, words: Sequence[str] = (), since: float = 0) -> Iterator[LogLine]:

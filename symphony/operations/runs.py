@@ -35,7 +35,7 @@ _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth")
 _EXIT = re.compile(r"exit (\d+)")
 # The files of a log: what was printed, and when; `.1` is the part before the last rotation.
 _LOG_FILES = ("log", "index", "log.1", "index.1")
-_ENDED = ("completed", "failed", "lost")
+_ENDED = ("completed", "failed", "lost", "stopped")
 
 
 class Ending(msgspec.Struct, omit_defaults=True):
@@ -176,6 +176,13 @@ def _read(folder: str, name: StackName, number: int) -> Run:
         lack = f"its record is damaged: {error}"
     began = datetime.fromtimestamp(Path(folder).stat().st_mtime, UTC)
     return Run(number=number, stack=name.stack, project=name.project, started=began, missing=[lack])
+
+
+def plan(name: StackName, number: int) -> Mapping[str, Any]:
+    """Return the plan of a run; an empty mapping where it is not kept."""
+    with suppress(OSError, ValueError, KeyError):
+        return json.loads((folder_of(name) / str(number) / PLAN).read_bytes())["plan"]
+    return {}
 
 
 def last(name: StackName) -> Run | None:
@@ -410,7 +417,7 @@ def _exit_code(status: ProcessStatus) -> int | None:
 
 def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:
     """Return the absolute paths of the files with secrets that a plan names."""
-    named = [*plan["secrets"], *(text for each in plan["processes"] for text in each["secret_env"].values())]
+    named = [*plan["secrets"], *(text for row in plan["processes"] for text in row["secret_env"].values())]
     return frozenset(os.path.normpath(folder / Path(str(text)).expanduser()) for text in named)
 
 
@@ -473,6 +480,14 @@ def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
     return () if isinstance(statuses, SymphonyError) else statuses
 
 
+def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
+    """Return the process that failed, or else was stopped, with the reason; empty where all completed."""
+    ended = [status for status in statuses if status.state != "completed"]
+    # A process that failed may have stopped the others.
+    status = next((status for status in ended if status.state != "stopped"), next(iter(ended), None))
+    return f"{status.path} {status.state}: {status.why}".rstrip(": ") if status else ""
+
+
 def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
     """Write the end of the last run, if it has none.
 
@@ -487,8 +502,7 @@ def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None
     run.processes = _endings(statuses) or run.processes
     run.ended = now()
     if statuses and all(status.state in _ENDED for status in statuses):
-        failed = next((status for status in statuses if status.state != "completed"), None)
-        run.state = f"{failed.path} {failed.state}: {failed.why}".rstrip(": ") if failed else "completed"
+        run.state = trouble_of(statuses) or "completed"
         if times := [status.since for status in statuses if status.since]:
             run.ended = max(run.started, datetime.fromtimestamp(max(times), UTC))
     else:

@@ -146,8 +146,10 @@ def names_here() -> list[str]:
 
 def _unnamed(place: workspace.Workspace) -> str:
     """Return the only stack of the project, its current one, or the one named after it or its program."""
+    live = {stack for stack in _live(place) if not _is_of_sweep(place.project, stack)}
+    # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == place.project}
-    live, programs = _live(place), _programs(place)
+    known, programs = known & workspace.configured(place), _programs(place)
     for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
@@ -163,6 +165,17 @@ def _unnamed(place: workspace.Workspace) -> str:
 def _live(place: workspace.Workspace) -> set[str]:
     own = (stack for stack in stacks.every() if stack.name.project == place.project)
     return {stack.name.stack for stack in own if stack.recorded is not None}
+
+
+def sweeps_folder(project: str) -> Path:
+    """Return the folder with the sweeps of a project."""
+    return paths.home() / "sweeps" / paths.store_id() / project
+
+
+def _is_of_sweep(project: str, stack: str) -> bool:
+    """Return whether a stack is a sweep, or the trial of one."""
+    head, _, number = stack.rpartition(".")
+    return (sweeps_folder(project) / (head if head and number.isdecimal() else stack)).is_dir()
 
 
 def _programs(place: workspace.Workspace) -> set[str]:

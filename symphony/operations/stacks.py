@@ -138,8 +138,8 @@ def find_exact(word: str) -> Stack | None:
     return _read(exact[0]) if len(exact) == 1 else None
 
 
-def find_all(words: Sequence[str]) -> list[Stack]:
-    """Return the experiments of full names, shell patterns and /regular expressions/, each once.
+def match_names(words: Sequence[str], known: Iterable[StackName]) -> list[StackName]:
+    """Return the names that full names, shell patterns and /regular expressions/ stand for, each once.
 
     Inside a project, a pattern stands for experiments of that project, unless it names the project as well:
     `other/sweep-*`.
@@ -147,16 +147,15 @@ def find_all(words: Sequence[str]) -> list[Stack]:
     Raises:
         UserError: A word matches nothing, or is no regular expression.
     """
-    known = {stack.name: stack for stack in every() if stack.recorded is not None or stack.trouble}
     project, label_of = current_project(), labels(known)
-    matched: dict[StackName, Stack] = {}
+    matched: dict[StackName, None] = {}
     for word in words:
-        names = [name for name in known if word == label_of[name] or _matches(name, word, project)]
+        names = [name for name in label_of if word == label_of[name] or _matches(name, word, project)]
         if not names:
             remedy = f"Known: {listed(sorted(label_of.values())) or 'none'}"
             raise UserError(f"no experiment is named {quoted(word)}", remedy=remedy)
-        matched.update((name, known[name]) for name in names)
-    return list(matched.values())
+        matched.update(dict.fromkeys(names))
+    return list(matched)
 
 
 def _matches(name: StackName, word: str, project: str | None) -> bool:

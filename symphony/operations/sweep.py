@@ -12,6 +12,7 @@ import math
 import os
 import random
 import re
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -27,7 +28,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import kept_code, runs, stacks
 from symphony.operations.git import Git
-from symphony.operations.selected_stack import SelectedStack
+from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from symphony.plan.names import is_name, quoted
 
 VERSION = 1
@@ -35,6 +36,7 @@ VERSION = 1
 MOST = 10_000
 PROCESS = "sweep"
 _RECORD = "sweep.json"
+_NOTIFY = "symphony:notify"
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _RANDOM = re.compile(r"(log|uniform)\(([^,()]+),([^,()]+)\)\*(\d+)")
 # The variables that an engine or a process of symphony sets for its own children.
@@ -69,16 +71,18 @@ class Sweep(msgspec.Struct):
         at_most: How many trials run at once.
         stop_after: The seconds after which a trial that still runs has failed; None waits for ever.
         generation: How often the command was run, which starts the process of the sweep again.
+        told: When the last trial had ended at the end that the user's command was told of.
     """
 
     name: str
     project: str
     stack: str
-    at_most: int
-    trials: list[Trial]
+    at_most: int = 4
+    trials: list[Trial] = []
     version: int = VERSION
     stop_after: float | None = None
     generation: int = 0
+    told: float = 0
     git: Git | None = None
 
     @property
@@ -109,9 +113,8 @@ class Sweep(msgspec.Struct):
         done = counts.pop("completed", 0)
         counts["running"] += counts.pop("starting", 0)
         order = ("running", "failed", "stopped", "waiting")
-        return ", ".join(
-            [f"{done}/{len(self.trials)} done", *(f"{counts[each]} {each}" for each in order if counts[each])]
-        )
+        others = [f"{counts[state]} {state}" for state in order if counts[state]]
+        return ", ".join([f"{done}/{len(self.trials)} done", *others])
 
     @property
     def has_ended(self) -> bool:
@@ -120,7 +123,7 @@ class Sweep(msgspec.Struct):
 
 def folder_of(name: StackName) -> Path:
     """Return the folder of a sweep."""
-    return paths.home() / "sweeps" / paths.store_id() / name.project / name.stack
+    return sweeps_folder(name.project) / name.stack
 
 
 def read(name: StackName) -> Sweep | None:
@@ -191,6 +194,10 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
                 f"cannot read the parameter {quoted(word)}",
                 remedy="Write lr=0.1,0.3 or seed=1..5 or @trials.csv",
             )
+        if key in axes or key in drawn:
+            raise UserError(
+                f"the parameter {key} is there twice", remedy=f"Write all its values in one {key}="
+            )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
             drawn[key] = _drawn(match, f"{name} {key}")
         else:
@@ -211,6 +218,8 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
 
 def _listed(text: str) -> list[str]:
     values: list[str] = []
+    if text.startswith(("log(", "uniform(")):
+        raise UserError(f"{quoted(text)} says not how many values", remedy="Write log(1e-4,1e-1)*20")
     for part in text.split(","):
         if match := _RANGE.fullmatch(part):
             first, last = int(match[1]), int(match[2])
@@ -229,8 +238,9 @@ def _drawn(match: re.Match[str], seed: str) -> list[str]:
         if match[1] == "log":
             low, high = math.log(low), math.log(high)
     except ValueError:
+        kind = "numbers above 0" if match[1] == "log" else "numbers"
         raise UserError(
-            f"the bounds of {match[0]} are not numbers", remedy="Write log(1e-4,1e-1)*20"
+            f"the bounds of {match[0]} are not {kind}", remedy="Write log(1e-4,1e-1)*20"
         ) from None
     draws = [source.uniform(low, high) for _ in range(int(match[4]))]
     return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]
@@ -251,9 +261,7 @@ def _table(file: Path) -> list[dict[str, str]]:
     return rows
 
 
-def prepare(
-    place: workspace.Workspace, stack: str, name: str, values: Sequence[Mapping[str, str]], *, at_most: int
-) -> Sweep:
+def prepare(place: workspace.Workspace, stack: str, name: str, values: Sequence[Mapping[str, str]]) -> Sweep:
     """Return a new sweep, or one of this name with further trials; nothing is written.
 
     Raises:
@@ -270,8 +278,7 @@ def prepare(
         existing = stacks.find_exact(str(full))
         if existing is not None and existing.recorded is not None:
             raise UserError(f"an experiment is called {name}", remedy="Give the sweep another --name")
-        sweep = Sweep(name, place.project, stack, at_most, [])
-    sweep.at_most = at_most
+        sweep = Sweep(name, place.project, stack)
     known = [trial.values for trial in sweep.trials]
     added = [dict(row) for row in values if dict(row) not in known]
     sweep.trials += [Trial(len(sweep.trials) + number, row) for number, row in enumerate(added, 1)]
@@ -285,7 +292,7 @@ def freeze(sweep: Sweep, place: workspace.Workspace) -> list[str]:
         origin, missing = kept_code.freeze(place.folder, sweep.code)
         sweep.git = origin.git
     base = workspace.config_file(place, sweep.stack)
-    target = workspace.config_file(frozen(sweep), f".{sweep.name}-base")
+    target = workspace.config_file(frozen(sweep), _base(sweep))
     if not target.exists():
         paths.private_folder(target.parent)
         files.replace(target, base.read_bytes() if base.is_file() else b"config: {}\n")
@@ -307,17 +314,28 @@ def frozen(sweep: Sweep) -> workspace.Workspace:
     return place
 
 
+def _base(sweep: Sweep) -> str:
+    """Return the name under which the frozen code has the settings of the stack."""
+    return f".{sweep.name}-base"
+
+
+def notify_of(sweep: Sweep) -> list[str]:
+    """Return the words of the user's command that is told of the end; none without symphony:notify."""
+    return shlex.split(str(workspace.stack_config(frozen(sweep), _base(sweep)).get(_NOTIFY) or ""))
+
+
 def cell_target(sweep: Sweep, trial: Trial) -> SelectedStack:
     """Return the stack of a trial with its settings, which are written."""
     import yaml
 
-    place, cell = frozen(sweep), sweep.cell(trial)
-    raw: dict[str, Any] = (
-        yaml.safe_load(workspace.config_file(place, f".{sweep.name}-base").read_bytes()) or {}
-    )
+    place, cell, base = frozen(sweep), sweep.cell(trial), _base(sweep)
+    raw: dict[str, Any] = yaml.safe_load(workspace.config_file(place, base).read_bytes()) or {}
     config: dict[str, Any] = dict(raw.get("config") or {})
     # Two trials cannot have one session or namespace.
     config.pop("symphony:namespace", None)
+    if notify_of(sweep):
+        # The sweep tells of its own end alone.
+        config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])
     own = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
     text = yaml.safe_dump({**raw, "config": {**config, **own}}, sort_keys=False)
@@ -342,6 +360,7 @@ def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
             if trial.state == "stopped" or (retry and trial.state == "failed"):
                 sweep.trials[number] = Trial(trial.number, trial.values)
         sweep.generation = (before.generation if before else 0) + 1
+        sweep.told = before.told if before else 0
         _write(sweep)
     program = sweep.folder / "runner"
     paths.private_folder(program)
@@ -386,13 +405,7 @@ def stopped(name: StackName) -> None:
 
 
 def forget(sweep: Sweep) -> None:
-    """Remove a sweep with the runs of its trials."""
-    for trial in sweep.trials:
-        runs.forget(sweep.cell(trial))
+    """Remove a sweep with its runs and those of its trials."""
+    for name in (sweep.full_name, *map(sweep.cell, sweep.trials)):
+        runs.forget(name)
     runs.remove(sweep.folder)
-
-
-def last_runs(sweep: Sweep) -> list[tuple[Trial, runs.Run]]:
-    """Return each trial with its last run."""
-    pairs = ((trial, runs.last(sweep.cell(trial))) for trial in sweep.trials)
-    return [(trial, run) for trial, run in pairs if run is not None]

@@ -15,15 +15,18 @@ from contextlib import suppress
 from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
-from symphony.operations import stacks, sweep
+from symphony.operations import kept_code, runs, stacks, sweep
 from symphony.operations.process import duration
 from symphony.operations.sweep import Sweep, Trial
 from symphony.operations.wait import TIMED_OUT, wait
+from symphony.supervision import notify
 
 _LOOK = 0.5
 # More engines at once make each other slow.
 _ENGINES = 2
 _TRIES = 3
+# The failed trials that the command of symphony:notify is told of.
+_LINES = 20
 
 
 class Runner:
@@ -49,8 +52,28 @@ class Runner:
             now = self._read()
             if now.has_ended and all(trial.is_cleared or not trial.started for trial in now.trials):
                 self._tell(f"{now.name}: {now.summary}")
+                self._notify(now)
                 return
             time.sleep(_LOOK)
+
+    def _notify(self, now: Sweep) -> None:
+        """Run the command of symphony:notify, once for each end."""
+        command, ended = sweep.notify_of(now), max((trial.ended for trial in now.trials), default=0)
+        if not command or ended <= now.told:
+            return
+        with sweep.changing(self._name) as recorded:
+            recorded.told = ended
+        failed = [trial for trial in now.trials if trial.state == "failed"]
+        first = min(trial.started for trial in now.trials if trial.ended > now.told)
+        variables = {
+            "NAME": now.name,
+            "STATE": "failed" if failed else "completed",
+            "EXIT": str(int(bool(failed))),
+            "SECONDS": str(round(ended - first)),
+            "WHY": now.summary,
+        }
+        lines = [f"{now.cell(trial).stack} failed: {trial.why}   {_values(trial)}" for trial in failed]
+        notify(command, variables, lines[-_LINES:], now.code)
 
     def _read(self) -> Sweep:
         now = sweep.read(self._name)
@@ -65,7 +88,7 @@ class Runner:
         self._jobs.pop(trial.number, None)
         match trial.state:
             case "waiting":
-                active = sum(1 for each in self._read().trials if each.state in ("starting", "running"))
+                active = sum(1 for other in self._read().trials if other.state in ("starting", "running"))
                 if active < now.at_most and len(self._jobs) < _ENGINES:
                     self._change(trial, state="starting", started=time.time())
                     self._up(now, trial)
@@ -88,6 +111,9 @@ class Runner:
         cell = stacks.read(now.cell(trial))
         if cell.recorded is not None and job.returncode in (0, 1):
             self._change(trial, state="running")
+            if run := runs.last(cell.name):
+                # The further trials run the images of the first one.
+                kept_code.set_images(now.code, run.images)
             self._tell(f"{cell.display_name} runs   {_values(trial)}")
             return
         why = said[-1].removeprefix("symphony: ") if said else f"`symphony up` ended with {job.returncode}"
@@ -109,9 +135,9 @@ class Runner:
             # Else its backend may answer again.
             return
         if code != TIMED_OUT:
-            failed = next((status for status in statuses if status.state != "completed"), None)
-            why = f"{failed.path} {failed.state}: {failed.why}".rstrip(": ") if code and failed else ""
-            self._end(now, trial, "failed" if code else "completed", why)
+            self._end(
+                now, trial, "failed" if code else "completed", runs.trouble_of(statuses) if code else ""
+            )
         elif late:
             self._end(now, trial, "failed", f"it still ran after {duration(now.stop_after or 0)}")
 
@@ -148,9 +174,9 @@ class Runner:
 
     def _change(self, trial: Trial, **fields: object) -> None:
         with sweep.changing(self._name) as now, suppress(StopIteration):
-            recorded = next(each for each in now.trials if each.number == trial.number)
-            for name, value in fields.items():
-                setattr(recorded, name, value)
+            recorded = next(other for other in now.trials if other.number == trial.number)
+            for name, fact in fields.items():
+                setattr(recorded, name, fact)
 
 
 def _values(trial: Trial) -> str:

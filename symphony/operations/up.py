@@ -373,8 +373,9 @@ def progress_of(event: object) -> Progress | None:
             return Progress(name, "working") if step.op in _DONE_TO_CLUSTER else None
         case Finished(step=step, seconds=seconds, preview=False):
             if step.type == IMAGE:
-                pushed = step.op in ("create", "update")
-                return Progress(f"image {step.name}", "pushed", seconds) if pushed else None
+                state: State = "updated" if step.new.get("pinned") else "pushed"
+                is_done = step.op in ("create", "update")
+                return Progress(f"image {step.name}", state, seconds) if is_done else None
             path, states = path_of(step), _DONE
             if not path:
                 path, states = cluster.name_of(step), _DONE_TO_CLUSTER

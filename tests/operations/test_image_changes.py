@@ -53,3 +53,12 @@ def test_an_image_is_built_for_what_changed_in_it() -> None:
     assert reasons(inputs("0", files="unknown"), inputs("2", files="g")) == ["files"]
     moved = inputs("1") | {"repository": "s/rl"}
     assert reasons(inputs("1"), moved) == ["repository: r/rl -> s/rl"]
+
+
+def test_an_image_of_an_earlier_run_is_not_built() -> None:
+    pinned = "r/rl@sha256:1"
+    planned = [{"name": "rl", "reference": "r/rl:x", "inputs": inputs("1") | {"pinned": pinned}}]
+    (row,) = image_changes([Recorded(inputs("2"), outputs={"image": "r/rl@sha256:2"})], planned, KNOWN)
+    assert (row.reference, row.is_built) == (pinned, False)
+    assert "build and push" not in str(row)
+    assert image_changes([Recorded(inputs("1"), outputs={"image": pinned})], planned, KNOWN) == ()

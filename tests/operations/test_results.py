@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -62,22 +61,21 @@ def test_a_row_has_the_last_or_the_best_values() -> None:
     assert "loss" in (error.value.remedy or "")
 
 
-def test_a_curve_is_drawn_for_each_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With a stand-in of matplotlib, which only this option needs."""
-    drawn: list[tuple[list[float], list[float], str]] = []
-    axes = SimpleNamespace(
-        plot=lambda x, y, label, **_: drawn.append((x, y, label)),
-        set=lambda **_: None,
-        legend=lambda **_: None,
-    )
-    figure = SimpleNamespace(subplots=lambda: axes, savefig=lambda file: file.touch())
-    module = SimpleNamespace(Figure=lambda **_: figure)
-    monkeypatch.setitem(sys.modules, "matplotlib", SimpleNamespace(figure=module))
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", module)
-    results.plot(_rows(), "loss", tmp_path / "loss.svg")
-    assert drawn == [([0, 1, 2], [3.0, 1.0, 2.0], "lr 0"), ([0, 2], [5.0, 4.0], "lr 1")]
-    assert (tmp_path / "loss.svg").exists()
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+@pytest.mark.thorough
+def test_a_curve_is_drawn_for_each_run(tmp_path: Path) -> None:
+    """With matplotlib, which `make test-thorough` installs."""
+    for name in ("loss.svg", "again.svg", "loss.png"):
+        results.plot(_rows(), "loss", tmp_path / name)
+    drawn = (tmp_path / "loss.svg").read_text()
+    assert all(f"<!-- {text} -->" in drawn for text in ("lr 0", "lr 1", "loss", "step"))
+    assert drawn == (tmp_path / "again.svg").read_text()
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UserError) as error:
         results.plot(_rows(), "loss", tmp_path / "loss.svg")
     assert "matplotlib" in error.value.what

@@ -237,7 +237,7 @@ def test_a_project_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: py
 
 
 def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM.format(word="first"))
+    sandbox.write(PROGRAM.format(word="first; cat data"))
     sandbox.config("rl", **{"sandbox:lr": "0.1"})
     (sandbox.folder / ".gitignore").write_text("data\n")
     (sandbox.folder / "data").write_text("1")
@@ -247,7 +247,7 @@ def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     os.utime(sandbox.folder / "data", (time.time() + 60, time.time() + 60))
     back = sandbox.symphony("up", "rl", "--run", "1", "-y").out
-    assert "data" in back.partition("\n")[0]
+    assert back.splitlines()[1].split(": ")[:2] == ["  a", "data"]
     assert "one first" in sandbox.symphony("logs", "rl", "--run", "3").out
     third = sandbox.symphony("history", "rl", "--json").json[0]
     assert third["settings"]["sandbox:lr"] == "0.1"

@@ -64,13 +64,25 @@ def test_words_stand_for_trials(tmp_path: Path) -> None:
         {"lr": "0.1", "seed": "1"},
         {"lr": "0.2", "seed": "2"},
     ]
-    for wrong in (["lr"], ["lr="], ["lr=1,,2"], ["lr=log(a,b)*3"], ["@/nowhere.csv"], ["x=1..20000"]):
+    for wrong in (
+        ["lr"],
+        ["lr="],
+        ["lr=1,,2"],
+        ["lr=log(0,1)*3"],
+        ["lr=log(1,2)"],
+        ["lr=1", "lr=2"],
+        ["@/no.csv"],
+        ["x=1..20000"],
+    ):
         with pytest.raises(UserError):
             sweep.trials_of(wrong, "g")
 
 
 def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None:
     log = _write(sandbox)
+    told = sandbox.home.parent / "told"
+    (sandbox.folder / "tell.sh").write_text(f'echo "$NAME $STATE $EXIT" >>{told}\n')
+    sandbox.config("train", notify="sh tell.sh")
     words = ["sweep", "train", "--name", "grid", "--at-most", "2"]
     assert "lrr" in sandbox.symphony(*words, "lrr=1", "-y", code=2).err
     assert "2 trials" in sandbox.symphony(*words, "lr=0.1,0.3", "--dry-run").out
@@ -86,15 +98,24 @@ def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None
     sandbox.symphony(*words, "lr=0.1,0.3", "seed=1,13", "-y", timeout=120)
     assert "4/6 done, 2 failed" in sandbox.symphony("wait", "grid", code=1, timeout=180).out
     assert _counts(log)["0.1 1"] == 2
+    assert told.read_text().splitlines() == ["grid completed 0", "grid failed 1"]
     log.with_name("log.well").touch()
+    assert "2 to run, 2 at a time" in sandbox.symphony("sweep", "grid", "--retry", "--dry-run").out
     sandbox.symphony("sweep", "grid", "--retry", "-y", timeout=120)
     sandbox.symphony("wait", "grid", timeout=180)
     ended = _counts(log.with_name("log.ended"))
     assert ended["0.1 13"] == ended["0.3 13"] == 1
+    # The sweep tells of its own ends, not of those of its trials.
+    assert told.read_text().splitlines()[2:] == ["grid completed 0"]
     assert "is a sweep" in sandbox.symphony("up", "grid", "-y", code=2).err
+    # Without a name, the program is meant, not its sweep.
+    assert sandbox.symphony("plan", "--json").json["stack"] == "sandbox"
     assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
     assert "0.1" in sandbox.symphony("results", "grid", "--csv", "-").out
-    sandbox.symphony("delete", "grid", "--forget", "-y")
+    assert "Would delete 1 experiment" in sandbox.symphony("delete-batch", "g*", "--forget", "--dry-run").out
+    sandbox.symphony("delete-batch", "g*", "--forget", "-y")
+    assert not [*sandbox.home.glob("runs/*/*/*")]
+    assert not [*sandbox.home.glob("sweeps/*/*/*")]
     assert "grid" not in sandbox.symphony("ls").out
     assert sandbox.trees() == {}
 
@@ -104,6 +125,8 @@ def test_a_trial_that_hangs_fails_in_time(sandbox: Sandbox) -> None:
     sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
     sandbox.symphony("delete", "slow", "-y")
+    # No settings of trials are written into the project.
+    assert [file.name for file in sandbox.folder.glob("Pulumi.*")] == ["Pulumi.yaml"]
 
 
 @pytest.mark.slow
@@ -138,7 +161,7 @@ def test_a_file_with_a_secret_is_a_link_in_frozen_code(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
     (tmp_path / "key.txt").write_text("hush")
     place = workspace.load(tmp_path / "Pulumi.yaml")
-    grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}], at_most=1)
+    grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}])
     sweep.freeze(grid, place)
     assert not (grid.code / "key.txt").is_symlink()
     sweep.link_secrets(grid, place, {"secrets": ["key.txt"], "processes": []})

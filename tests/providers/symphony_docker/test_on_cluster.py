@@ -74,6 +74,34 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
 
 
 @pytest.mark.thorough
+def test_a_run_comes_back_with_the_image_that_it_pushed(place: Place) -> None:
+    # What is built again has another digest.
+    place.write("Dockerfile", DOCKERFILE.replace("echo made of", "cat /proc/sys/kernel/random/uuid"))
+    place.up()
+    first = place.images()["a"].partition(" ")[2]
+    place.write("app/main.txt", "two\n")
+    place.up()
+    assert place.images()["a"].partition(" ")[2] != first
+    for name in built(place):
+        Engine().remove(name, force=True)
+    back = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
+    assert f"image rl: {first}, not built again" in back
+    assert "Not as in run 1" not in back
+    assert place.images()["a"].partition(" ")[2] == first
+    assert built(place) == []
+    again = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
+    assert "image rl" not in again
+    digest = first.partition("@")[2]
+    (record,) = place.sandbox.home.glob("runs/*/*/dev/1/plan.json")
+    (image,) = json.loads(record.read_text())["plan"]["images"]
+    place.up()
+    image_registry.delete(place.repository, image["inputs"]["tag"], digest)
+    lost = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
+    assert "a: image rl: gone from the registry" in lost
+    assert "image rl: build and push" in lost
+
+
+@pytest.mark.thorough
 def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
     """The image is that of a process group, whose containers run it."""
     place.sandbox.write(GROUP)

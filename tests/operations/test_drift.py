@@ -1,0 +1,30 @@
+"""What `symphony drift` says of tmux."""
+
+from __future__ import annotations
+
+import psutil
+
+from tests.sandbox import Sandbox, wait_for
+
+PROGRAM = """
+with Experiment() as e:
+    e.new_process("done", command="true")
+    e.new_process("a", command="sleep 600")
+    e.new_process("b", command="sleep 600")
+"""
+
+
+def test_what_failed_or_is_gone_differs_and_what_completed_does_not(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: sandbox.processes("rl")["done"]["state"] == "completed", 20, "it has completed")
+    assert sandbox.symphony("drift", "rl", "--json").json == []
+    pids = {path: row["pid"] for path, row in sandbox.processes("rl").items()}
+    psutil.Process(pids["a"]).kill()
+    wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
+    sandbox.run(["tmux", "-S", str(sandbox.home / "tmux" / "default.sock"), "kill-window", "-t", "rl:b"])
+    rows = sandbox.symphony("drift", "rl", "--json", code=1).json
+    assert sorted((row["path"], row["field"], row["lives"].partition(":")[0]) for row in rows) == [
+        ("a", "status", "failed"),
+        ("b", "", "absent"),
+    ]
