@@ -32,6 +32,13 @@ from symphony import Image
 with Experiment("e") as e:
     e.new_process_group("g", image=Image("rl")).new_process("a")
 """
+SWEPT = """
+import symphony
+from symphony import Image
+params = symphony.params(seed=1)
+with Experiment(image=Image("rl")) as e:
+    e.new_process("a", command=["echo", str(params.seed)])
+"""
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 
 
@@ -99,6 +106,26 @@ def test_a_run_comes_back_with_the_image_that_it_pushed(place: Place) -> None:
     lost = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
     assert "a: image rl: gone from the registry" in lost
     assert "image rl: build and push" in lost
+
+
+@pytest.mark.thorough
+def test_the_trials_of_a_sweep_run_the_image_of_the_first_one(place: Place) -> None:
+    place.sandbox.write(SWEPT)
+    name = f"s{place.namespace[-6:]}"
+    words = ["sweep", "dev", "seed=1,2", "--at-most", "1", "--name", name, "-y"]
+    place.sandbox.symphony(*words, timeout=120)
+    try:
+        assert "2/2 done" in place.sandbox.symphony("wait", name, timeout=300).out
+    finally:
+        place.sandbox.symphony("delete", name, "-y", timeout=120)
+    first, second = (
+        json.loads((folder / "1" / "run.json").read_text())["images"]
+        for folder in sorted(place.sandbox.home.glob(f"runs/*/*/{name}.[12]"))
+    )
+    assert first == second
+    (record,) = place.sandbox.home.glob(f"runs/*/*/{name}.2/1/plan.json")
+    (image,) = json.loads(record.read_text())["plan"]["images"]
+    assert image["inputs"]["pinned"] == first["rl"]
 
 
 @pytest.mark.thorough
