@@ -59,7 +59,7 @@ def _refuse_of_others(folder: Path) -> None:
 
 
 def cache() -> Path:
-    """Return the folder of what can be built again: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
+    """Return the folder of files that can be made again: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
     return (_xdg("XDG_CACHE_HOME") or _user_home() / ".cache") / "symphony"
 
 
@@ -110,7 +110,7 @@ def tmux_socket(server: str) -> Path:
 
 
 def experiments() -> Path:
-    """Below it every experiment in tmux has a folder."""
+    """Return the folder that has a folder for each experiment in tmux."""
     return home() / "experiments"
 
 
@@ -144,12 +144,12 @@ def _plain(url: str, special: str) -> str:
 
 
 def store_id(url: str | None = None) -> str:
-    """Eight hex digits for where the state lies, by which files of this machine are named."""
+    """Return eight hex digits of the address of the state; files of this machine have them in their names."""
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
 
 
 def store_mark() -> str:
-    """Eight hex digits that tell this state from every other, also from one at the same path elsewhere.
+    """Return eight hex digits that no other state has, also not one at the same path elsewhere.
 
     Two people who are root in two containers may share a cluster. A store of files has the digits in it, and
     home() has a copy, which outlives a state that is deleted. A store with an address is told by that.
@@ -224,7 +224,7 @@ def host() -> str:
 
 
 def owner_of(project: str, stack: str) -> str:
-    """Return the mark of a stack on what it owns, which no other stack of any user has."""
+    """Return the mark of a stack on its processes and objects, which no other stack of any user has."""
     return f"{project}/{stack}#{store_mark()}"
 
 

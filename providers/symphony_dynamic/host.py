@@ -70,7 +70,7 @@ OWN_PROVIDERS = {
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Tell the engine of an error: of one that symphony raises its line, of any other the traceback."""
+    """Report an error to the engine: the line of a SymphonyError, the traceback of any other."""
 
     @wraps(method)
     def answer(self: Any, request: Any, context: grpc.ServicerContext) -> Any:

@@ -259,7 +259,7 @@ def _yaml(file: Path) -> dict[str, Any]:
         raw: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"cannot be read: {error}", where=str(file), remedy="Make it readable and UTF-8"
+            f"{file.name} cannot be read: {error}", where=str(file), remedy="Make it readable and UTF-8"
         ) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

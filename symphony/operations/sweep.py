@@ -253,10 +253,10 @@ def _table(file: Path) -> list[dict[str, str]]:
                 {key: text for key, text in row.items() if key and text} for row in csv.DictReader(opened)
             ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"cannot be read: {error}", where=str(file)) from None
+        raise UserError(f"the file of trials cannot be read: {error}", where=str(file)) from None
     if not rows:
         raise UserError(
-            "has no trials", where=str(file), remedy="Write the names, then a line for each trial"
+            "the file has no trials", where=str(file), remedy="Write the names, then a line for each trial"
         )
     return rows
 

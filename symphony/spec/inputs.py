@@ -14,7 +14,12 @@ from symphony.spec.setting import Checked, required, setting
 
 @dataclass(frozen=True)
 class CodeFiles:
-    """files: digests by path from the folder of the project; trouble: why there are none, or nothing."""
+    """The files of one text of `code=`.
+
+    Attributes:
+        files: The digest of each file, by its path from the folder of the project.
+        trouble: The reason why there are no files; empty where there are some.
+    """
 
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     trouble: str = ""
@@ -24,9 +29,10 @@ class CodeFiles:
 class ImageSpec(Checked):
     """An image to be built.
 
-    dockerfile_text: replaces the file that dockerfile names.
-    include: the files that are sent, all if empty.
-    secrets: id -> file.
+    Attributes:
+        dockerfile_text: Replaces the file that dockerfile names.
+        include: The files that are sent to the builder; empty for all.
+        secrets: id -> file.
     """
 
     name: str = required(strict_text)
@@ -51,9 +57,10 @@ class ImageSpec(Checked):
 class Secret:
     """The value of a variable in secret_env.
 
-    source:  the file of the value; empty for an Output.
-    trouble: why there is no value, in words that do not hold it; empty where there is one.
-    is_known: False in a preview of what only the run itself makes.
+    Attributes:
+        source: The file of the value; empty for an Output.
+        trouble: The reason why there is no value, without the value itself; empty where there is one.
+        is_known: False in a preview, for an Output that only the run creates.
     """
 
     __slots__ = ("_value", "is_known", "source", "trouble")

@@ -1,4 +1,4 @@
-"""A connection that says nothing, as a tcp probe of Kubernetes opens one, is no peer and no trouble."""
+"""A silent connection, such as a tcp probe of Kubernetes, is neither a peer nor an error."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
 
 
 def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:
-    """The project's folder may be gone: the state says all that a destroy needs."""
+    """The project's folder may be gone: the state has all that a destroy needs."""
     from symphony.engine.run.run import Run
 
     run("up")  # type: ignore[operator]

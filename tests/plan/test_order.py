@@ -1,4 +1,4 @@
-"""The order of processes: what is named must be there, and nothing may wait for itself."""
+"""The order of processes: unknown names and cycles are refused."""
 
 from __future__ import annotations
 

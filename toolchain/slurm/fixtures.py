@@ -44,7 +44,7 @@ def slurm() -> Iterator[Slurm]:
 
 
 def _for_tests(slurm: Slurm) -> Path:
-    """Return a file that marks one that no person asked for."""
+    """Return the file that marks a Slurm that was started for tests."""
     return slurm.folder / "for-tests"
 
 

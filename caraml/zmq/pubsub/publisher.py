@@ -10,8 +10,8 @@
 >>> publisher.close(); subscriber.close()
 
 **Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in
-order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes` (of messages of
-about one size: of such as are much larger, as much again), and beyond that, by `policy`:
+order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes` (or twice
+that, if messages become much larger than before), and beyond that, by `policy`:
 
 * `'drop'`: new messages are dropped for the subscribers that are full; others get them. Each ZmqSub counts in
   `missed` what it was not given;
@@ -72,7 +72,7 @@ _COMMAND_BYTES = 16  # of a SUBSCRIBE beside its topic
 class _Topic:
     """A topic of a publisher, and the headers of its next messages of one frame.
 
-    `publisher` is another one for each topic, so that a subscriber that missed it all does not count wrongly.
+    `publisher` is a random number for each topic, so that a subscriber counts missed messages by topic.
     """
 
     def __init__(self, name: bytes, most: int) -> None:

@@ -33,7 +33,7 @@ def physical_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
 def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
-            f"the experiment is called {quoted(spec.name)}",
+            f"the experiment is called {quoted(spec.name)}, which Pulumi does not accept as a name",
             f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
             (spec.where,),
         )

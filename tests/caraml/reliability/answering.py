@@ -1,4 +1,4 @@
-"""A program that answers requests, for a process of its own, and a client of it."""
+"""A program that answers requests in its own process, and its client."""
 
 import caraml
 

@@ -1,4 +1,4 @@
-"""A user's name before those of experiments, a folder that keeps them, and an experiment that was saved."""
+"""A user name as the prefix of experiments, the folder of saved experiments, and a saved experiment."""
 
 import json
 import os

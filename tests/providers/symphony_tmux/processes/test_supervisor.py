@@ -1,4 +1,4 @@
-"""The supervisor of one process: how it starts it again, and that it learns of its end whatever happens."""
+"""The supervisor of one process: it restarts the process, and notices its end in every case."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from symphony_tmux.resource import sessions, windows
 
 
 def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supervisor that waits a hundredth of its time before it starts a process again."""
+    """Let the supervisor wait a hundredth of its time before a restart."""
     hurried = rig.home / "supervise.pl"
     text = start.SUPERVISOR.read_text()
     assert text.count("keep_reading($pause)") == 1
@@ -125,8 +125,8 @@ def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
         recorder.stdin = None
 
 
-# Loaded into the interpreter of the supervisor: it is told a time of day that is put back by an hour with
-# every byte of a file; what counts the seconds since the boot goes on.
+# Loaded into the interpreter of the supervisor: each byte of a file sets its time of day back by an hour;
+# the seconds since the boot go on.
 STEP = """
 package Step;
 use Time::HiRes;
@@ -141,7 +141,7 @@ no warnings qw(redefine prototype);
 
 def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path) -> None:
     (tmp_path / "Step.pm").write_text(STEP)
-    # What it leaves running ignores TERM and puts the clock back within its grace.
+    # A child that it leaves running ignores TERM, and sets the clock back within the grace.
     left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
     (tmp_path / "launch.sh").write_text(f"({left}) & exit 1\n")
     os.mkfifo(tmp_path / "pipe")
@@ -350,7 +350,7 @@ def test_keys_of_the_window_reach_the_process_in_its_group(rig: Any) -> None:
 
 @pytest.mark.parametrize("command", ["sleep 100", "exit 3"])
 def test_a_killed_supervisor_is_told_as_such(rig: Any, command: str) -> None:
-    """While its process runs, and while it waits before it starts a process again."""
+    """It is killed while its process runs, or while it waits before a restart."""
     rig.session("a", "b")
     own = rig.start("b", "sh", "-c", "kill -9 $$")
     supervised = rig.start("a", "sh", "-c", command, restart_policy="OnFailure")
@@ -397,7 +397,7 @@ def test_a_completed_process_stays_completed_after_a_reboot(
     assert restarted["attempt"] == done["attempt"] + 1
 
 
-# The first process of a pid namespace, in which it says which pid comes next: it starts one in the place of
+# The first process of a pid namespace, which chooses the next pid there: it starts a process in the place of
 # the cat that feeds the supervisor, ends it, starts another with the same pid, and tells whether that one
 # outlives the supervisor.
 REUSE = """
