@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from symphony import paths
 from symphony.backends import local_commands, local_files
 from symphony.backends.expand import Context
-from symphony.backends.tmux import validation
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import server_of
+from symphony.errors import SymphonyError
+from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony_tmux import experiment_folder, leases
-from symphony_tmux.processes import launch_file
+from symphony_tmux.processes import launch_file, start
 from symphony_tmux.processes.environment import RESERVED, search_path
+from symphony_tmux.tmux import client, server_limits
 
 HOST = "127.0.0.1"
 
@@ -20,6 +25,7 @@ HOST = "127.0.0.1"
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what tmux on this machine can do for the experiment, with the ports it would get."""
     path = search_path(launch_file.caller())
+    server = server_of(context)
     # The plan only reads them; the session leases them.
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
@@ -37,9 +43,9 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
-        problems=validation.check(spec, context.owner, context.physical_name, server_of(context)),
+        problems=(*_refused(spec, context.owner, context.physical_name, server), *_unsupervised(spec)),
         remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
-        changed_files=_changed_files(spec, server_of(context), context.physical_name),
+        changed_files=_changed_files(spec, server, context.physical_name),
     )
 
 
@@ -62,3 +68,37 @@ def _changed_files(spec: ExperimentSpec, server: str, session: str) -> tuple[str
             copies = {copy.name: experiment_folder.content(copy) for copy in home.iterdir()}
             changes += local_files.changes(kind, files, copies)
     return tuple(changes)
+
+
+def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Yield the restart policies and the ends that need perl where it is missing."""
+    if start.perl():
+        return
+    for setting in ("primary", "stop_after", "idle_after"):
+        if getattr(spec, setting):
+            what = f"the experiment has {setting}, for which tmux needs perl on this machine"
+            yield Problem(what, f"install perl, or take {setting} out", (spec.at(setting),))
+    for owner in (*spec.groups, *spec.processes):
+        if owner.pod.restart_policy in ("OnFailure", "Always"):
+            owner_name = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
+            yield Problem(
+                f"{owner_name} has a restart policy, for which tmux needs perl on this machine",
+                "install perl, or take the policy out",
+                (owner.at("restart_policy"),),
+            )
+
+
+def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+    """Return a session of another experiment, and the resources that the tmux server lacks."""
+    wanted = sum(1 for _ in spec.members())
+    try:
+        listing = client.list_panes(server)
+    except SymphonyError:
+        # The provider reports it when it starts a process there.
+        return ()
+    session = listing.session(name)
+    if session is not None and session.owner != owner:
+        what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
+        return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
+    lacks = (*server_limits.shortages(owner, wanted, listing), *server_limits.withheld(listing))
+    return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
