@@ -118,7 +118,7 @@ def _register(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
     # A process that imports symphony plans nothing, and need not load the rules.
-    from symphony.components import code_files
+    from symphony.components import code_inputs
     from symphony.plan.build import build_plan
 
     if cluster:
@@ -126,7 +126,7 @@ def _register(
     _refuse_to_move(run.context)
     _require_plugins(run.context)
     clean, problems = secret_env.read(spec)
-    clean = code_files.read(clean, run.context.folder, run.context.stack)
+    clean = code_inputs.read(clean, run.context.folder, run.context.stack)
     if "image" in registry.get(run.context.backend).settings:
         clean, built, image_problems = run.images.named(clean)
         problems += image_problems

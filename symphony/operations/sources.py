@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from symphony.components import code_files
+from symphony.components import code_inputs
 from symphony.content import digests
 from symphony.engine.workspace import Workspace, config_file
 from symphony.operations.plan import Planned
@@ -42,7 +42,7 @@ class Sources:
 
     def now(self) -> Sources:
         """Return the same files as they are now."""
-        declared = code_files.files_of(self.code, self.place.folder, self.stack)
+        declared = code_inputs.files_of(self.code, self.place.folder, self.stack)
         state = {name: digest for group in declared.values() for name, digest in group.files.items()}
         for image in self.images:
             state |= _of_image(

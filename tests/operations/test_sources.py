@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components import code_files
+from symphony.components import code_inputs
 from symphony.content import digests
 from symphony.engine import workspace
 from symphony.operations import sources
@@ -30,7 +30,7 @@ def watched(folder: Path) -> sources.Sources:
     built = context.read(context.source_of(image)).digests
     parts = {"files": digests.of_all(built)}
     plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
-    code = code_files.files_of(["agents/"], folder, "rl")["agents/"].files
+    code = code_inputs.files_of(["agents/"], folder, "rl")["agents/"].files
     known = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
     planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program)

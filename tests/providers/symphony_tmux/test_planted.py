@@ -20,7 +20,7 @@ from symphony.backends import local_files
 from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
-from symphony.components import code_files, secret_env
+from symphony.components import code_inputs, secret_env
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux import experiment_folder, leases, names
 from symphony_tmux.processes import observe, process_table, record
@@ -189,5 +189,5 @@ def test_pipes_among_the_users_files_are_told_and_not_waited_for(tmp_path: Path)
         assert list(local_files.changes("secret", [str(pipe)], {"key": b"x"})) == []
         hidden, _ = secret_env.read(replace(spec, secret_env=cast("Any", {"S": str(pipe)})))
         assert "regular file" in hidden.secret_env["S"].trouble
-        assert "regular file" in code_files.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
-        assert list(code_files.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]
+        assert "regular file" in code_inputs.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
+        assert list(code_inputs.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]

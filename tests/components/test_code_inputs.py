@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.components.code_files import files_of
+from symphony.components.code_inputs import files_of
 from symphony.spec.inputs import CodeFiles
 
 
