@@ -54,7 +54,7 @@ def examples(
 
 
 def public() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
-    """Each class, function and method; a method with its class."""
+    """Yield every public class, function and method; a method with its class."""
     every: list[Any] = [getattr(symphony, name) for name in vars(symphony)["__all__"]]
     for thing in [*every, *_OTHERS]:
         yield None, thing
@@ -64,7 +64,7 @@ def public() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
 
 
 def parameters(thing: Callable[..., Any]) -> list[str]:
-    """Those that a docstring has to explain; where a method takes the options of a class, that does."""
+    """Return the parameters that a docstring must explain, without the options that a class explains."""
     if thing is tmux_session.Session:
         return []
     every = inspect.signature(thing).parameters.values()
@@ -73,7 +73,7 @@ def parameters(thing: Callable[..., Any]) -> list[str]:
 
 
 def unexplained(thing: Callable[..., Any]) -> list[str]:
-    """The parameters that its docstring does not name."""
+    """Return the parameters that its docstring does not name."""
     doc = inspect.getdoc(thing) or ""
     return [each for each in parameters(thing) if not re.search(rf"\b{each}\b", doc)]
 
@@ -99,7 +99,7 @@ def example(thing: Callable[..., Any]) -> str | None:
 
 
 def program() -> str:
-    """All examples, for a type checker."""
+    """Return all examples as one program, for a type checker."""
     lines: dict[str, None] = {}
     for owner, thing in public():
         code = example(thing)

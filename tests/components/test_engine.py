@@ -87,7 +87,7 @@ def run_of(folder: Path, state: Path, engine: Engine) -> Project:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Path:
-    """A project with an empty stack, and its state: a copy takes a tenth of the time of making one."""
+    """A project with an empty stack and its state, copied: that takes a tenth of the time of a new one."""
     home = tmp_path_factory.mktemp("template")
     (home / "project" / "stacks").mkdir(parents=True)
     (home / "state").mkdir(mode=0o700)
@@ -112,7 +112,7 @@ def project(own_home: Path, tmp_path: Path, template: Path, engine: Engine) -> I
 
 @pytest.fixture
 def message_of(project: Project) -> Callable[[str], str]:
-    """The engine's own words of what went wrong: the lines of the diagnostics, without their indentation."""
+    """Return the errors in the engine's own words: the lines of its diagnostics, without indentation."""
 
     def run(program: str) -> str:
         text = project.refused(program)

@@ -1,4 +1,4 @@
-"""A cluster that cannot be is refused with every reason, each with its line, before anything is made."""
+"""An impossible cluster is refused with every reason and its line, before anything is created."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ KEY = b"key"
 
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
-    """A stack with one secret setting and one that everybody may see."""
+    """A stack with one secret setting and one in plain text."""
     config.set_all_config({"rl:token": "s3cret", "rl:level": "high"}, ["rl:token"])
     yield
     config.set_all_config({}, [])

@@ -87,7 +87,7 @@ class KubernetesBackend(Backend):
         return [*result, *[file for file in files if Path(file).name == namespace]]
 
     def arguments(self) -> str:
-        """Return those of the containers, which run on this machine, and the cluster's pods and events."""
+        """Return the containers' command lines, from this machine, and the cluster's pods and events."""
         here = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
         result = self.kubectl("get", "pods,events,configmaps,services", "--all-namespaces", "-o", "json")
         return "\n".join([result, *(" ".join(words) for words in here)])
@@ -100,7 +100,7 @@ class KubernetesBackend(Backend):
         return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
 
     def forget(self, stack: str) -> None:
-        """Whatever a test that failed left in the cluster."""
+        """Remove all that a failed test left in the cluster."""
         self.kubectl("delete", "namespace", self._namespace(stack), "--ignore-not-found", "--wait=false")
 
     def _pods(self, stack: str) -> list[dict[str, Any]]:

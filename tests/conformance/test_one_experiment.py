@@ -218,7 +218,7 @@ def test_since(backend: Backend) -> None:
 
 
 def test_follow(backend: Backend) -> None:
-    """New lines come as they are printed, without those that were there before when so asked."""
+    """`-f` prints new lines as they come; `-t 1` leaves out all earlier lines but the last."""
     words = [str(backend.sandbox.program), "logs", STACK, "talker", "-f", "-t", "1"]
     following = backend.sandbox.start(words)
     try:
@@ -289,7 +289,7 @@ def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -
 
 @needs("secrets")
 def test_secrets(backend: Backend) -> None:
-    """The files are there for every process, for its eyes only."""
+    """Every process has the files, and only it can read them."""
     ((name, mode, size, checksum),) = backend.speaks(STACK, "holder", "secret")
     assert (name, size, checksum) == ("key.txt", len(CANARY), sum(map(ord, CANARY)))
     assert mode & 0o400

@@ -68,7 +68,7 @@ def engine_of(process: subprocess.Popen[str]) -> psutil.Process:
 
 
 def converged(backend: Backend, stack: str, count: int) -> None:
-    """So many processes are declared; each lives exactly once, and the command line says so."""
+    """Assert that each declared process lives exactly once, and that the command line says so."""
     living = backend.identities(stack)
     assert {path: who for path, who in living.items() if len(who) != 1} == {}
     statuses = backend.statuses(stack)
@@ -225,7 +225,7 @@ def test_restart_policies(backend: Backend, stack: str) -> None:
 
 @pytest.mark.thorough
 def test_a_killed_process_is_shown_at_once(backend: Backend, stack: str) -> None:
-    """With its signal; its log stays, the others go on."""
+    """It failed by its signal; its log stays, and the others keep running."""
     words = '"a", "say=hello"', '"b", "say=hello"', '"c"'
     backend.up(stack, "with Experiment() as e:\n" + "".join(f"    probe(e, {each})\n" for each in words))
     for path in ("a", "b"):

@@ -26,7 +26,7 @@ Runner = Callable[..., Ran]
 
 
 def processes_with(marker: str) -> list[int]:
-    """The processes that have a text in their environment: all that a run started."""
+    """Return the processes with a text in their environment: all that a run started."""
     result: list[int] = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -23,7 +23,7 @@ def settings_of(sandbox: Sandbox, stack: str, **settings: str) -> None:
 
 
 def demo(sandbox: Sandbox, *, code: int, deadline: float = 40) -> Ran:
-    """Run the demo; whatever it says, nothing of it is left."""
+    """Run the demo, and check that it leaves nothing running."""
     words = [sys.executable, DEMO, "--deadline", str(deadline)]
     ran = sandbox.run(words, code=code)
     assert not [name for name in sandbox.trees() if name.startswith("numint.demo/")]

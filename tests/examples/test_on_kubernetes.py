@@ -29,7 +29,7 @@ Made = Callable[..., AbstractContextManager[Sandbox]]
 
 @pytest.fixture
 def made(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Makes the root project with a stack for the cluster, whose image begins in a folder of the examples."""
+    """Return the root project with a stack for the cluster; its image starts in a folder of the examples."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
 
@@ -114,7 +114,7 @@ def test_hello_on_pods(made: Made) -> None:
 
 @pytest.mark.thorough
 def test_every_pattern_of_caraml_on_pods(made: Made, cluster: Access) -> None:
-    """In the image that the program itself declares."""
+    """It runs in the image that the program declares."""
     settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.pushed()}
     with made("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host

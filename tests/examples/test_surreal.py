@@ -46,7 +46,7 @@ def configure(sandbox: Sandbox, **settings: Any) -> None:
 
 
 def resolved(sandbox: Sandbox) -> dict[str, Any]:
-    """The plan of the program, but for the lines that declare it."""
+    """Return the plan of the program, without the lines of the declaration."""
     plan = sandbox.symphony("plan", "surreal", "--json").json["plan"]
     for process in plan["processes"]:
         del process["where"]
@@ -156,7 +156,7 @@ def test_its_pods_are_as_their_types_say(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_the_classic_form_gives_the_same_pods(sandbox: Sandbox) -> None:
-    """With the pod types, the NFS share and the colocated agents of its configuration."""
+    """Both have the pod types, the NFS share and the colocated agents of the configuration."""
     types = {**PODS["surreal:podTypes"], "agent": {"image": "rl:1", "selector": {"disk": "fast"}}}
     config = {name: value for name, value in PODS.items() if name != "surreal:tfJson"}
     file = sandbox.folder / "stacks/Pulumi.surreal.yaml"
@@ -175,7 +175,7 @@ def test_the_classic_form_gives_the_same_pods(sandbox: Sandbox) -> None:
 
 
 def manifests(text: str) -> dict[str, Any]:
-    """By kind and name, without what tells one declaration from another that means the same."""
+    """Return the manifests by kind and name, without the digests that differ for equal declarations."""
     every = yaml.safe_load_all(re.sub(r"symphony/digest: .*", "", text))
     return {f"{each['kind']} {each['metadata']['name']}": each for each in every}
 

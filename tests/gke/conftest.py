@@ -23,7 +23,7 @@ GCLOUD = ROOT / "toolchain" / "plugin_gcp" / "gcloud"
 
 
 class Google:
-    """The nodes that the stand-in made, and what it was asked."""
+    """The nodes and the requests of the stand-in."""
 
     def __init__(self, sandbox: Sandbox, kubectl: Callable[..., str]) -> None:
         self.name = f"t{uuid.uuid4().hex[:6]}"
@@ -35,7 +35,7 @@ class Google:
         return self._kubectl(*words).split()
 
     def asked(self) -> list[str]:
-        """The types of all that there is."""
+        """Return the types of all resources."""
         kept = [json.loads(file.read_text())["type"] for file in self._folder.glob("*.json")]
         return sorted(each.rpartition(":")[2] for each in kept)
 

@@ -1,4 +1,4 @@
-"""Generated fleets and experiments, and what the real scheduler makes of a plan."""
+"""Generated fleets and experiments, and the decisions of the real scheduler about them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Fleet:
 
 
 def fleet(seed: int) -> Fleet:
-    """One to six pools, one to sixty processes; what fits nowhere is left out."""
+    """Return a fleet of one to six pools and one to sixty processes, without those that fit nowhere."""
     chance = random.Random(seed)
     name = f"f{seed}"
     pools = tuple(_pool(chance, f"{name}-{number}").pool for number in range(chance.randint(1, 6)))
@@ -106,14 +106,14 @@ def add(experiment: Experiment, name: str, call: dict[str, Any]) -> None:
 
 
 def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
-    """The pods of the experiment as symphony makes them, by what the plan calls them."""
+    """Return the manifests of the experiment's pods, by their names in the plan."""
     plan = build_plan(fleet.spec, fleet.target)
     every = render.render(plan, Settings(image="none:1"), f"test/{fleet.name}#0")
     return {name: pod for name, (_, pod) in every.pods.items()}
 
 
 def packed(fleet: Fleet) -> dict[str, str]:
-    """pod -> its machine, where the plan says that a pool holds its pods only if they are packed well: so."""
+    """Return pod -> machine of a packing that fits, for the pools that the plan calls tight."""
     result: dict[str, str] = {}
     for pool in (each for each in fleet.pools if each.name in fleet.placed.placement.tight):
         machines = _packed(fleet, pool)
@@ -122,7 +122,7 @@ def packed(fleet: Fleet) -> dict[str, str]:
 
 
 def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
-    """The largest pod first, else in the order of the plan, each on the fullest machine that it fits on."""
+    """Pack the largest pods first, else in the order of the plan, each on the fullest fitting machine."""
     allocatable, chosen = available(pool), fleet.placed.placement.chosen
     taken = {
         name: total_of(choice.claims) for name, choice in chosen.items() if choice.pool.name == pool.name
@@ -147,7 +147,7 @@ def _share(amounts: Amounts, allocatable: Amounts) -> float:
 
 
 def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
-    """For each pool that is shared: its name, whether one more of the share fits, and that one's pod."""
+    """Yield the name of each shared pool, whether one more share fits, and the pod of that share."""
     for pool in fleet.pools:
         shares = [
             process.place.per_machine
@@ -166,19 +166,19 @@ def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
 
 
 class Scheduler:
-    """The real one: pods of one namespace, and where they go."""
+    """The real scheduler: the pods of one namespace, and their nodes."""
 
     def __init__(self, api: Any, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
 
     def make(self, pod: dict[str, Any], name: str) -> None:
-        """A pod of a name of its own, without what the cluster would have to look up."""
+        """Create a pod of this name, without references to other objects."""
         metadata = {**pod["metadata"], "name": name, "namespace": self._namespace}
         self._api.create_namespaced_pod(self._namespace, {**pod, "metadata": metadata})
 
     def verdicts(self, names: Sequence[str]) -> dict[str, str]:
-        """name -> the pool of its node, or nothing where the scheduler finds none."""
+        """Return name -> the pool of its node, empty where the scheduler finds none."""
         until, before = time.monotonic() + _WITHIN, {""}
         while True:
             living = {pod.metadata.name: pod for pod in self._items()}
@@ -197,7 +197,7 @@ class Scheduler:
         return {name: pools.get(node, "?") if node else "" for name, node in result.items()}
 
     def nodes_of(self, names: Sequence[str]) -> list[str]:
-        """The node of each."""
+        """Return the node of each pod."""
         living = {pod.metadata.name: pod for pod in self._items()}
         return [living[name].spec.node_name or "" for name in names]
 
@@ -212,7 +212,7 @@ class Scheduler:
 
 
 def _verdict(pod: Any) -> str | None:
-    """The node, nothing where there is none for it, None while the scheduler has not looked."""
+    """Return the node; empty where no node fits, None while the scheduler has not decided."""
     if pod.spec.node_name:
         return pod.spec.node_name
     conditions = pod.status.conditions or ()

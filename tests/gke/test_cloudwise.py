@@ -89,7 +89,7 @@ def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
 def test_a_dispatcher_takes_the_pools_of_the_cluster_of_its_program(
     sandbox: Sandbox, google: Google, name: str, cluster: Access
 ) -> None:
-    """The experiment is added to the program once the cluster is there."""
+    """The program gets its experiment once the cluster is up."""
     where = {"kubernetes:kubeconfig": cluster.kubeconfig}
     sandbox.config("gke", backend="kubernetes", namespace=f"on-{name}", patience="30", **where)
     sandbox.symphony("up", "gke", "-y", timeout=150)

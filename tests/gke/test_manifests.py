@@ -1,4 +1,4 @@
-"""`plan --yaml` of an experiment that is placed on a cluster that is not there: nothing is asked of one."""
+"""`plan --yaml` of an experiment on a cluster that is not up contacts no cluster."""
 
 from __future__ import annotations
 

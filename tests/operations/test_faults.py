@@ -25,7 +25,7 @@ with Experiment() as e:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """One whose store is our own, with the passphrase that symphony makes."""
+    """A sandbox with symphony's own store and passphrase."""
     with sandbox_in(tmp_path) as made:
         del made.environment["PULUMI_CONFIG_PASSPHRASE"]
         yield made
@@ -33,7 +33,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def disk(sandbox: Sandbox) -> Iterator[Path]:
-    """The folder of the state is a disk of 600 KiB."""
+    """A sandbox whose state is on a disk of 600 KiB."""
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     folder = sandbox.home / "state"
@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_a_whole_state_and_is_one_line(sandbox: Sandbox, disk
 
 
 def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox) -> None:
-    """0 bytes where the engine or we wrote just before, and drafts that never got their name."""
+    """A power loss leaves empty files, and drafts that were never renamed."""
     sandbox.write(SLEEPERS % (2, 1))
     sandbox.symphony("up", "rl", "-y")
     living = sandbox.trees()

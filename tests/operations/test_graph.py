@@ -1,4 +1,4 @@
-"""The graph of an experiment: what is folded, its three languages, its pictures, and `symphony graph`."""
+"""The graph of an experiment: folded nodes, text, mermaid and JSON, pictures, and `symphony graph`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stack does not move from one backend to another unseen: a lost settings file would end what runs."""
+"""A stack does not silently move to another backend: a lost settings file would end its processes."""
 
 from __future__ import annotations
 

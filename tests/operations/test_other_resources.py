@@ -1,4 +1,4 @@
-"""An experiment beside other resources of the user's: a run that is killed loses none of those."""
+"""An experiment beside other resources of the user: a killed run loses none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports through the real engine: a taken one is refused naming who has it, a stranger's is passed over."""
+"""Ports through the real engine: a taken port is refused with its owner; ports of others are not chosen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sandbox import Sandbox
 
 @pytest.fixture
 def stranger() -> Iterator[int]:
-    """A port on which this very process listens; the one after it is free."""
+    """Yield a port on which this process listens; the next port is free."""
     for _ in range(100):
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]

@@ -78,7 +78,7 @@ def test_refresh_tells_the_truth(sandbox: Sandbox) -> None:
 
 
 def _windows(sandbox: Sandbox) -> dict[str, str]:
-    """path -> status of the processes that the state records, as the engine exports it."""
+    """Return path -> status of the recorded processes, as the engine exports the state."""
     exported = sandbox.pulumi("stack", "export", "--stack=rl").json
     resources = exported["deployment"].get("resources", [])
     windows = (each["outputs"] for each in resources if each["type"].endswith(":Window"))

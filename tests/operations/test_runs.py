@@ -1,4 +1,4 @@
-"""The records of runs: what they hold, that they outlive processes, their bounds, what breaks them."""
+"""The records of runs: their content, their life after the processes, their bounds, and faults."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_full_disk_leaves_a_record_that_says_what_it_lacks(
 
 
 def _full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
-    """Have the disk be full for one record, after so many were written."""
+    """Let the disk be full for one record, after this number of records."""
     write, written = runs.write, list[int]()
 
     def limited(name: StackName, run: runs.Run) -> None:

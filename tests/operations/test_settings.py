@@ -1,4 +1,4 @@
-"""The settings file of a stack is the user's, and committed: what symphony does to it, and what it leaves."""
+"""The settings file of a stack belongs to the user, who commits it: symphony changes little in it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_salt_of_another_passphrase_is_said_with_the_line_to_remove(
 
 
 def test_encrypted_settings_need_their_passphrase_and_stay(sandbox: Sandbox, settings: Path) -> None:
-    """In the settings, or in the state of another passphrase."""
+    """Secrets are in the settings, or in the state of another passphrase."""
     sandbox.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')
     sandbox.symphony("up", "rl", "-y")
     living = sandbox.trees()

@@ -12,7 +12,7 @@ from symphony import paths
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A store of files with nothing in it, and a home of its own."""
+    """An empty store of files, and its own home."""
     folder = tmp_path / "state"
     folder.mkdir()
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""Three doors, one stack: `symphony up`, plain `pulumi`, a plain script; what one makes the others see."""
+"""`symphony up`, plain `pulumi` and a plain script work on the same stack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOTH = {"rl/server", "rl/guest"}
 
 @pytest.mark.thorough
 def test_made_by_symphony(sandbox: Sandbox) -> None:
-    """Seen and changed by plain pulumi, seen and changed by a script, deleted by plain pulumi."""
+    """After `symphony up`, plain pulumi and a script see and change it, and plain pulumi deletes it."""
     sandbox.write(PROGRAM % 1001)
     sandbox.symphony("up", "rl", "-y")
     made = sandbox.trees()
@@ -61,7 +61,7 @@ def test_made_by_symphony(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_made_by_pulumi(sandbox: Sandbox) -> None:
-    """Seen and changed by symphony, deleted by a script."""
+    """After plain pulumi, symphony sees and changes it, and a script deletes it."""
     sandbox.write(PROGRAM % 1001)
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
@@ -80,7 +80,7 @@ def test_made_by_pulumi(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_made_by_a_script(sandbox: Sandbox) -> None:
-    """In a folder without any project: seen and changed and deleted by the two others."""
+    """After a script in a folder without a project, the two others see, change and delete it."""
     (sandbox.folder / "Pulumi.yaml").unlink()
     sandbox.python(SCRIPT % 1001 + "cluster.launch(e)")
     made = sandbox.trees()
@@ -110,7 +110,7 @@ def test_made_by_a_script(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 def test_a_project_of_its_own_with_other_resources(sandbox: Sandbox) -> None:
-    """Any Pulumi Python project will do; its stack is made when it is missing, its outputs stay its own."""
+    """It works in any Pulumi Python project: the stack is created if missing, and its outputs stay."""
     sandbox.write(
         "import pulumi\n"
         + PROGRAM % 1001

@@ -22,7 +22,7 @@ MARK = "# <-"
 
 
 class AnyPort(dict[str, int]):
-    """A port for every service, the same whenever it is asked for."""
+    """A mapping with the same port for a service at every request."""
 
     def __missing__(self, service: str) -> int:
         return 7000 + sum(service.encode()) % 1000
@@ -63,7 +63,7 @@ def kubernetes(tmux: Target) -> Target:
 def declare(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[str], tuple[ExperimentSpec, list[int]]]:
-    """Runs a program that makes `exp`; returns what it declares, and the numbers of the marked lines."""
+    """Run a program that defines `exp`; return its declaration and the numbers of the marked lines."""
 
     def run(program: str) -> tuple[ExperimentSpec, list[int]]:
         text = PRELUDE + textwrap.dedent(program)
@@ -81,7 +81,7 @@ def declare(
 def problems_of(
     declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target
 ) -> Callable[..., list[Problem]]:
-    """Every problem of a program, in the order they are reported."""
+    """Return every problem of a program, in the order of the report."""
 
     def gather(program: str, target: Target = tmux, **backend: Any) -> list[Problem]:
         return list(problems(declare(program)[0], replace(target, **backend)))
@@ -91,7 +91,7 @@ def problems_of(
 
 @pytest.fixture
 def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target) -> Callable[..., Any]:
-    """The plan of a program without a mistake."""
+    """Return the plan of a program without a mistake."""
 
     def make(program: str, target: Target = tmux, **backend: Any) -> Any:
         return build_plan(declare(program)[0], replace(target, **backend))

@@ -1,4 +1,4 @@
-"""The code that processes declare: a part of each that declares it, and which files changed, in words."""
+"""The declared code of processes: its digest, and the changed files in words."""
 
 from __future__ import annotations
 

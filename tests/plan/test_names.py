@@ -1,4 +1,4 @@
-"""The alphabet, the launched name, near names, and how a name is shown."""
+"""The alphabet of names, the physical name, near names, and quoted names."""
 
 from __future__ import annotations
 

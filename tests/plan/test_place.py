@@ -1,4 +1,4 @@
-"""process.place(): what it makes of the settings of a process, and what does not go with it."""
+"""process.place(): the settings of a process that follow from it, and the refused combinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes: where they are wrong by themselves, and where by what their process serves."""
+"""Probes: mistakes in themselves, and those about the services of their process."""
 
 from __future__ import annotations
 

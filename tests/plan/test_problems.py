@@ -1,4 +1,4 @@
-"""The report of what is wrong: columns, the file once, and never a control character."""
+"""The report of problems: columns, the file once, and no control characters."""
 
 from __future__ import annotations
 

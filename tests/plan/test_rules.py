@@ -1,4 +1,4 @@
-"""Each mistake is one problem, on the lines of the program that make it, with what to do."""
+"""Each mistake is one problem with its lines of the program and a remedy."""
 
 from __future__ import annotations
 

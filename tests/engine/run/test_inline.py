@@ -63,7 +63,7 @@ def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("engine")
 def test_script_inside_a_project_shares_its_stack(tiny: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made by the script, seen and deleted by the project."""
+    """The script creates the experiment; the project sees and deletes it."""
     monkeypatch.chdir(tiny.folder)
     before = (tiny.folder / "Pulumi.yaml").read_text()
     place = workspace_for("dev")

@@ -1,4 +1,4 @@
-"""State read through the engine, as from stores that are not files, says the same as the files."""
+"""A state that is read through the engine, as from a cloud store, equals the state in files."""
 
 from __future__ import annotations
 

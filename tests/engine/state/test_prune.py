@@ -45,7 +45,7 @@ def test_a_users_own_store_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_after_a_run(run: Runner) -> None:
-    """The engine's own names for its files are those that we prune."""
+    """The names of the pruned files are those that the engine writes."""
     folder = fill("history", 20)
     run("up")
     assert len(list(folder.glob("*.history.json"))) == store.KEPT
