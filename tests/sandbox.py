@@ -1,4 +1,4 @@
-"""A project and a home of its own for a test, and the real `symphony` and `pulumi` to run in it."""
+"""A project and a home for one test, and the real `symphony` and `pulumi` to run in it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Sandbox:
         (self.folder / file).write_text(f"from symphony import Experiment\n{program}\n")
 
     def config(self, stack: str, **settings: str) -> None:
-        """Settings of a stack; `namespace="x"` is symphony:namespace."""
+        """Write settings of a stack; `namespace="x"` is symphony:namespace."""
         file = self.folder / f"Pulumi.{stack}.yaml"
         raw = yaml.safe_load(file.read_text()) if file.exists() else {}
         own = {key if ":" in key else f"symphony:{key}": value for key, value in settings.items()}
@@ -187,7 +187,7 @@ class Sandbox:
         return [pid for pid, variables in self._own_processes() if "SYMPHONY_ID" not in variables]
 
     def close(self) -> None:
-        """End whatever a test left, by id."""
+        """End the processes that a test left, by their ids."""
         for pid in [*self.engines(), *self.servers(), *chain(*self.trees().values())]:
             try:
                 os.kill(pid, signal.SIGKILL)

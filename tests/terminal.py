@@ -42,7 +42,7 @@ class Terminal:
         self._tmux("resize-window", "-t", "0", "-x", str(columns), "-y", str(rows))
 
     def shows(self, text: str, seconds: float = 20) -> str:
-        """Wait until a text is on the screen; the screen then."""
+        """Wait until a text is on the screen, and return the screen."""
         try:
             return wait_for(
                 lambda: text in (now := self.screen()) and now, seconds, f"{text!r} on the screen"
@@ -51,7 +51,7 @@ class Terminal:
             raise AssertionError(f"{error}\n{self.screen()}") from None
 
     def ends(self, seconds: float = 30) -> int:
-        """Wait until the command has ended; its exit code."""
+        """Wait until the command has ended, and return its exit code."""
         state = "#{pane_dead} #{pane_dead_status}"
 
         def ended() -> list[str]:

@@ -1,4 +1,4 @@
-"""The documents do not rot: their programs run, their settings are known, what they name is there."""
+"""The documents are true: their programs run, their settings are known, the files they name exist."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", ["kubernetes", "gke"])
 def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
-    """They are in the table, also those that stand there as remarks, and .gitignore keeps them in."""
+    """The settings are in the table, also commented ones, and .gitignore does not exclude the file."""
     settings = blocks(f"docs/{name}.md", "yaml")[0]
     config = yaml.safe_load(settings.replace("  # kubernetes", "  kubernetes"))["config"]
     table = re.findall(r"`(symphony:\w+)", text("docs/settings.md"))

@@ -1,4 +1,4 @@
-"""No module imports one that imports it, through however many others: the import graph has no circle."""
+"""The graph of imports has no circle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.sandbox import ROOT
 
 
 def circle(*packages: str) -> list[str]:
-    """One circle of imports, those inside functions and for types only counted; empty where there is none."""
+    """Return one circle of imports, also of those inside functions and for types; empty if there is none."""
     graph = grimp.build_graph(*packages)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:

@@ -48,7 +48,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
     ids=["classic", "old home", "a package in no layer", "one backend", "backend", "caraml"],
 )
 def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
-    """One line of an import at the end of one file of a copy; `make check` sees the original kept."""
+    """One forbidden import at the end of one file of a copy is found; `make check` checks the original."""
     leave = shutil.ignore_patterns("__pycache__")
     for package in ("symphony", "caraml", "toolchain"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=leave)
@@ -66,7 +66,7 @@ def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout, built from the locked packages alone, unpacked."""
+    """The unpacked wheel of this checkout, built with only the locked packages."""
     folder = tmp_path_factory.mktemp("wheel")
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     built = run(sys.executable, "-m", "pip", "wheel", *offline, "-w", str(folder), str(ROOT), cwd=folder)
@@ -78,7 +78,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
-    """Every committed file of the packages, those that are no Python too."""
+    """The wheel has every committed file of the packages, also those that are not Python."""
     committed = git_files("symphony", "caraml", "providers")
     assert "providers/symphony_tmux/processes/supervise.pl" in committed
     own = {"caraml/pyproject.toml", "caraml/README.md"}  # of the wheel of caraml alone
@@ -95,7 +95,7 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    """Its license, that it is typed, and the version that the package has."""
+    """The wheel has the license, the py.typed files and the version of the package."""
     (info,) = wheel.glob("symphony_launch-*.dist-info")
     metadata = (info / "METADATA").read_text()
     assert f"\nVersion: {symphony.__version__}\n" in metadata
@@ -107,7 +107,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
 
 
 def test_programs_that_the_engine_starts_are_executable(wheel: Path) -> None:
-    """pip gives a file of a wheel back its right to be run."""
+    """pip restores the executable bit of a file in a wheel."""
     (file,) = wheel.parent.glob("symphony_launch-*.whl")
     with zipfile.ZipFile(file) as archive:
         info = archive.getinfo("symphony/engine/bin/pulumi-resource-pulumi-python")
@@ -165,7 +165,7 @@ def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["dev.txt", "bench.txt", "examples.txt"])
 def test_every_locked_package_has_its_hashes(file: str) -> None:
-    """One `name==version` a package, followed by hashes; no address of a registry and no option."""
+    """Each package has one `name==version` with hashes; the files have no registry address and no option."""
     text = (ROOT / "requirements" / file).read_text()
     lines = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M)).splitlines()
     wrong = [
@@ -177,7 +177,7 @@ def test_every_locked_package_has_its_hashes(file: str) -> None:
 
 
 def test_no_binary_is_committed() -> None:
-    """Programs are built or fetched on each machine: everything here is text, but for pictures."""
+    """Every committed file is text or a picture: programs are built or fetched on each machine."""
     files = [file for file in git_files(".") if not file.endswith(".png")]
     binaries = [file for file in files if b"\0" in (ROOT / file).read_bytes()]
     assert binaries == []
@@ -207,7 +207,7 @@ def test_continuous_integration_runs_all_parts(tmp_path: Path, failing: int) -> 
     ids=["test", "kubernetes", "thorough", "CI"],
 )
 def test_the_suite_without_a_cluster(tmp_path: Path, word: str, ci: str, code: int, here: list[str]) -> None:
-    """The script itself, with a Python of our own that notes which tests it is to run."""
+    """The script runs with a stand-in for Python that records the tests it should run."""
     for folder in ("scripts", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     script = shutil.copy(ROOT / "scripts" / "test.sh", tmp_path / "scripts")
@@ -227,7 +227,7 @@ def test_the_suite_without_a_cluster(tmp_path: Path, word: str, ci: str, code: i
 
 
 def git_files(*folders: str) -> list[str]:
-    """The committed files below some folders that are there."""
+    """Return the existing committed files below some folders."""
     listed = run("git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", *folders, cwd=ROOT)
     assert listed.returncode == 0, listed.stderr
     return [file for file in listed.stdout.split("\0") if file and (ROOT / file).is_file()]

@@ -1,4 +1,4 @@
-"""The decisions of the supervisor, on a world of values; another one may take over at any step."""
+"""The decisions of the supervisor, on simulated processes; another supervisor may take over at any step."""
 
 from __future__ import annotations
 

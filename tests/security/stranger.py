@@ -1,4 +1,4 @@
-"""Another user of this machine who knows Pulumi's protocols: dials listeners and calls all they may do.
+"""Another user of this machine who knows Pulumi's protocols: dials listeners and makes every call.
 
     python stranger.py UID FOLDER [PORT [SOURCE_ADDRESS SOURCE_PORT TIMES]]
 
@@ -38,7 +38,7 @@ LOOPBACK = "0100007F:"
 
 
 class Gadget:
-    """Runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file

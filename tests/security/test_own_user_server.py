@@ -1,4 +1,4 @@
-"""Our gRPC ports answer this user only, wherever another user dials from and from the moment they listen."""
+"""gRPC ports of symphony answer only this user, from the moment they listen and for every source address."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen
 
 @pytest.fixture(scope="module", params=[_start_as_plugin, _start_attached], ids=["plugin", "attached"])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """The port of the provider host of a run that goes on."""
+    """Yield the port of the provider host of an ongoing run."""
     env = {**os.environ, "PULUMI_PYTHON_CMD": sys.executable}
     with tempfile.TemporaryDirectory() as folder:
         run, port = request.param(env, Path(folder))
@@ -66,7 +66,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.fixture
 def caller(port: int) -> Iterator[int]:
-    """The port that this user's connection comes from, as that of the engine during a run."""
+    """Yield the source port of a connection of this user, such as the engine's during a run."""
     with dial(("127.0.0.1", 0), port) as connection:
         yield connection.getsockname()[1]
 
@@ -75,7 +75,7 @@ def caller(port: int) -> Iterator[int]:
 def test_another_user_is_refused(
     port: int, caller: int, address: str, place: Path, stranger_calls: Calls
 ) -> None:
-    """From the port that this user's connection has, where its address allows that."""
+    """The other user dials from the source port of this user's connection, where the address allows it."""
     source = caller if address == "127.0.0.2" else 0
     assert set(stranger_calls(port, source=(address, source, TIMES)).values()) == REFUSED
     assert not list(place.glob("unpickled-*"))

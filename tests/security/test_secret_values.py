@@ -1,4 +1,4 @@
-"""Values of secret_env, and of env where they are secret: no file and no screen but the process has them."""
+"""Only the process has secret values of secret_env and env: no file and no screen shows them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sandbox(tmp_path: Path):
 
 
 def files_that_tell(folder: Path) -> set[str]:
-    """The files that hold a value, by their names."""
+    """Return the names of the files that contain a value."""
     result: set[str] = set()
     for file in folder.rglob("*"):
         # The kept code of a run has the program, which has a value itself, and links to files with secrets.

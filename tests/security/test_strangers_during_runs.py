@@ -30,7 +30,7 @@ with Experiment() as e:
 
 
 class Machine:
-    """A network, a sandbox in it, and a stranger who listens for listeners."""
+    """A network namespace with a sandbox and a stranger who waits for listeners."""
 
     def __init__(self, sandbox: Sandbox, network: int, place: Path) -> None:
         self.sandbox, self.place = sandbox, place
@@ -53,7 +53,7 @@ class Machine:
         return subprocess.Popen([*self._within, sys.executable, str(PROGRAM), str(UID), str(self.place)])
 
     def answers(self) -> dict[tuple[str, str], str]:
-        """By port and RPC."""
+        """Return the answers by port and RPC."""
         rows = [line.split() for line in (self.place / f"answers-{UID}").read_text().splitlines()]
         return {(row[0], row[1]): row[2] for row in rows}
 
@@ -100,7 +100,7 @@ def test_no_call_of_another_user_has_any_effect(machine: Machine, lives: int) ->
 
 @pytest.mark.thorough
 def test_the_stranger_knows_the_protocols(machine: Machine) -> None:
-    """In the network of the machine the engine does what they say, as SECURITY.md tells."""
+    """In the machine's network the engine obeys strangers, as SECURITY.md says."""
     machine.sandbox.write(EXPERIMENT % 1000)
     machine.symphony("up", "dev", "-y", code=None, SYMPHONY_NETWORK="host")
     answered = {rpc for (_, rpc), code in machine.answers().items() if code == "OK"}

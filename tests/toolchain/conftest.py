@@ -53,7 +53,7 @@ def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
 
 @pytest.fixture
 def folder(elsewhere: Elsewhere) -> Iterator[Path]:
-    """Short, for pytest's own are too deep for the sockets; a test that fails leaves no cluster either."""
+    """A short folder, because pytest's are too long for sockets; also a failed test leaves no cluster."""
     with tempfile.TemporaryDirectory(prefix="symphony-") as made:
         folder = Path(made) / "cluster"
         yield folder

@@ -50,7 +50,7 @@ class _Run:
         sandbox.config(STACK, **settings, **{"kubernetes:kubeconfig": kubeconfig})
 
     def all(self, kills: int) -> dict[str, Any]:
-        """Return what the test asserts, and figures for a person."""
+        """Return the facts that the test asserts, and figures for a reader."""
         ends: list[int] = []
         dropped: list[str] = []
         not_known = 0

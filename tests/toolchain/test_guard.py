@@ -59,7 +59,7 @@ class Run:
         os.close(self._terminal)
 
     def ends(self) -> int:
-        """Wait until it has ended; its exit code."""
+        """Wait until it has ended, and return its exit code."""
         wait_for(self._ended, 60, "the end of the run")
         assert self._code is not None
         return self._code
@@ -124,7 +124,7 @@ subprocess.run(["unshare", "--net", "sh", "-c", up])
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", CLUSTERS)
 def test_a_killed_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder: Path) -> None:
-    """Killed once its API server is started: the one that sessions share, and one in a network of its own."""
+    """A cluster is killed once its API server has started: the shared one, and one in its own network."""
     cache = folder.parent / "symphony"
     cache.mkdir()
     for built in cache_folder().iterdir():

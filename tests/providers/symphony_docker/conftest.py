@@ -97,7 +97,7 @@ def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def built(place: Place, more: str = "") -> list[str]:
-    """Its images that are here, or those of a repository that goes on so."""
+    """Return the images of the project on this machine, or those of a repository with this suffix."""
     return [
         name
         for each in Engine().list_images(ours=True)

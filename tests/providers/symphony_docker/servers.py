@@ -1,4 +1,4 @@
-"""An engine and registries of a test's own, to fill, stop, lock and count; what is given for an image."""
+"""An engine and registries for one test, to fill, stop, lock and count; the inputs of an image."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def inputs(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict
 
 
 def credential_helper(folder: Path, password: str = PASSWORD) -> Path:
-    """A program for Docker's passwords, called `canary`; the file into which it writes what it is asked."""
+    """Install Docker's password helper `canary`; return the file in which it records its requests."""
     folder.mkdir(parents=True, exist_ok=True)
     secret, log, program = folder / "secret", folder / "log", folder / "docker-credential-canary"
     secret.write_text(password)
@@ -57,7 +57,7 @@ def credential_helper(folder: Path, password: str = PASSWORD) -> Path:
 
 @contextmanager
 def registry(folder: Path, *, login: bool = False, deletes: bool = True) -> Generator[str]:
-    """A registry on loopback, host:port; with login it knows one user."""
+    """Yield the host:port of a registry on loopback; with login, it accepts one user."""
     folder.mkdir(parents=True, exist_ok=True)
     host = f"127.0.0.1:{_free_port()}"
     settings: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _serves(host: str) -> bool:
 
 
 class Gate:
-    """Hands requests on to a registry, notes them, and answers some in its place.
+    """A proxy of a registry that records requests and answers some of them itself.
 
     refuses: the start of `VERB /path` -> the status. stuck: what begins so is not answered for as long.
     cuts: how many of the layers that are sent next break off in the middle.
@@ -137,7 +137,7 @@ class Gate:
         self._server.server_close()
 
     def asked(self, verb: str) -> list[str]:
-        """The paths that were asked for with this verb."""
+        """Return the paths of the requests with this verb."""
         return [each.partition(" ")[2] for each in self.requests if each.startswith(f"{verb} ")]
 
     def hand_on(self, request: BaseHTTPRequestHandler) -> None:
@@ -188,7 +188,7 @@ def _answer(request: BaseHTTPRequestHandler, status: int, headers: Mapping[str, 
 
 @contextmanager
 def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
-    """A Docker engine beside that of the machine, without a network, its images on a disk of few megabytes.
+    """A second Docker engine, without a network, with its images on a disk of a few megabytes.
 
     The address of its socket, and its process, which the block may end.
     """

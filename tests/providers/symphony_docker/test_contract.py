@@ -10,7 +10,7 @@ from symphony_docker import provider
 
 
 def test_the_provider_in_the_state_never_changes() -> None:
-    """This text lies in the state of every user: code that cannot read it cannot delete."""
+    """This text is in the state of every user: code that cannot read it cannot delete resources."""
     golden = "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu"
     assert golden == provider.PROVIDER
     assert type(pickle.loads(base64.b64decode(provider.PROVIDER))) is provider.ImageProvider

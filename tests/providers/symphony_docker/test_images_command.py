@@ -1,4 +1,4 @@
-"""`symphony images`: who uses what this machine has, and `clean`, which asks and leaves what is in use."""
+"""`symphony images` lists images and their users; `clean` asks, and keeps images in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with Experiment("e") as e:
 
 @pytest.fixture
 def local(place: Place) -> Iterator[str]:
-    """The image of a stack in tmux that is deleted, which a container keeps; `dev` is up."""
+    """An image of a deleted stack in tmux, which a container still uses; `dev` is up."""
     place.sandbox.write(PROGRAM)
     place.up()
     place.write("app/main.txt", "two\n")

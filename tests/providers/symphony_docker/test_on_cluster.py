@@ -178,7 +178,7 @@ def test_a_failed_build_is_one_line_and_leaves_no_container(place: Place) -> Non
 
 
 def containers() -> list[str]:
-    """Those of builds: no other container is of this engine."""
+    """Return the containers of builds: this engine has no others."""
     return [each["Id"] for each in Engine().api.containers(all=True) if "made" in str(each.get("Labels"))]
 
 
@@ -216,7 +216,7 @@ def test_ctrl_c_amid_a_build_leaves_no_step_and_the_next_up_goes_on(place: Place
 def test_two_builds_of_one_image_are_one(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stacks of the same content, as a sweep has them, wait for the first and take what that built."""
+    """Stacks with the same content, as in a sweep, wait for the first and use its image."""
     from symphony_docker import context, progress, provider
 
     place.write("Dockerfile", DOCKERFILE.replace("RUN echo", f"RUN echo {uuid.uuid4()}; sleep 3; echo"))
@@ -256,7 +256,7 @@ def test_two_builds_of_one_image_are_one(
 
 
 def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> None:
-    """Canaries in every place of a context, and as a registry's password in Docker's file and in a helper."""
+    """No secret leaks from any place of a context, from Docker's password file, or from its helper."""
     canaries = {".env": "canary-1", ".git/config": "canary-2", "id_rsa": "canary-3", "x.pem": "canary-4"}
     for name, text in canaries.items():
         place.write(name, text)

@@ -40,7 +40,7 @@ time.sleep(1000)
 
 
 def base(place: Place, folder: Path) -> str:
-    """A Python with pip, in place of one that would be pulled; pip's settings are those of this machine."""
+    """A base image with Python and pip, instead of a pulled one; pip has this machine's settings."""
     spec = importlib.util.find_spec("pip")
     assert spec is not None
     assert spec.origin is not None
@@ -75,7 +75,7 @@ def test_requirements_are_a_layer_of_their_own(place: Place, tmp_path: Path) -> 
     place.sandbox.write(PROGRAM.replace("BASE", image))
 
     def run(value: int) -> list[str]:
-        """The layers of the image that the pod runs, which says what it found in it."""
+        """Return the layers of the image of the pod, which reports its contents."""
         place.write("agents/deep/net.py", f"VALUE = {value}\n")
         output = place.up()
         assert "image rl  pushed" in output

@@ -1,4 +1,4 @@
-"""Registries that want a password, refuse, lose an image, fail amid a push, delete or do not."""
+"""Registries that want a password, refuse it, lose an image, fail during a push, or allow deletion or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A private home for every test, a rig over the CRUD functions, and the check that nothing is left."""
+"""A private home for every test, a rig over the CRUD functions, and the check for leftovers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWNER = f"proj/rl#{STORE}"
 
 
 class Rig:
-    """One experiment, driven as Pulumi would: every call takes a new snapshot."""
+    """One experiment, driven as by Pulumi: every call takes a new snapshot."""
 
     def __init__(self, home: Path, owner: str = OWNER, name: str = "rl") -> None:
         self.home, self.owner, self.name = home, owner, name
@@ -83,7 +83,7 @@ class Rig:
 
 
 def _of(folder: Path, before: Container[object]) -> list[process_table.Process]:
-    """The processes that came since and use this folder."""
+    """Return the new processes that use this folder."""
     return [
         process
         for process in process_table.scan()
@@ -127,7 +127,7 @@ def rig(home: Path) -> Iterator[Rig]:
 
 
 def _end_servers(folder: Path) -> list[str]:
-    """End the tmux servers of the home; what then still carries a marker was started in it and forgotten."""
+    """End the tmux servers of the home; a process that still has a marker then is a leftover."""
     for socket in (folder / "tmux").glob("*.sock"):
         server_pid = client.list_panes(socket.stem).server_pid
         if server_pid:
@@ -145,7 +145,7 @@ def _end_servers(folder: Path) -> list[str]:
 
 
 def _is_of(pid: int, folder: Path) -> bool:
-    """It runs in the home, writes there, or was told of it."""
+    """Return whether a process runs in the home, writes there, or has it in its environment."""
     try:
         if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder):
             return pid != os.getpid()

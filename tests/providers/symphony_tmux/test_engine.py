@@ -96,7 +96,7 @@ class Engine:
         }
 
     def markers(self) -> list[str]:
-        """One for each living process that was started as a root."""
+        """Return one entry for each living process that was started as a root."""
         panes = {int(pane.pane_pid or 0) for pane in self.tmux.panes}
         return sorted(
             process.marker

@@ -29,7 +29,7 @@ HOG = "x = bytearray(b'x') * (1 << 30)"
 
 @pytest.fixture
 def joining(tmp_path: Path) -> Iterator[str]:
-    """A shell line after which 64 MiB are all there is; where no such limit can be set, the kernel's KILL."""
+    """Return a shell line that limits memory to 64 MiB, or a KILL where no limit can be set."""
     group = next(filter(None, (_group(*each) for each in LIMITS)), None)
     yield f"echo $$ >{group}/cgroup.procs" if group else "kill -9 $$"
     if group:
@@ -80,7 +80,7 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 
 @pytest.mark.thorough
 def test_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
-    """A hundred connections in TIME_WAIT; then the process itself, ended in the middle of a connection."""
+    """A hundred connections in TIME_WAIT, then an end of the process during a connection."""
     # A session without services gives the ports of its owner back.
     rig.session("web")
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]

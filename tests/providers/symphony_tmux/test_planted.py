@@ -1,4 +1,4 @@
-"""Files of ours that a process of the experiment has replaced or damaged block and mislead nothing."""
+"""Files of symphony that a process replaced or damaged neither block nor mislead a command."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _plant(kind: str, place: Path) -> None:
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Fail where the block waits for something for ever."""
+    """Fail if the block hangs."""
 
     def late(*_: object) -> None:
         raise AssertionError("it waits for what a process has put there")

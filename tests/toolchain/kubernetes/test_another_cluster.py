@@ -1,4 +1,4 @@
-"""The tests on a cluster that is there: they use it as it is, with the images that it can pull."""
+"""The tests on an existing cluster use it as it is, with the images that it can pull."""
 
 from __future__ import annotations
 

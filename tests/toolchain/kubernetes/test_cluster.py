@@ -1,4 +1,4 @@
-"""The one-machine cluster does what a cluster does: pods run, names resolve, users are kept to their Role."""
+"""The one-machine cluster works like a cluster: pods run, names resolve, users are limited to their Role."""
 
 from __future__ import annotations
 

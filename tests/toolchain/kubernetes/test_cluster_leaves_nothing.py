@@ -1,4 +1,4 @@
-"""A second cluster lives and dies in a network namespace of its own: the machine is as it was before."""
+"""A second cluster starts and ends in its own network namespace, and leaves the machine unchanged."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
 def test_tail_whatever_the_cuts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, text: bytes
 ) -> None:
-    """Wherever blocks and the two files are cut, the last lines are those of the whole."""
+    """The last lines are right for every size of the blocks and of the rotated file."""
     monkeypatch.setattr(reader, "BLOCK", block)
     lines = [line + b"\n" for line in text.split(b"\n")[:-1]] + [text.split(b"\n")[-1]] * bool(
         text.split(b"\n")[-1]
@@ -265,7 +265,7 @@ def test_events_are_read_on(tmp_path: Path) -> None:
 def test_parts_whatever_the_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, since: float
 ) -> None:
-    """However little is read at once, the parts hold the same; what is skipped has no part in them."""
+    """Every block size gives the same parts, without the skipped ones."""
     log = tmp_path / "log"
     log.write_bytes(b"ab\ncd\nef\ngh\nij\n")
     (tmp_path / "index").write_text("1.000 0 start 1\n2.000 3\n3.000 6 exit 3\n3.500 6 start 2\n4.000 9\n")

@@ -1,4 +1,4 @@
-"""The variables of all services: once in a file of the experiment, whole in every process that starts."""
+"""The variables of all services are in one file of the experiment, which every starting process reads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _seen(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
 def test_every_process_sees_all_though_its_own_inputs_do_not(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over what is inherited from an experiment around this one, under what the process declares."""
+    """They win over inherited variables of an outer experiment, and lose to declared ones."""
     monkeypatch.setenv("SYMPH_X_ADDR", "outer")
     monkeypatch.setenv("SYMPH_OUTER_ADDR", "outer")
     rig.session("a", "b", services=ALL)

@@ -1,4 +1,4 @@
-"""Port leases: two experiments never share one, strangers are passed over or named, and leases last."""
+"""Port leases: no two experiments share a port, ports of others are avoided or named, and leases last."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_stranger_is_passed_over_and_named(home: Path) -> None:
 
 
 def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
-    """By marker; by its parent; and by what was recorded when it wiped its environment, as redis does."""
+    """A listener is ours by its marker, its parent, or the record if it wiped its environment, as redis does."""
     rig.session("a", "b")
     chosen = leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports
     serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1])))"
@@ -155,7 +155,7 @@ def test_races_never_share(home: Path) -> None:
 
 
 def test_a_lost_or_damaged_table_is_made_again_from_the_experiments(rig: Any) -> None:
-    """Both the experiment and others keep their ports."""
+    """The experiment and the others keep their ports."""
     ports = leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports
     services = {"SYMPH_WEB_1_PORT": str(ports["web-1"]), "SYMPH_X_PORT": str(ports["x"])}
     rig.session("a", services=services)

@@ -26,7 +26,7 @@ KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resou
 
 
 def _as_somebody_with_less() -> None:
-    """Soft limits and one processor: everybody may take these back."""
+    """Lower soft limits and take one processor: every user may raise these again."""
     for number, value in zip(KINDS, (LARGE, 2 * LARGE, 5000, 200), strict=True):
         resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -50,7 +50,7 @@ def _of(pid: int) -> tuple[Any, ...]:
 
 
 def _process(rig: Any, path: str) -> int:
-    """The process itself: the last that its launch file has become."""
+    """Return the pid of the process itself: the last one that its launch file became."""
     rig.until(
         lambda: [each for each in rig.living() if f"/{path}/" in each.marker and _name(each) == "sleep"]
     )

@@ -221,7 +221,7 @@ with socket.socket() as server:
 
 @pytest.mark.thorough
 def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
-    """The kernel holds it for a minute; a server without SO_REUSEADDR cannot have it before."""
+    """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it before."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -270,7 +270,7 @@ def _status(rig: Any, outputs: dict[str, Any]) -> Any:
 def test_a_port_held_by_a_connection_or_a_stranger_is_waited_for_and_told(
     rig: Any, restart_policy: str | None
 ) -> None:
-    """It is neither running nor ready meanwhile, uses up no attempt, and starts when the port is free."""
+    """It waits, uses up no attempt, and starts when the port is free."""
     port = _port()
     services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
     rig.session("a")

@@ -182,7 +182,7 @@ time.sleep(1000)
 
 @pytest.mark.parametrize("again", ["up", "delete"])
 def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str) -> None:
-    """Neither the process, which ignores hang-ups, nor what it has started."""
+    """Neither the process, which ignores SIGHUP, nor its children outlive it."""
     rig.session("a")
     file = rig.home / "pid"
     command = [sys.executable, "-c", HIDDEN, str(file)]

@@ -1,4 +1,4 @@
-"""The contract with Pulumi, spoken to the real servicer over gRPC, and what of it is frozen in states."""
+"""The contract with Pulumi, by the real servicer over gRPC, and the names that states hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.providers.symphony_tmux.conftest import OWNER
 
 
 def test_providers_in_the_state_never_change() -> None:
-    """These texts lie in the state of every user: code that cannot read them cannot delete."""
+    """These texts are in the state of every user: code that cannot read them cannot delete resources."""
     golden = {
         provider.SESSION_PROVIDER: provider.SessionProvider,
         provider.WINDOW_PROVIDER: provider.WindowProvider,
@@ -57,7 +57,7 @@ def test_two_thousand_resources_in_one_program() -> None:
 
 
 class Servicer:
-    """The host of dynamic providers, as the engine starts it, and one resource of it."""
+    """The host of dynamic providers, started as by the engine, and one resource of it."""
 
     def __init__(self, stub: Any, reference: str) -> None:
         self.stub, self.reference = stub, reference
@@ -96,7 +96,7 @@ class Servicer:
 
 @pytest.fixture
 def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
-    """The process of a servicer, configured, and what speaks to it."""
+    """Yield the configured process of a servicer, and a client of it."""
     command = [sys.executable, "-u", "-m", "symphony_dynamic.host", "x"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
         assert run.stdout is not None
@@ -215,7 +215,7 @@ def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
 def test_an_interrupt_that_another_thread_was_given_ends_it_too(
     served: tuple[subprocess.Popen[bytes], Any],
 ) -> None:
-    """The engine interrupts it and waits for 5 s; which thread is given the signal is the system's choice."""
+    """The engine interrupts it and waits for 5 s; the system chooses the thread that gets the signal."""
     run, stub = served
     Servicer(stub, provider.WINDOW_PROVIDER).check({}, WINDOW)
     threads = sorted(int(each.name) for each in Path(f"/proc/{run.pid}/task").iterdir())

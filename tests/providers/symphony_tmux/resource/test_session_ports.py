@@ -1,4 +1,4 @@
-"""The session leases the ports of services; a process gets the one that was really leased."""
+"""The session leases the ports of services; a process gets the leased port."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_fixed_port_that_is_taken_is_refused_with_who_has_it(rig: Any) -> None
 
 
 def test_a_restart_of_a_process_alone_does_not_move_its_port(rig: Any) -> None:
-    """The program proposes another port where a stranger listens; only a change of the session moves it."""
+    """The program proposes another port if a stranger listens; only a change of the session moves it."""
     rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
     proposed = {name: value.replace(str(PORT), "23999") for name, value in SERVICES.items()}
     window = rig.start("a", "sleep", "60", services=proposed)

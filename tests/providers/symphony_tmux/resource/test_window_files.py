@@ -1,4 +1,4 @@
-"""The files of a process: private, apart from those of others, through no link; names lead nowhere else."""
+"""The files of a process are private, separate, and never behind a link or outside of their folder."""
 
 from __future__ import annotations
 

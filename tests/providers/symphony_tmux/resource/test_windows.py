@@ -1,4 +1,4 @@
-"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and what a diff says."""
+"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and diffs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from symphony_tmux.tmux import client
 
 
 def ends(outputs: dict[str, Any]) -> list[tuple[int, str, int]]:
-    """Each attempt that the log tells the end of: its number, how it ended, the code or signal."""
+    """Return each ended attempt of the log: its number, the kind of end, the code or signal."""
     return [(number, mark.event, mark.number) for number, _, mark in reader.attempts(outputs["log"]) if mark]
 
 
@@ -338,7 +338,7 @@ def test_times_are_exact(rig: Any) -> None:
 
 
 def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
-    """All that bash knows by name, but for those that are refused; the window has a size of its own."""
+    """Every variable that bash knows, except refused ones, also COLUMNS and LINES of the window."""
     known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch_file.bash()).read_bytes()))
     ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
     wanted = {each.decode() for each in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}

@@ -106,7 +106,7 @@ def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.Monkey
 
 
 def test_a_socket_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below /tmp anybody may make it first; a tmux client does what its server says."""
+    """Below /tmp another user may create it first, and a tmux client obeys its server."""
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / ("d" * 100)))
     where = paths.tmux_socket("default")
     where.parent.mkdir(mode=0o777)
