@@ -83,7 +83,7 @@ def test_stranger_is_passed_over_and_named(home: Path) -> None:
 
 
 def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
-    """A listener is ours by its marker, its parent, or the record if it wiped its environment, as redis does."""
+    """A listener is ours by its marker, its parent, or its record if it wiped its environment, like redis."""
     rig.session("a", "b")
     chosen = leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports
     serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1])))"
