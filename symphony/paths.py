@@ -134,9 +134,9 @@ def store_url() -> str:
 
 def _plain(url: str, special: str) -> str:
     """Return the address of a store. UserError: Pulumi cannot read these characters of its folder."""
-    if url.startswith("file://") and (result := [c for c in url if c in special or not c.isprintable()]):
+    if url.startswith("file://") and (illegal := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
-            f"Pulumi cannot keep its state in a folder with {result[0]!r} in its name",
+            f"Pulumi cannot keep its state in a folder with {illegal[0]!r} in its name",
             where=repr(url)[1:-1],
             remedy="Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder",
         )

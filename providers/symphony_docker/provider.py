@@ -41,10 +41,10 @@ class ImageProvider(DynamicProvider):
     """CRUD of an Image resource."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        given = without(news, ASKS, REASON, "image")
-        if news.get(ASKS) and is_same(_olds, given, _IDENTITY) and _is_gone(given):
-            given[REASON] = GONE
-        return CheckResult(given, [])
+        own = without(news, ASKS, REASON, "image")
+        if news.get(ASKS) and is_same(_olds, own, _IDENTITY) and _is_gone(own):
+            own[REASON] = GONE
+        return CheckResult(own, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         return DiffResult(_is_another(_olds, _news) or _keeps(_olds) != _keeps(_news))

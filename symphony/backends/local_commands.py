@@ -25,12 +25,12 @@ _OF_SHELLS = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return the secret and config files and start folders that cannot be used, and why."""
-    _, result = local_files.sizes(spec)
+    _, reasons = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
     for start_dir in {owner.start_dir for owner in owners if owner.start_dir}:
         if why := _not_a_folder(resolved(start_dir, folder)):
-            result[start_dir] = why
-    return result
+            reasons[start_dir] = why
+    return reasons
 
 
 def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
 
     A preamble may change what is found, so a process that has one is believed.
     """
-    result: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     look = lru_cache(maxsize=None)(_missing)
     for group, process in spec.members():
         if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
@@ -50,8 +50,8 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
         home = resolved(start_dir, folder)
         own_path = _declared_path(spec, group, process) or path
         if why := look(command[0], home, own_path):
-            result[path_of(group, process)] = why
-    return result
+            reasons[path_of(group, process)] = why
+    return reasons
 
 
 def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:

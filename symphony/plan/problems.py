@@ -37,8 +37,8 @@ class Problem:
         here = dict.fromkeys(_line(place) for place in known if place.short_file == file)
         if not here:
             return ", ".join(dict.fromkeys(map(str, known)))
-        there = dict.fromkeys(str(place) for place in known if place.short_file != file)
-        return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *there])
+        elsewhere = dict.fromkeys(str(place) for place in known if place.short_file != file)
+        return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *elsewhere])
 
 
 class PlanError(UserError):

@@ -57,8 +57,8 @@ def _place(recorded: Recorded, path: str) -> Place:
     pod = str(facts["pod_name"])
     if facts.get("controller"):
         # A Job gives its pods names of its own.
-        result = inventory.pod_of(client, recorded.physical_name, pod)
-        pod = text(result, "metadata", "name") or pod
+        live = inventory.pod_of(client, recorded.physical_name, pod)
+        pod = text(live, "metadata", "name") or pod
     return Place(
         paths.stack_of(recorded.owner),
         client,

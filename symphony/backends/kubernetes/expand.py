@@ -61,7 +61,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     conflict = inventory.namespace_conflict(
         client, context.physical_name, context.owner, create=chosen.create_namespace
     )
-    result = target_of(
+    offer = target_of(
         spec,
         chosen,
         context.physical_name,
@@ -71,9 +71,9 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         pools=_pools(spec, context, client),
         prices=price_table.read(chosen.prices, context.folder),
     )
-    result = replace(result, problems=(*result.problems, *platform_problems(client, context.images)))
+    offer = replace(offer, problems=(*offer.problems, *platform_problems(client, context.images)))
     changed = _changed_files(client, context.physical_name, chosen, spec)
-    return replace(result, changed_files=changed, remarks=notify_is_not_used(context))
+    return replace(offer, changed_files=changed, remarks=notify_is_not_used(context))
 
 
 def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
@@ -142,15 +142,15 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
 def facts(prepared: Prepared) -> dict[str, Facts]:
     """Return the facts of each process, by its path."""
     plan = prepared.plan
-    result: dict[str, Facts] = {}
+    by_path: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
         shared = {"fingerprint": process_inputs.fingerprint(manifest), "controller": controller_of(manifest)}
         for name in process_inputs.names_of(manifest):
             path = f"{group}/{name}" if group else name
             digests = process_inputs.secret_digests(manifest, name)
-            result[path] = {**shared, "secret_digests": digests}
+            by_path[path] = {**shared, "secret_digests": digests}
     return {
-        each.path: {**result[each.path], "services": used_variables(plan, each)} for each in plan.processes
+        each.path: {**by_path[each.path], "services": used_variables(plan, each)} for each in plan.processes
     }
 
 

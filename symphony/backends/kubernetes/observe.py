@@ -100,17 +100,19 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     client = client_for(recorded)
     pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
-    result: dict[str, str] = {}
+    why_by_path: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         pod = pods.get(facts["pod_name"])
         if facts["pod_name"] in job_statuses:
             continue
         if pod is None:
-            result[path] = "its pod is gone"
+            why_by_path[path] = "its pod is gone"
         elif not pod_status.is_good(pod):
             own = pod_status.status(path, facts["container_name"], pod)
-            result[path] = f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
-    return result
+            why_by_path[path] = (
+                f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
+            )
+    return why_by_path
 
 
 def logs(
@@ -202,18 +204,20 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
         for name, pod in labels.by_pod(every).items()
         for container in listing(pod, "containers")
     }
-    result: dict[str, Usage] = {}
+    measured: dict[str, Usage] = {}
     for path, facts in recorded.processes.items():
         if own := used.get((facts["pod_name"], facts["container_name"])):
             cpu, memory = amount(own.get("cpu")), amount(own.get("memory"))
-            result[path] = Usage(None if cpu is None else float(cpu), None if memory is None else int(memory))
-    return result
+            measured[path] = Usage(
+                None if cpu is None else float(cpu), None if memory is None else int(memory)
+            )
+    return measured
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Return a stack's kubeconfig and context; an encrypted kubeconfig is left to the user's own."""
-    result = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
-    values = {name: value if isinstance(value, str) else "" for name, value in result.items()}
+    chosen = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
+    values = {name: value if isinstance(value, str) else "" for name, value in chosen.items()}
     return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
 
 
@@ -264,14 +268,14 @@ def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
         except SymphonyError as error:
             yield context, error, ""
             continue
-        found: dict[tuple[str, str], list[str]] = {}
+        paths_of: dict[tuple[str, str], list[str]] = {}
         for namespace in namespaces:
-            found[labels.annotation(namespace, labels.OWNER), text(namespace, "metadata", "name")] = []
-        own = set(found)
+            paths_of[labels.annotation(namespace, labels.OWNER), text(namespace, "metadata", "name")] = []
+        own = set(paths_of)
         for pod in pods:
             place = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
-            found.setdefault(place, []).extend(process_inputs.names_of(pod))
-        for (owner, name), paths in found.items():
+            paths_of.setdefault(place, []).extend(process_inputs.names_of(pod))
+        for (owner, name), paths in paths_of.items():
             what = f"namespace {name}" if (owner, name) in own else f"-n {name} pods -l {labels.OURS}"
             remedy = f"kubectl --context {context} delete {what}"
             yield context, Owned(owner, name, tuple(sorted(paths))), remedy
@@ -294,12 +298,12 @@ def _statuses(
         pods = labels.by_pod(every)
         job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
-        result = _with_attempts(
+        statuses = _with_attempts(
             recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every)
         )
-        result = _with_balancers(recorded, result, _pending(client, recorded))
-        result = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in result]
-        return [*result, *_not_created(client, recorded)]
+        statuses = _with_balancers(recorded, statuses, _pending(client, recorded))
+        statuses = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in statuses]
+        return [*statuses, *_not_created(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The same cluster would not answer for the next experiment either.
@@ -313,32 +317,32 @@ def _status_of(
     events: Mapping[str, str],
     job_statuses: Mapping[str, JobStatus],
 ) -> list[ProcessStatus]:
-    result: list[ProcessStatus] = []
+    statuses: list[ProcessStatus] = []
     for path, facts in recorded.processes.items():
         if job_status := job_statuses.get(facts["pod_name"]):
             state, why, since = job_status
-            result.append(ProcessStatus(path, state, ready=False, why=why, since=since))
+            statuses.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
             pod = pods.get(facts["pod_name"])
             status = pod_status.status(path, facts["container_name"], pod, events)
             is_held = pod is not None and supervisor.is_gated(pod)
-            result.append(pod_status.held(status, facts, pods) if is_held else status)
-    return result
+            statuses.append(pod_status.held(status, facts, pods) if is_held else status)
+    return statuses
 
 
 def _with_attempts(
     recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
     """Count the earlier pods of a Job as restarts, and add how the last one ended."""
-    result: list[ProcessStatus] = []
+    counted: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
         if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
             last = pod_status.status(status.path, facts["container_name"], tries[-1])
             ended = last.why if status.state in ("running", "waiting") else status.last
             status = replace(status, restarts=status.restarts + len(tries), last=ended)
-        result.append(status)
-    return result
+        counted.append(status)
+    return counted
 
 
 def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
@@ -361,13 +365,13 @@ def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
     """Add to each process its load balancers that have no address yet."""
-    result: list[ProcessStatus] = []
+    complete: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
         words = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
         waits = bool(words) and status.state == "running" and not status.why
-        result.append(replace(status, why=words) if waits else status)
-    return result
+        complete.append(replace(status, why=words) if waits else status)
+    return complete
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
@@ -380,12 +384,14 @@ def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
-    result = process_inputs.processes_of(resource.inputs)
+    processes = process_inputs.processes_of(resource.inputs)
     pod = {
         "pod_name": text(resource.inputs, "metadata", "name"),
         "uid": text(resource.outputs, "metadata", "uid"),
     }
-    return {path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in result.items()}
+    return {
+        path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in processes.items()
+    }
 
 
 def _recorded_object(resource: Resource) -> dict[str, str]:

@@ -147,8 +147,8 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     """Return the key of the digests of secrets; it is kept in the cluster, for all users of the stack."""
     if not any(each.secret_env for each in plan.processes):
         return b""
-    result = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV))) or {}
-    kept = text(result, "data", labels.DIGEST_KEY)
+    secret = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV))) or {}
+    kept = text(secret, "data", labels.DIGEST_KEY)
     return base64.b64decode(kept) if kept else secrets.token_bytes(32)
 
 

@@ -116,10 +116,10 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     server, session = str(facts["server"]), str(facts["session"])
     services = variables.read_services(server, session) | dict(own or {})
     secrets = variables.read(names.process_folder(server, session, path) / variables.SECRETS)
-    result = environment(
+    variables_of_process = environment(
         launch_file.caller(), inherit or (), services, {**secrets, **(declared or {})}, marker
     )
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in result.items()}
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in variables_of_process.items()}
 
 
 def _is_in(server: str) -> bool:

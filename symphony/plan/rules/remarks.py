@@ -53,10 +53,10 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         words = (*(process.command or ()), *process.args)
         if any(map(_SHELLS.fullmatch, words)) or "-exec" in words:
             continue
-        for setting, given in (("command", process.command or ()), ("args", process.args)):
-            if result := next(filter(_SHELL_WORD.fullmatch, given), None):
+        for setting, texts in (("command", process.command or ()), ("args", process.args)):
+            if word := next(filter(_SHELL_WORD.fullmatch, texts), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {quoted(result, 30)} in {setting}, which no shell reads",
+                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, which no shell reads",
                     'its program gets the text unchanged; for a shell line set cmds=["..."]',
                     (process.at(setting),),
                 )

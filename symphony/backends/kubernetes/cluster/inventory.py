@@ -149,14 +149,14 @@ def refuse_foreign_objects(
         (controllers.JOB, "jobs", live.jobs),
         ("Service", "services", live.services),
     )
-    existing = [
+    objects_by_name = [
         (word, objects[name]) for word, kind, objects in listed for name in planned[kind] if name in objects
     ]
     for kind in ("configmaps", "secrets"):
         files = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
-        existing += [(kind[:-1], file) for file in files if file is not None]
+        objects_by_name += [(kind[:-1], file) for file in files if file is not None]
     foreign: dict[str, list[str]] = {}
-    for word, body in existing:
+    for word, body in objects_by_name:
         if not labels.belongs_to(body, owner):
             other = labels.annotation(body, labels.OWNER)
             whose = paths.owner_label(other, owner) if other else "another user or program"

@@ -228,21 +228,21 @@ def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
     mounts = [mount for process in of.processes for mount in process.mounts]
     taken = [process.name for process in of.processes]
     user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
-    result: list[dict[str, Any]] = []
+    containers: list[dict[str, Any]] = []
     for volume, repository in _repositories(mounts).items():
         name = _unused_name(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
         taken.append(name)
-        result.append(_clone(name, volume, repository, settings, user=user))
-    return result
+        containers.append(_clone(name, volume, repository, settings, user=user))
+    return containers
 
 
 def _unused_name(name: str, taken: Sequence[str]) -> str:
     """Return a name that no other container has: init containers and containers share their names."""
-    number, result = 1, name
-    while result in taken:
+    number, unused = 1, name
+    while unused in taken:
         number += 1
-        result = f"{name[: MAX_NAME - 5]}-{number}"
-    return result
+        unused = f"{name[: MAX_NAME - 5]}-{number}"
+    return unused
 
 
 def _toleration(toleration: Toleration) -> dict[str, str | int]:

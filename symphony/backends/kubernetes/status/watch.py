@@ -126,10 +126,10 @@ def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[
 
 def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
     """Return the pods by their own names, and the version from which a watch goes on."""
-    result = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
-    items: list[Body] = result.get("items") or []
+    listing = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+    items: list[Body] = listing.get("items") or []
     pods = {text(each, "metadata", "name"): each for each in items}
-    return pods, text(result, "metadata", "resourceVersion")
+    return pods, text(listing, "metadata", "resourceVersion")
 
 
 def _changes(
