@@ -69,6 +69,9 @@ def wait_for(
     else:
         statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", timeout)
     state, hint = summary(stack.display_name, statuses)
+    if code == 0 and goal == "completed" and state == "running":
+        # With its primaries: others still have their termination_delay.
+        state = "completed"
     if (swept := sweep.read(stack.name)) is not None:
         state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
         code = 1 if code == 0 and failed else code
