@@ -150,7 +150,7 @@ def test_a_limit_stops_all_after_a_warning_and_an_up_starts_them_again(sandbox: 
 def test_deletes_and_restarts_while_waits_are_open(sandbox: Sandbox, rounds: int) -> None:
     chance = random.Random(rounds)
     # Those that wait for its end do so while the next command comes.
-    program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 4')\n"
+    program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 8')\n"
     for i in range(1, 6):
         on = chance.randrange(i)
         condition = chance.choice(["started", "ready"]) if on else "completed"
