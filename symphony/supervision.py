@@ -1,8 +1,8 @@
 """Decides when the processes of one experiment start, are ready, restart and end.
 
 It knows no backend: a World tells what runs and carries out the decisions. The supervisor of an experiment in
-tmux calls `step` about once a second. All that must outlive it is in the World (holds) and in State, so the
-supervisor may be killed at any time.
+tmux or in a job of Slurm calls `step` about once a second. All that must outlive it is in the World (holds)
+and in State, so the supervisor may be killed at any time.
 """
 
 from __future__ import annotations
@@ -89,6 +89,25 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     idle_after: float | None = None
     notify: tuple[str, ...] = ()
 
+    def moved(self, ports: Mapping[int, int], hosts: Mapping[str, str] | None = None) -> Declaration:
+        """Return it with other ports in place of some, and with the host of each process."""
+        members = {
+            path: msgspec.structs.replace(
+                member,
+                ports=tuple(ports.get(port, port) for port in member.ports),
+                readiness=_moved(member.readiness, ports, (hosts or {}).get(path)),
+                liveness=_moved(member.liveness, ports, (hosts or {}).get(path)),
+            )
+            for path, member in self.members.items()
+        }
+        return msgspec.structs.replace(self, members=members)
+
+
+def _moved(probe: Probe | None, ports: Mapping[int, int], host: str | None) -> Probe | None:
+    if probe is None:
+        return None
+    return msgspec.structs.replace(probe, port=ports.get(probe.port, probe.port), host=host or probe.host)
+
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a process does not run.
@@ -102,12 +121,6 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     blocked: bool = False
     stopped: Literal["", "completed", "failed", "stopped"] = ""
     since: float | None = None
-
-    @property
-    def ends_soon(self) -> bool:
-        """Return whether it waits for starts only, and not for the end of a computation."""
-        over = self.blocked or bool(self.stopped)
-        return not over and all(each.condition in ("started", "ready") for each in self.waits_for)
 
 
 @dataclass(frozen=True)
@@ -274,6 +287,7 @@ class Supervisor:
         self._seen: tuple[float, Mapping[str, tuple[float, int]]] | None = None
         # path -> the time at which this supervisor first saw it held.
         self._since: dict[str, float] = {}
+        self._look = _Look({})
 
     def step(self) -> bool:
         """Carry out what is due now; return whether a process was started."""
@@ -288,7 +302,13 @@ class Supervisor:
             started = self._start(look, now)
         self._end(look, now)
         self._save()
+        self._look = look
         return started
+
+    def not_ready(self) -> dict[str, str]:
+        """Return why processes are not ready that ran at the last step."""
+        running = [path for path, fact in self._look.facts.items() if fact.state == "running"]
+        return {path: why for path in running if (why := self._not_ready(path, self._look))}
 
     @property
     def _members(self) -> Mapping[str, Member]:

@@ -3,15 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from pulumi.dynamic import ResourceProvider
+from pulumi.dynamic import (
+    CheckFailure,
+    CheckResult,
+    CreateResult,
+    DiffResult,
+    ReadResult,
+    ResourceProvider,
+    UpdateResult,
+)
+from pulumi.output import Unknown
+from pulumi.runtime import rpc
+
+from symphony.errors import UserError
+
+Props = dict[str, Any]
+Run = TypeVar("Run", contravariant=True)
+# What `check` adds to the inputs, so that a plain `pulumi preview` says why.
+REASON, ORPHANS = "repair", "strays"
+
+
+class WrongInput(UserError):
+    """An input of a wrong type, or a name with characters that names do not have."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field, self.reason = field, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """changed: what to do something for; replaced: fields that need another resource; reason: of a repair."""
+
+    changed: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class DynamicProvider(ResourceProvider):
     """CRUD of a resource; its declaration marks the secrets."""
 
     serialize_as_secret_always = False
+
+
+class Crud(Protocol[Run]):
+    """The operations of one resource over plain dicts: a module; Run: what one run remembers."""
+
+    @property
+    def IDENTITY(self) -> tuple[str, ...]: ...
+
+    def inputs_of(self, props: Mapping[str, Any], /) -> object: ...
+    def repairs(self, news: Props, old_inputs: Props, run: Run, /) -> Props: ...
+    def diff(self, olds: Props, news: Props, run: Run, /) -> Difference: ...
+    def create(self, props: Props, run: Run, /) -> tuple[str, Props]: ...
+    def read(self, props: Props, run: Run, /) -> Props | None: ...
+    def update(self, olds: Props, news: Props, run: Run, /) -> Props: ...
+    def delete(self, props: Props, run: Run, /) -> None: ...
+
+
+class CrudProvider(DynamicProvider, Generic[Run]):
+    """CRUD of a resource by the functions of a module."""
+
+    _crud: ClassVar[Crud[Any]]
+    _run: ClassVar[Any]
+
+    def check(self, _olds: Props, news: Props) -> CheckResult:
+        news = without(news, REASON, ORPHANS)
+        if _is_unknown(news):
+            return CheckResult(news, [])
+        try:
+            self._crud.inputs_of(news)
+        except WrongInput as wrong:
+            return CheckResult(news, [CheckFailure(wrong.field, wrong.reason)])
+        if is_same(_olds, news, self._crud.IDENTITY):
+            repairs = self._crud.repairs(news, _olds, self._run)
+            news |= {name: value for name, value in repairs.items() if value}
+        return CheckResult(news, [])
+
+    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+        if _is_unknown(_news):
+            return DiffResult(True)
+        result = self._crud.diff(_olds, _news, self._run)
+        return DiffResult(bool(result.changed), list(result.replaced), delete_before_replace=True)
+
+    def create(self, props: Props) -> CreateResult:
+        return CreateResult(*self._crud.create(props, self._run))
+
+    def read(self, id_: str, props: Props) -> ReadResult:
+        result = self._crud.read(props, self._run)
+        return ReadResult(None, {}) if result is None else ReadResult(id_, result)
+
+    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
+        return UpdateResult(self._crud.update(_olds, _news, self._run))
+
+    def delete(self, _id: str, _props: Props) -> None:
+        self._crud.delete(_props, self._run)
 
 
 def without(props: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -22,3 +111,12 @@ def without(props: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def is_same(olds: Mapping[str, Any], news: Mapping[str, Any], identity: Collection[str]) -> bool:
     """Return whether the state has a resource, and the program means that one."""
     return bool(olds) and all(olds.get(name) == news.get(name) for name in identity)
+
+
+def _is_unknown(value: object) -> bool:
+    """Return whether a value in it is only known once other resources exist."""
+    if isinstance(value, dict):
+        return any(map(_is_unknown, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if isinstance(value, list):
+        return any(map(_is_unknown, value))  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(value, Unknown) or value == rpc.UNKNOWN

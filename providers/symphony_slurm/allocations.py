@@ -10,14 +10,18 @@ from typing import Any
 
 from symphony import files
 from symphony.errors import SymphonyError
+from symphony_dynamic.provider import Difference
 from symphony_slurm import commands, inputs
 from symphony_slurm.commands import Job
-from symphony_slurm.folder import CONFIGS, SECRETS, Experiment, Folder, Submitted
-from symphony_slurm.inputs import REASON, AllocationInputs
-from symphony_slurm.observe import why_ended
+from symphony_slurm.folder import Experiment, Folder, Submitted
+from symphony_slurm.inputs import AllocationInputs
+from symphony_slurm.observe import Queue
+from symphony_tmux import experiment_folder
+from symphony_tmux.experiment_folder import KINDS
+from symphony_tmux.processes.launch_file import quote
 
 Props = Mapping[str, Any]
-IDENTITY = ("folder",)
+IDENTITY = ("place",)
 inputs_of = inputs.allocation_inputs
 # Seconds that a job may need to end beside the grace of its processes, and between two looks.
 _ENDING, _LOOK = 30.0, 0.3
@@ -25,54 +29,65 @@ _ENDING, _LOOK = 30.0, 0.3
 _BEFORE_LIMIT = 30
 
 
-def repairs(news: Props, old_inputs: Props) -> dict[str, Any]:
-    """Return what `check` adds to the inputs of an allocation that the state has."""
-    wanted = inputs_of(news)
-    folder = Folder(wanted.folder)
-    job = live_job(folder, wanted.experiment)
-    is_good = job is not None or not _is_needed(folder, wanted.experiment)
-    return {} if is_good else {REASON: why_ended(folder, None)}
+def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
+    """Return nothing: a step whose job is gone says so."""
+    return {}
 
 
-def create(props: Props) -> tuple[str, dict[str, Any]]:
+def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Submit the job, or take over one that an interrupted run submitted."""
     wanted = inputs_of(props)
-    return Path(wanted.folder).name, _made(wanted, props)
+    return Path(wanted.place).name, _made(wanted, props, queue)
 
 
-def diff(olds: Props, news: Props) -> tuple[list[str], list[str]]:
+def diff(olds: Props, news: Props, queue: Queue) -> Difference:
     """Return what differs, and what needs another resource."""
-    if olds["folder"] != news["folder"]:
-        return ["folder"], ["folder"]
+    if olds["place"] != news["place"]:
+        return Difference(IDENTITY, IDENTITY)
     changed = [name for name in ("declared", "options") if olds.get(name) != news.get(name)]
-    wanted = inputs_of(news)
-    folder = Folder(wanted.folder)
-    changed += [kind for kind in (SECRETS, CONFIGS) if not _are_copied(folder, kind, getattr(wanted, kind))]
-    if live_job(folder, wanted.experiment) is None and _is_needed(folder, wanted.experiment):
-        changed.append("job")
-    return changed, []
+    place = Path(str(news["place"]))
+    changed += [
+        kind for kind in KINDS if not experiment_folder.are_copied(place / kind, news.get(kind) or ())
+    ]
+    return Difference(tuple(changed))
 
 
-def read(props: Props) -> dict[str, Any] | None:
-    """Return the outputs; None when the job is gone."""
-    wanted = inputs_of(props)
-    return dict(props) if live_job(Folder(wanted.folder), wanted.experiment) is not None else None
+def read(props: Props, queue: Queue) -> dict[str, Any] | None:
+    """Return the outputs; None when the folder is gone."""
+    return dict(props) if Folder(str(props["place"])).experiment() is not None else None
 
 
-def update(olds: Props, news: Props) -> dict[str, Any]:
-    """Tell the supervisor what is declared, or submit another job where this one does not fit or is gone."""
+def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
+    """Tell the supervisor what is declared, or submit another job where this one does not fit."""
     wanted = inputs_of(news)
     if [*(olds.get("options") or ())] != [*wanted.options]:
-        end(Folder(wanted.folder), wanted.experiment)
-    return _made(wanted, news)
+        end(Folder(wanted.place), wanted.experiment)
+    return _made(wanted, news, queue)
 
 
-def delete(props: Props) -> None:
+def delete(props: Props, queue: Queue) -> None:
     """End the job and remove its folder."""
     wanted = inputs_of(props)
-    folder = Folder(wanted.folder)
+    folder = Folder(wanted.place)
     end(folder, wanted.experiment)
     folder.remove()
+
+
+def ensure_job(folder: Folder, queue: Queue) -> None:
+    """Submit a job where none of the experiment waits or runs.
+
+    A process that is to start again may find that its job has ended meanwhile.
+    """
+    experiment = folder.experiment()
+    if experiment is None:
+        return
+    with files.locked(folder.place / "submit.lock", seconds=60, what=f"experiment {experiment.name}"):
+        job = queue.job(folder)
+        if job is not None and not job.has_ended:
+            return
+        job = live_job(folder, experiment)
+        number = job.number if job is not None else _submitted(folder, experiment)
+        folder.note_job(Submitted(number=number, submitted=time.time()))
 
 
 def live_job(folder: Folder, experiment: Experiment) -> Job | None:
@@ -121,36 +136,24 @@ def _own(experiment: Experiment) -> list[Job]:
     return [job for job in over if not job.has_ended or job.state == "COMPLETING"]
 
 
-def _is_needed(folder: Folder, experiment: Experiment) -> bool:
-    """Return whether a process is yet to run: an experiment whose processes have completed needs no job."""
-    records = {path: folder.record(path) for path in experiment.members}
-    return any(r is None or r.state != "ended" or r.exit or r.signal for r in records.values())
-
-
-def _made(wanted: AllocationInputs, props: Props) -> dict[str, Any]:
-    folder, experiment = Folder(wanted.folder), wanted.experiment
+def _made(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
+    folder, experiment = Folder(wanted.place), wanted.experiment
     folder.make()
-    for kind in (SECRETS, CONFIGS):
-        _copy(folder, kind, getattr(wanted, kind))
+    for kind in KINDS:
+        experiment_folder.copy_files(folder.place / kind, getattr(wanted, kind))
     folder.declare(experiment)
-    for stray in folder.wanted().keys() - experiment.members.keys():
+    for stray in folder.wanted().keys() - experiment.shares.keys():
         folder.unwant(stray)
-    job = live_job(folder, experiment)
-    if job is None:
-        number = commands.submit(experiment.configuration, _options(wanted, folder), str(_script(folder)))
-        folder.note_job(Submitted(number=number, submitted=time.time()))
+    if folder.options() is None or [*(folder.options() or ())] != [*wanted.options]:
         folder.note_options(wanted.options)
-    else:
-        number = job.number
-        if folder.job() is None:
-            folder.note_job(Submitted(number=number, submitted=time.time()))
-    return {**inputs.kept(props, AllocationInputs), "job": number}
+        ensure_job(folder, queue)
+    return inputs.kept(props, AllocationInputs)
 
 
-def _options(wanted: AllocationInputs, folder: Folder) -> list[str]:
-    experiment = wanted.experiment
-    return [
-        *wanted.options,
+def _submitted(folder: Folder, experiment: Experiment) -> int:
+    """Submit the batch script and return the number of its job."""
+    options = [
+        *(folder.options() or ()),
         f"--job-name={experiment.name}",
         f"--comment={experiment.owner}",
         f"--output={folder.place}/supervisor.log",
@@ -160,45 +163,9 @@ def _options(wanted: AllocationInputs, folder: Folder) -> list[str]:
         "--export=ALL",
         f"--signal=B:TERM@{int(experiment.grace) + _BEFORE_LIMIT}",
     ]
-
-
-def _script(folder: Folder) -> Path:
-    """Write the batch script; its words need no quoting beyond that of a path."""
     file = folder.place / "batch.sh"
-    words = [
-        "exec",
-        _quoted(sys.executable),
-        "-P",
-        "-m",
-        "symphony_slurm.supervisor",
-        _quoted(str(folder.place)),
-    ]
-    files.replace(file, f"#!/bin/sh\n{' '.join(words)}\n".encode(), mode=0o700)
-    return file
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def _copy(folder: Folder, kind: str, sources: tuple[str, ...]) -> None:
-    home, wanted = folder.place / kind, {Path(source).name: Path(source) for source in sources}
-    if not wanted and not home.is_dir():
-        return
-    files.fresh_folder(home)
-    for stale in home.iterdir():
-        if stale.name not in wanted:
-            files.remove(stale)
-    for name, source in wanted.items():
-        files.replace(home / name, files.read_source(source), mode=0o400)
-
-
-def _are_copied(folder: Folder, kind: str, sources: tuple[str, ...]) -> bool:
-    home, wanted = folder.place / kind, {Path(source).name: Path(source) for source in sources}
-    try:
-        copies = (
-            {copy.name: files.read(copy, limit=1 << 30) for copy in home.iterdir()} if home.is_dir() else {}
-        )
-        return copies == {name: files.read_source(source) for name, source in wanted.items()}
-    except OSError:
-        return False
+    python, place = (quote(text.encode()) for text in (sys.executable, str(folder.place)))
+    files.replace(
+        file, b"#!/bin/sh\nexec %s -P -m symphony_slurm.supervisor %s\n" % (python, place), mode=0o700
+    )
+    return commands.submit(experiment.configuration, options, str(file))

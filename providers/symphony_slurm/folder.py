@@ -13,26 +13,38 @@ disk know nothing of a new name. The others are replaced as a whole.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from symphony import files
+from symphony.supervision import Declaration, Hold
 from symphony_tmux import names
+from symphony_tmux.processes import launch_file
+from symphony_tmux.processes.declared_code import DeclaredCode
 
 _LIMIT = 1 << 26
-SECRETS, CONFIGS = "secrets", "configs"
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A declared process: its share of the allocation; processes of one group are on one node."""
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of a process in the allocation; memory in MiB. Those of one group are on one node."""
 
     cpus: float = 0
     memory: int = 0
     gpus: int = 0
+    gpu_type: str = ""
     group: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.cpus:g} cpu, {self.gres or '0 gpu'}"
+
+    @property
+    def gres(self) -> str:
+        """Return its GPUs as Slurm writes them, nothing for none."""
+        return ":".join(filter(None, ("gpu", self.gpu_type, str(self.gpus)))) if self.gpus else ""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,59 +55,73 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """The experiment as last declared."""
+    """The experiment as last declared.
+
+    supervision: its order, probes and ends, in which `tokens` stand for the ports of services.
+    """
 
     owner: str
     name: str
+    supervision: Declaration
     configuration: str = ""
     grace: float = 5.0
-    members: dict[str, Member] = {}
+    shares: dict[str, Share] = {}
     services: dict[str, Service] = {}
     port_range: tuple[int, int] | None = None
 
+    @property
+    def tokens(self) -> dict[str, int]:
+        return tokens(self.services)
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that another waits for before it starts; services: those that it serves."""
 
-    path: str
-    condition: Literal["started", "ready", "completed", "ended"]
-    timeout: float | None = None
-    services: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.condition})"
+def tokens(services: Iterable[str]) -> dict[str, int]:
+    """Return a number for each service that no port has: ports are chosen when the job has begun."""
+    return {name: -number for number, name in enumerate(services, 1)}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A start of a process, beside its launch file."""
+    """A start of a process, beside its launch file; code: that of the plan, which it must have then."""
 
     path: str
     attempt: int
     digest: str
     shell: str
     policy: str = "Never"
-    waits_for: tuple[Wait, ...] = ()
     cwd: str = ""
+    code: DeclaredCode | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a start; the supervisor alone writes it.
 
-    state: `waiting` has not been started yet, and why says what for; how a `lost` one ended is unknown.
+    state: a `held` one does not run, and hold says why; how a `lost` one ended is unknown.
+    began: the moment of its start, or of its hold.
     """
 
     path: str
     attempt: int
     job: int
-    state: Literal["waiting", "blocked", "starting", "running", "ended", "lost"]
+    state: Literal["held", "starting", "running", "ended", "lost"]
     why: str = ""
+    ready: bool = False
     node: str = ""
-    pid: int = 0
     began: float = 0
     ended: float = 0
     exit: int = 0
     signal: int = 0
-    waits_for: tuple[str, ...] = ()
+    hold: Hold | None = None
+
+    @property
+    def start(self) -> str:
+        """Return what tells this start of the process from another."""
+        return f"{self.attempt}.{self.began}"
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether it needs no allocation any more: it has completed, or its experiment stopped it."""
+        if self.hold is not None:
+            return self.hold.stopped in ("completed", "stopped")
+        return self.state == "ended" and not (self.exit or self.signal)
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +167,10 @@ class Folder:
 
     def launch_file(self, path: str, attempt: int) -> Path:
         return self.process(path) / f"launch@{attempt}.sh"
+
+    def beside(self, path: str, attempt: int) -> list[str]:
+        """Return the words before a command that is run as this start of the process would."""
+        return [launch_file.bash(), str(self.process(path) / f"beside@{attempt}.sh")]
 
     def make(self) -> None:
         """Create the folder for this user alone."""

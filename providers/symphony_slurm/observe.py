@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Literal
 
+from symphony.errors import SymphonyError
+from symphony_slurm import commands
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, Record
 from symphony_tmux.processes.observe import signal_name
 
-State = Literal["running", "completed", "failed", "lost", "waiting", "blocked"]
+State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped"]
+IN_QUEUE = "in the queue"
 # Reasons of squeue that are no sentence, in words.
 _REASONS = {
     "Priority": "other jobs have a higher priority",
@@ -39,25 +43,61 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Return whether it runs or will, or has ended as it should."""
+        """Return whether it runs or will, also with the primaries that stopped it, or has ended well."""
+        hold = self.record.hold if self.record is not None else None
+        if self.state == "stopped" and hold is not None:
+            return hold.stopped != "stopped"
         return self.state in ("running", "completed", "waiting", "blocked")
+
+
+class Queue:
+    """The jobs of this user, asked for once a second at most."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[float, dict[int, Job] | SymphonyError]] = {}
+
+    def job(self, folder: Folder) -> Job | None:
+        """Return the job of an experiment; None where Slurm has forgotten it.
+
+        Raises:
+            SymphonyError: Slurm does not answer.
+        """
+        experiment, submitted = folder.experiment(), folder.job()
+        if experiment is None or submitted is None:
+            return None
+        moment, jobs = self._asked.get(experiment.configuration, (0.0, {}))
+        late = time.monotonic() - moment
+        if late > 1 or (not isinstance(jobs, SymphonyError) and submitted.number not in jobs and late > 0.2):
+            try:
+                jobs = commands.jobs(experiment.configuration)
+            except SymphonyError as error:
+                jobs = error
+            self._asked[experiment.configuration] = (time.monotonic(), jobs)
+        if isinstance(jobs, SymphonyError):
+            raise jobs
+        return jobs.get(submitted.number)
 
 
 def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condition:
     """Return the condition of this attempt of a process; job: None where Slurm has forgotten it."""
     record = folder.record(path)
-    if record is not None and record.attempt >= attempt and record.state == "ended":
-        return _ended(record)
-    if record is not None and record.attempt >= attempt and record.state == "lost":
-        return Condition("lost", record.why, record)
+    if record is not None and record.attempt >= attempt:
+        if record.state == "ended":
+            return _ended(record)
+        if record.state == "lost":
+            return Condition("lost", record.why, record)
+        if record.hold is not None and record.hold.stopped:
+            return Condition("stopped", record.hold.why, record)
+    if job is not None and job.state == "COMPLETING" and not _has_told_its_end(folder, job):
+        return Condition("running", "its job is ending", record)
     if job is None or job.has_ended:
         return Condition("lost", why_ended(folder, job), record)
     if job.is_waiting:
         return Condition("waiting", in_queue(job), record)
     if record is None or record.attempt < attempt or record.job != job.number:
         return Condition("waiting", "its allocation has begun", None)
-    if record.state in ("waiting", "blocked"):
-        return Condition(record.state, record.why, record)
+    if record.hold is not None:
+        return Condition("blocked" if record.hold.blocked else "waiting", record.hold.why, record)
     if record.state == "starting":
         return Condition("waiting", record.why or "its step starts", record)
     return Condition("running", record.why, record)
@@ -71,7 +111,7 @@ def in_queue(job: Job) -> str:
     # Slurm writes 2026-11-25T14:20:00, or N/A.
     clock = job.start.partition("T")[2]
     start = f", starts about {clock[:5]}" if clock else ""
-    return f"in the queue: {why}{start}" if reason and reason != "None" else f"in the queue{start}"
+    return f"{IN_QUEUE}: {why}{start}" if reason and reason != "None" else f"{IN_QUEUE}{start}"
 
 
 def why_ended(folder: Folder, job: Job | None) -> str:
@@ -83,6 +123,11 @@ def why_ended(folder: Folder, job: Job | None) -> str:
         return f"job {submitted.number} has ended: {ended.why}"
     state = f": {job.state}" if job is not None else ""
     return f"job {submitted.number} has ended{state}"
+
+
+def _has_told_its_end(folder: Folder, job: Job) -> bool:
+    ended = folder.ended()
+    return ended is not None and ended.job == job.number
 
 
 def how(record: Record) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symphony_slurm.folder import Member
+from symphony_slurm.folder import Share
 
 # GPUs, cpus, memory, processes.
 Load = tuple[int, float, int, int]
@@ -17,17 +17,17 @@ class Nodes:
     def __init__(self, names: Sequence[str], hosts: Mapping[str, str]) -> None:
         self.names, self.hosts = list(names), dict(hosts)
         self._units: dict[str, str] = {}
-        self._members: Mapping[str, Member] = {}
+        self._shares: Mapping[str, Share] = {}
 
     def of(self, path: str) -> str:
         """Return the node of a process; empty for one that has none yet."""
-        member = self._members.get(path)
-        return self._units.get((member and member.group) or path, "") if member else ""
+        share = self._shares.get(path)
+        return self._units.get((share and share.group) or path, "") if share else ""
 
-    def place(self, members: Mapping[str, Member]) -> None:
+    def place(self, shares: Mapping[str, Share]) -> None:
         """Place what has no node yet, the largest first, where it leaves the loads even."""
-        self._members = members
-        units = units_of(members)
+        self._shares = shares
+        units = units_of(shares)
         self._units = {unit: node for unit, node in self._units.items() if unit in units}
         loads = dict.fromkeys(self.names, _NOTHING)
         for unit, node in self._units.items():
@@ -40,12 +40,12 @@ class Nodes:
             self._units[unit] = node
 
 
-def units_of(members: Mapping[str, Member]) -> dict[str, Load]:
+def units_of(shares: Mapping[str, Share]) -> dict[str, Load]:
     """Return the GPUs, cpus, memory and processes of each group, and of each process in none."""
     result: dict[str, Load] = {}
-    for path, member in members.items():
-        unit = member.group or path
-        result[unit] = _sum(result.get(unit, _NOTHING), (member.gpus, member.cpus, member.memory, 1))
+    for path, share in shares.items():
+        unit = share.group or path
+        result[unit] = _sum(result.get(unit, _NOTHING), (share.gpus, share.cpus, share.memory, 1))
     return result
 
 
@@ -57,14 +57,14 @@ def _negative(load: Load) -> Load:
     return -load[0], -load[1], -load[2], -load[3]
 
 
-def needed(members: Mapping[str, Member], nodes: int) -> Load:
+def needed(shares: Mapping[str, Share], nodes: int) -> Load:
     """Return what each of so many nodes must have: the largest loads that this placement makes."""
     names = [str(number) for number in range(nodes)]
     placed = Nodes(names, {})
-    placed.place(members)
+    placed.place(shares)
     loads = dict.fromkeys(names, _NOTHING)
-    for path, member in members.items():
+    for path, share in shares.items():
         node = placed.of(path)
-        loads[node] = _sum(loads[node], (member.gpus, member.cpus, member.memory, 1))
+        loads[node] = _sum(loads[node], (share.gpus, share.cpus, share.memory, 1))
     gpus, cpus, memory, many = (max(load[index] for load in loads.values()) for index in range(4))
     return int(gpus), float(cpus), int(memory), int(many)

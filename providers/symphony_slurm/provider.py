@@ -1,79 +1,56 @@
-"""The two dynamic providers as Pulumi unpickles them; they leave the work to allocations and steps.
+"""The resources Allocation and Step and their dynamic providers; allocations.py and steps.py do the work.
 
-Module path and class names lie in the state of every user: never move or rename them.
+Module path and class names of the providers lie in the state of every user: never move or rename them.
 """
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from pulumi.dynamic import CheckFailure, CheckResult, CreateResult, DiffResult, ReadResult, UpdateResult
+import pulumi
 
-from symphony_dynamic.provider import DynamicProvider, is_same, without
+from symphony_dynamic.provider import CrudProvider
 from symphony_slurm import allocations, steps
-from symphony_slurm.inputs import REASON, WrongInput
-
-Props = dict[str, Any]
+from symphony_slurm.observe import Queue
 
 
-class _Crud(Protocol):
-    """The operations of one resource over plain dicts: a module."""
-
-    @property
-    def IDENTITY(self) -> tuple[str, ...]: ...
-
-    def inputs_of(self, props: Mapping[str, Any], /) -> object: ...
-    def repairs(self, news: Props, old_inputs: Props, /) -> Props: ...
-    def create(self, props: Props, /) -> tuple[str, Props]: ...
-    def diff(self, olds: Props, news: Props, /) -> tuple[list[str], list[str]]: ...
-    def read(self, props: Props, /) -> Props | None: ...
-    def update(self, olds: Props, news: Props, /) -> Props: ...
-    def delete(self, props: Props, /) -> None: ...
-
-
-class _Provider(DynamicProvider):
-    _crud: ClassVar[_Crud]
-
-    def check(self, _olds: Props, news: Props) -> CheckResult:
-        news = without(news, REASON)
-        try:
-            self._crud.inputs_of(without(news, "__provider"))
-        except WrongInput as wrong:
-            return CheckResult(news, [CheckFailure("", wrong.what)])
-        if is_same(_olds, news, self._crud.IDENTITY):
-            news |= self._crud.repairs(without(news, "__provider"), _olds)
-        return CheckResult(news, [])
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        changed, replaced = self._crud.diff(_olds, _own(_news))
-        return DiffResult(bool(changed), replaced, delete_before_replace=True)
-
-    def create(self, props: Props) -> CreateResult:
-        return CreateResult(*self._crud.create(_own(props)))
-
-    def read(self, id_: str, props: Props) -> ReadResult:
-        outputs = self._crud.read(_own(props))
-        return ReadResult(None, {}) if outputs is None else ReadResult(id_, outputs)
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self._crud.update(_olds, _own(_news)))
-
-    def delete(self, _id: str, _props: Props) -> None:
-        self._crud.delete(_own(_props))
-
-
-class AllocationProvider(_Provider):
+class AllocationProvider(CrudProvider[Queue]):
     """The dynamic provider of Allocation."""
 
     _crud = allocations
+    _run = Queue()
 
 
-class StepProvider(_Provider):
+class StepProvider(CrudProvider[Queue]):
     """The dynamic provider of Step."""
 
     _crud = steps
+    _run = AllocationProvider._run  # pyright: ignore[reportPrivateUsage]
 
 
-def _own(props: Props) -> Props:
-    return without(props, "__provider", REASON)
+ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
+STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
+# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+ALLOCATION_PROVIDER = base64.b64encode(pickle.dumps(AllocationProvider(), protocol=4)).decode()
+STEP_PROVIDER = base64.b64encode(pickle.dumps(StepProvider(), protocol=4)).decode()
+
+
+class Allocation(pulumi.CustomResource):
+    """One experiment: a job of Slurm and a folder on the shared disk; see AllocationInputs."""
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(ALLOCATION_TYPE, resource_name, {**inputs, "__provider": ALLOCATION_PROVIDER}, opts)
+
+
+class Step(pulumi.CustomResource):
+    """One process: a step of the job; see StepInputs."""
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(STEP_TYPE, resource_name, {**inputs, "__provider": STEP_PROVIDER}, opts)

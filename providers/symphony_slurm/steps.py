@@ -9,91 +9,85 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from symphony import files
 from symphony.errors import UserError
-from symphony_slurm import commands, inputs
-from symphony_slurm.commands import Job
+from symphony_dynamic.provider import REASON, Difference
+from symphony_slurm import allocations, inputs
 from symphony_slurm.folder import Folder, Wanted
-from symphony_slurm.inputs import REASON, StepInputs
-from symphony_slurm.observe import Condition, condition
+from symphony_slurm.inputs import LAUNCHED, StepInputs
+from symphony_slurm.observe import Condition, Queue, condition
 from symphony_tmux import names, variables
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.environment import Caller
+from symphony_tmux.resource import changes
 
 Props = Mapping[str, Any]
 IDENTITY = inputs.REPLACED
 inputs_of = inputs.step_inputs
 # Seconds that the supervisor has to end a process beside its grace, and between two looks.
 _ENDING, _LOOK = 15.0, 0.1
-# One run of the provider asks Slurm once a second at most.
-_asked: dict[str, tuple[float, dict[int, Job]]] = {}
 
 
-def repairs(news: Props, old_inputs: Props) -> dict[str, Any]:
+def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
     """Return what `check` adds to the inputs of a step that the state has."""
-    folder = Folder(str(old_inputs["folder"]))
-    wish = folder.wanted().get(str(old_inputs["path"]), 0)
-    now = condition(folder, str(old_inputs["path"]), wish, _job(folder))
+    folder, path = Folder(str(old_inputs["place"])), str(old_inputs["path"])
+    now = _condition(folder, path, folder.wanted().get(path, 0), queue)
     return {} if now.is_good else {REASON: now.reason}
 
 
-def create(props: Props) -> tuple[str, dict[str, Any]]:
+def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Ask for the start, unless an interrupted run asked for this very one."""
     wanted = inputs_of(props)
-    folder = Folder(wanted.folder)
+    folder = Folder(wanted.place)
     attempt = _last_attempt(folder, wanted.path)
     wish = folder.wish(wanted.path, attempt) if attempt else None
     kept = inputs.kept(props, StepInputs)
-    if (
-        wish is None
-        or wish.digest != inputs.digest(kept)
-        or not _condition(folder, wanted.path, attempt).is_good
-    ):
-        attempt = _want(folder, wanted, kept, after=attempt)
-    return f"{Path(wanted.folder).name}/{wanted.path}", {**kept, **_outputs(folder, wanted, attempt)}
+    is_same = wish is not None and wish.digest == changes.digest(kept, LAUNCHED)
+    if not is_same or not _condition(folder, wanted.path, attempt, queue).is_good:
+        attempt = _want(folder, wanted, kept, attempt, queue)
+    return f"{Path(wanted.place).name}/{wanted.path}", {**kept, **_outputs(folder, wanted, attempt)}
 
 
-def diff(olds: Props, news: Props) -> tuple[list[str], list[str]]:
+def diff(olds: Props, news: Props, queue: Queue) -> Difference:
     """Return what the program changed, and whether the process failed or is lost."""
-    if replaced := [name for name in IDENTITY if olds.get(name) != news.get(name)]:
-        return replaced, replaced
-    changed = inputs.changes(olds, news)
-    if (olds.get("waits_for") or []) != (news.get("waits_for") or []):
-        changed.append("waits_for")
-    if not _condition(Folder(str(olds["folder"])), str(olds["path"]), int(olds["attempt"])).is_good:
-        changed.append("status")
-    return changed, []
+    if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
+        return Difference(replaced, replaced)
+    changed = changes.changes(olds, news, LAUNCHED)
+    now = _condition(Folder(str(olds["place"])), str(olds["path"]), int(olds["attempt"]), queue)
+    return Difference((*changed, *(() if now.is_good else ("status",))), reason=now.reason)
 
 
-def read(props: Props) -> dict[str, Any] | None:
+def read(props: Props, queue: Queue) -> dict[str, Any] | None:
     """Return the outputs; None when the process is gone."""
-    folder, path = Folder(str(props["folder"])), str(props["path"])
-    if _condition(folder, path, int(props["attempt"])).state == "lost":
+    folder, path = Folder(str(props["place"])), str(props["path"])
+    if _condition(folder, path, int(props["attempt"]), queue).state == "lost":
         return None
     return {**props, "attempt": int(props["attempt"])}
 
 
-def update(olds: Props, news: Props) -> dict[str, Any]:
+def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     """Ask for another start when it must be; else only take note of what changed."""
     wanted = inputs_of(news)
-    folder, attempt = Folder(wanted.folder), int(olds["attempt"])
+    folder, attempt = Folder(wanted.place), int(olds["attempt"])
     kept = inputs.kept(news, StepInputs)
-    is_good = _condition(folder, wanted.path, attempt).is_good
-    if not is_good or inputs.changes(olds, news):
-        attempt = _want(folder, wanted, kept, after=max(attempt, _last_attempt(folder, wanted.path)))
+    is_good = _condition(folder, wanted.path, attempt, queue).is_good
+    if not is_good or changes.changes(olds, news, LAUNCHED):
+        attempt = _want(folder, wanted, kept, max(attempt, _last_attempt(folder, wanted.path)), queue)
     return {**kept, **_outputs(folder, wanted, attempt)}
 
 
-def delete(props: Props) -> None:
+def delete(props: Props, queue: Queue) -> None:
     """Have the supervisor end the process, and wait until it has."""
-    folder, path = Folder(str(props["folder"])), str(props["path"])
+    folder, path = Folder(str(props["place"])), str(props["path"])
     folder.unwant(path)
     experiment = folder.experiment()
     deadline = time.monotonic() + (experiment.grace if experiment else 0) + _ENDING
     while time.monotonic() < deadline and (record := folder.record(path)) is not None:
-        job = _job(folder)
-        if record.state in ("ended", "lost", "waiting", "blocked") or job is None or job.number != record.job:
+        job = queue.job(folder)
+        if record.state in ("held", "ended", "lost") or job is None or job.number != record.job:
             break
         time.sleep(_LOOK)
     for file in files.matching(folder.process(path), "*.sh"):
@@ -107,24 +101,12 @@ def _last_attempt(folder: Folder, path: str) -> int:
     return max(folder.wanted().get(path, 0), record.attempt if record else 0)
 
 
-def _condition(folder: Folder, path: str, attempt: int) -> Condition:
-    return condition(folder, path, attempt, _job(folder))
+def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Condition:
+    return condition(folder, path, attempt, queue.job(folder))
 
 
-def _job(folder: Folder) -> Job | None:
-    """Return the job of an experiment, as Slurm told a moment ago."""
-    experiment, submitted = folder.experiment(), folder.job()
-    if experiment is None or submitted is None:
-        return None
-    moment, jobs = _asked.get(experiment.configuration, (0.0, {}))
-    if time.monotonic() - moment > 1 or submitted.number not in jobs:
-        jobs = commands.jobs(experiment.configuration)
-        _asked[experiment.configuration] = (time.monotonic(), jobs)
-    return jobs.get(submitted.number)
-
-
-def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int) -> int:
-    """Write the launch file of the next attempt, and ask for it."""
+def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Queue) -> int:
+    """Write the launch files of the next attempt, and ask for it, in another job where there is none."""
     code = wanted.declared_code
     if code is not None and code.has_changed():
         what = f"{CHANGED}: {', '.join(code.texts)}"
@@ -135,31 +117,31 @@ def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int) -> int:
     files.touch(place / "log")
     for file in files.matching(place, "*@*.sh"):
         file.unlink(missing_ok=True)
-    secrets = place / f"secrets@{attempt}.sh"
+    # The supervisor writes the file of services before it starts.
+    sourced = [place / f"services@{attempt}.sh"]
     if wanted.secret_env:
-        variables.write(secrets, wanted.secret_env)
-    files.create(folder.launch_file(wanted.path, attempt), launch(folder, wanted, attempt))
+        sourced.append(place / f"secrets@{attempt}.sh")
+        variables.write(sourced[1], wanted.secret_env)
+    marker = names.marker(wanted.owner, wanted.path, attempt)
+    content = launch_file.content(wanted, marker, _caller(), sourced, place)
+    files.create(folder.launch_file(wanted.path, attempt), content)
+    # For commands that are run beside it.
+    bare = msgspec.structs.replace(wanted, argv=(), script=())
+    content = launch_file.content(bare, marker, _caller(), sourced, place)
+    files.create(Path(folder.beside(wanted.path, attempt)[-1]), content + b'exec "$@"\n')
     folder.want(
         Wanted(
             path=wanted.path,
             attempt=attempt,
-            digest=inputs.digest(kept),
+            digest=changes.digest(kept, LAUNCHED),
             shell=launch_file.shell(wanted),
             policy=wanted.restart_policy,
-            waits_for=wanted.waits_for,
             cwd=wanted.cwd,
+            code=code,
         )
     )
+    allocations.ensure_job(folder, queue)
     return attempt
-
-
-def launch(folder: Folder, wanted: StepInputs, attempt: int) -> bytes:
-    """Return the launch file of an attempt; the supervisor writes the file of services before it starts."""
-    place = folder.process(wanted.path)
-    secrets = place / f"secrets@{attempt}.sh"
-    sourced = [place / f"services@{attempt}.sh", *([secrets] if secrets.exists() else [])]
-    marker = names.marker(wanted.owner, wanted.path, attempt)
-    return launch_file.content(wanted, marker, _caller(), sourced, place)
 
 
 def _caller() -> Caller:

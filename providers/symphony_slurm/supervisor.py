@@ -1,16 +1,16 @@
 """Runs the processes of one experiment as steps of its job: `python -m symphony_slurm.supervisor FOLDER`.
 
-It is the batch script of the job. It reads the declared processes from the folder on the shared disk, and
-writes their states there: the command that asked for them has ended. The job ends with the supervisor, and
-Slurm then ends every step.
+It is the batch script of the job, and carries out what symphony.supervision decides. What is to run lies in
+the folder on the shared disk, and what became of it is written there: the command that asked for it has
+ended. The job ends with the supervisor, and Slurm then ends every step.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,15 +25,18 @@ import msgspec
 
 from symphony import files
 from symphony.errors import SymphonyError
-from symphony_slurm import commands, free_ports
-from symphony_slurm.folder import Address, Ended, Experiment, Folder, Member, Record, Wait, Wanted
+from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
+from symphony_slurm import commands
+from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Wanted
 from symphony_slurm.observe import how
 from symphony_slurm.placement import Nodes
-from symphony_tmux import variables
+from symphony_tmux import logs, variables
 from symphony_tmux.processes import start as tmux_start
+from symphony_tmux.processes.declared_code import CHANGED
 
-# Seconds between two looks at the folder, and that steps which end are heard.
-PERIOD = 0.25
+# Seconds between two looks at the folder, and at processes that nothing is heard of; the share of a processor
+# that the latter take at most.
+PERIOD, LOOK, SHARE = 0.25, 1.0, 0.02
 # An experiment whose processes have all ended keeps its nodes so long, for an edit; none where all completed.
 LINGER = 600.0
 # The range of the ports: below those that systems give to connections.
@@ -43,246 +46,354 @@ _WHY = {
     signal.SIGTERM: "it was cancelled, preempted, or came to its time limit",
     signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
 }
+# What slurmstepd and srun say of a step that used too much memory.
+_MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
+# Run by a node, as a step: prints a port for each PORT, that one if it is free, else (0 for any) one of those
+# from FIRST to LAST, beginning at START and STEP apart.
+_FREE_PORTS = """
+import socket, sys
+
+def is_free(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+            probe.listen()
+        except OSError:
+            return False
+    return True
+
+first, last, at, step, *kept = map(int, sys.argv[1:])
+ports = []
+for port in kept:
+    for _ in range(last - first + 1):
+        if port and port not in ports and is_free(port):
+            break
+        port = first + at % (last - first + 1)
+        at += step
+    ports.append(port)
+print(*ports)
+"""
 
 
 @dataclass
 class Running:
-    """A step that runs: its srun, whose output tells of the process, and its record."""
+    """A step that runs: its srun, whose output tells of the process, and its record.
+
+    since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
+    ports: those on which it listens.
+    """
 
     record: Record
     srun: subprocess.Popen[bytes]
+    since: float = 0.0
     unread: bytes = b""
     asked_to_end: float = 0.0
+    hold: Hold | None = None
+    ports: set[int] = field(default_factory=set[int])
     troubles: list[str] = field(default_factory=list[str])
 
 
-class Supervisor:
-    """The supervisor of one experiment."""
+class Slurm(logs.Outputs):
+    """The processes of one experiment in a job, for its supervisor."""
 
     def __init__(self, folder: Folder, job: int, nodes: Nodes) -> None:
+        super().__init__(folder.log)
         self._folder, self._job, self._nodes = folder, job, nodes
+        self._experiment = Experiment(owner="", name="", supervision=Declaration(name="", members={}))
+        self._supervisor: Supervisor | None = None
+        self._state = b""
         self._running: dict[str, Running] = {}
         self._records: dict[str, Record] = {}
+        self._due: list[Wanted] = []
         self._addresses: dict[str, Address] = {}
         self._version, self._services = 0, Path()
-        self._since: dict[str, float] = {}
         self._wanted: dict[str, int] = {}
         self._seen: object = None
-        self._awaited = 0.0
-        self._changed = True
+        self._awaited = self._next = 0.0
         self._selector = selectors.DefaultSelector()
         self._why = ""
         self._idle = time.monotonic()
 
-    def run(self) -> None:
+    def supervise(self) -> None:
         """Start what is wanted and end what is not, until all has completed or the job is to end."""
         for number in _WHY:
             signal.signal(number, self._stop)
         while not self._why:
-            busy = True
             try:
-                busy = self.step()
+                over = self._step()
+                self._why = self._why or over
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
                 # A full disk, or a node that does not answer.
                 sys.stderr.write(f"{error}; it tries again\n")
-                self._changed = True
                 time.sleep(1)
-            if busy:
-                self._idle = time.monotonic()
-            elif self._has_completed() or time.monotonic() - self._idle > LINGER:
-                self._why = (
-                    "its processes have completed" if self._has_completed() else "nothing ran any more"
-                )
-                break
             self._hear(PERIOD)
         self._end_all()
         self._folder.note_end(Ended(job=self._job, why=self._why, at=time.time()))
 
-    def step(self) -> bool:
-        """Look once at what is wanted; return whether something runs or is to run."""
-        names = self._folder.names()
-        if names == self._seen and not self._changed:
-            return bool(self._running)
-        self._changed = False
-        experiment = self._folder.experiment()
-        if experiment is None:
-            return True
-        # No program declares what a killed run left.
-        wanted = {path: n for path, n in self._folder.wanted().items() if path in experiment.members}
-        self._wanted = wanted
-        self._seen = names
+    def _step(self) -> str:
+        """Do what is due now; return why the job is to end, nothing while it is not."""
+        if (names := self._folder.names()) != self._seen:
+            self._read()
+            self._seen = names
+        elif time.monotonic() < self._next:
+            return ""
+        if self._supervisor is None:
+            return ""
+        began = time.process_time()
         for path, running in self._running.items():
-            if wanted.get(path) != running.record.attempt:
-                self._end(running, experiment.grace)
-        self._nodes.place(experiment.members)
-        starts = [self._to_start(path, attempt) for path, attempt in sorted(wanted.items())]
-        ready = [wish for wish in starts if wish is not None and path_is_free(wish, self._running)]
-        now = [wish for wish in ready if self._may_start(wish)]
-        if now:
-            self._find_ports(experiment, {wish.path for wish in now})
-        for wish in now:
-            self._start(wish, experiment)
-        # Members that wait or are to end are checked again.
-        ending = any(running.asked_to_end for running in self._running.values())
-        self._changed = self._changed or ending or len(starts) > starts.count(None)
-        complete = {*experiment.members} <= {*wanted}
-        return bool(self._running or ready or not complete)
+            if running.asked_to_end or self._wanted.get(path) != running.record.attempt:
+                self._end(running)
+        self._due.clear()
+        has_started = self._supervisor.step()
+        if has_started:
+            self._start_due()
+        is_open = self._tell_ready() or any(each.asked_to_end for each in self._running.values())
+        pause = (time.process_time() - began) / SHARE
+        self._next = time.monotonic() + max(PERIOD if has_started or is_open else LOOK, pause)
+        return self._over()
+
+    def _read(self) -> None:
+        """Read what is declared and wanted now."""
+        if (experiment := self._folder.experiment()) is None:
+            return
+        # No program declares what a killed run left.
+        wanted = self._folder.wanted()
+        self._wanted = {path: n for path, n in wanted.items() if path in experiment.shares}
+        if experiment != self._experiment:
+            self._experiment = experiment
+            self._nodes.place(experiment.shares)
+            self._supervise()
+
+    def _supervise(self) -> None:
+        """Have what is declared supervised, at the ports and hosts that it has."""
+        known = self._addresses
+        ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
+        hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
+        self._supervisor = Supervisor(self, self._experiment.supervision.moved(ports, hosts))
+
+    def _over(self) -> str:
+        """Return why the job is to end, nothing while it is not."""
+        records = {path: self._records.get(path) for path in self._experiment.shares}
+        current = [each for path, each in records.items() if each and each.attempt == self._wanted.get(path)]
+        holds = [each.hold for each in current if each.hold is not None]
+        is_waiting = any(not hold.blocked and not hold.stopped for hold in holds)
+        if self._running or is_waiting or len(current) < len(records):
+            self._idle = time.monotonic()
+            return ""
+        if all(record.is_over for record in current):
+            stopped = [hold.why for hold in holds if hold.stopped == "stopped"]
+            return stopped[0] if stopped else "its processes have completed"
+        return "nothing ran any more" if time.monotonic() - self._idle > LINGER else ""
+
+    # what there is, for symphony.supervision
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def boot(self) -> str:
+        return str(self._job)
+
+    def load(self) -> bytes:
+        return self._state
+
+    def save(self, state: bytes) -> None:
+        # It outlives a change of the declaration; the job ends with this process.
+        self._state = state
+
+    def facts(self) -> Mapping[str, Fact]:
+        facts = {path: self._fact(path, attempt) for path, attempt in self._wanted.items()}
+        return {path: fact for path, fact in facts.items() if fact is not None}
+
+    def _fact(self, path: str, attempt: int) -> Fact | None:
+        if (running := self._running.get(path)) is not None:
+            record = running.record
+            if record.attempt != attempt or running.asked_to_end:
+                return Fact("ending", record.start, running.since, hold=running.hold)
+            if record.state == "starting":
+                return None
+            return Fact("running", "" if record.ended else record.start, running.since)
+        record = self._record(path)
+        if record is None or record.attempt != attempt or record.state not in ("held", "ended", "lost"):
+            return Fact("held", hold=Hold(waits_for=self._waits(path), since=self.now()))
+        if record.hold is not None:
+            return Fact("held", hold=msgspec.structs.replace(record.hold, waits_for=self._waits(path)))
+        code = 128 + record.signal if record.signal else record.exit
+        state = "lost" if record.state == "lost" else "failed" if code else "completed"
+        return Fact(state, record.start, why=record.why or how(record), exit=code)
+
+    def _record(self, path: str) -> Record | None:
+        if path not in self._records:
+            known = self._folder.record(path)
+            # A job that is requeued, or another one, starts all else again.
+            if known is None or known.state not in ("ended", "lost"):
+                return None
+            self._records[path] = known
+        return self._records[path]
+
+    def _waits(self, path: str) -> tuple[Wait, ...]:
+        return self._experiment.supervision.members[path].waits_for
+
+    def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
+        """Return the ports on which the node has not seen this start listen yet: nothing connects to it."""
+        running = self._running.get(path)
+        return [port for port in ports if running is None or port not in running.ports]
+
+    def activity(self) -> Mapping[str, tuple[float, int]]:
+        """Return nothing: idle_after is refused on Slurm."""
+        return {}
+
+    def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
+        """Run a command beside a process, as a further step; return why it failed, or nothing."""
+        if (running := self._running.get(path)) is None:
+            return "it does not run"
+        record = running.record
+        words = [*self._srun(record.node), *self._folder.beside(path, record.attempt), *argv]
+        null = subprocess.DEVNULL
+        with subprocess.Popen(words, stdin=null, stdout=null, stderr=null) as srun:
+            try:
+                code = srun.wait(timeout)
+            except subprocess.TimeoutExpired:
+                # Slurm kills the step then.
+                srun.terminate()
+                return f"{argv[0]} did not end within {timeout:g} s"
+        return "" if code == 0 else f"{argv[0]}: exit {code}"
+
+    # what is done, for symphony.supervision
+
+    def hold(self, path: str, hold: Hold) -> None:
+        if (running := self._running.get(path)) is not None:
+            running.hold = hold
+            self._end(running)
+            return
+        known, attempt = self._records.get(path), self._wanted[path]
+        is_held = known is not None and known.hold is not None and known.attempt == attempt
+        self._note(
+            Record(
+                path=path,
+                attempt=attempt,
+                job=self._job,
+                state="held",
+                node=self._nodes.of(path),
+                began=known.began if known is not None and is_held else time.time(),
+                hold=hold,
+            )
+        )
+
+    def release(self, path: str) -> str:
+        wish = self._folder.wish(path, self._wanted[path])
+        if wish is None:
+            return ""
+        if wish.cwd and not Path(wish.cwd).is_dir():
+            return f"the start folder {wish.cwd} does not exist on {os.uname().nodename}"
+        if wish.code is not None and wish.code.has_changed():
+            return CHANGED
+        self._due.append(wish)
+        return ""
+
+    def restart(self, path: str) -> None:
+        self._say(path, "restart")
+
+    def tell(self, path: str, line: str) -> None:
+        self._say(path, f"tell {line}")
+
+    def _say(self, path: str, line: str) -> None:
+        """Send a line to what supervises a process on its node."""
+        running = self._running.get(path)
+        if running is not None and running.srun.stdin is not None and not running.srun.stdin.closed:
+            with suppress(OSError):
+                running.srun.stdin.write(f"{line}\n".encode())
+                running.srun.stdin.flush()
+
+    def _tell_ready(self) -> bool:
+        """Write which processes are ready; return whether one is not."""
+        not_ready = self._supervisor.not_ready() if self._supervisor is not None else {}
+        for path, running in self._running.items():
+            if running.record.state == "running" and not running.record.ended:
+                why = not_ready.get(path, "")
+                self._change(running, why=why, ready=not why)
+        return bool(not_ready)
 
     # starts
 
-    def _to_start(self, path: str, attempt: int) -> Wanted | None:
-        """Return the start that is wanted, unless it was made already in this job, or has ended in any."""
-        record = self._records.get(path) or self._folder.record(path)
-        if record is not None and record.attempt == attempt:
-            if record.state in ("ended", "lost"):
-                self._records[path] = record
-            # This supervisor started all that runs: a job that is requeued begins again.
-            if path in self._records and _is_started(record):
-                return None
-        return self._folder.wish(path, attempt)
-
-    def _may_start(self, wish: Wanted) -> bool:
-        """Return whether nothing holds the process back; else note what does."""
-        began = self._since.setdefault(f"{wish.path}@{wish.attempt}", time.monotonic())
-        whys: list[str] = []
-        blocked = False
-        for wait in wish.waits_for:
-            met, failed, why = self._answer(wait)
-            if not met and not failed and wait.timeout and time.monotonic() - began > wait.timeout:
-                failed, why = True, f"{wait.path} is not {wait.condition} after {wait.timeout:.0f} s"
-            if not met:
-                whys.append(why if failed else f"{wait}{f': {why}' if why else ''}")
-                blocked = blocked or failed
-        if not whys:
-            return True
-        text = "; ".join(whys) if blocked else f"for {', '.join(whys)}"
-        self._note(
-            Record(
-                path=wish.path,
-                attempt=wish.attempt,
-                job=self._job,
-                state="blocked" if blocked else "waiting",
-                why=text,
-                node=self._nodes.of(wish.path),
-                waits_for=tuple(map(str, wish.waits_for)),
-            )
-        )
-        return False
-
-    def _answer(self, wait: Wait) -> tuple[bool, bool, str]:
-        """Return whether a wait is met, has failed, and why it is open."""
-        record = self._records.get(wait.path)
-        if record is None or record.state == "starting" or record.attempt != self._wanted.get(wait.path):
-            return False, False, "not started yet"
-        if record.state in ("waiting", "blocked"):
-            blocked = record.state == "blocked"
-            return False, blocked, f"{wait.path} is blocked" if blocked else ""
-        if record.state == "running":
-            missing = [
-                name for name in wait.services if wait.condition == "ready" and not self._listens(name)
+    def _start_due(self) -> None:
+        """Start what was released, all at the ports that it finds then."""
+        self._find_ports({wish.path for wish in self._due})
+        for wish in self._due:
+            place = self._folder.process(wish.path)
+            link = place / f"services@{wish.attempt}.sh"
+            link.unlink(missing_ok=True)
+            link.symlink_to(os.path.relpath(self._services, place))
+            ports = [
+                address.port
+                for name, address in self._addresses.items()
+                if self._experiment.services[name].path == wish.path
             ]
-            met = wait.condition in ("started", "ready") and not missing
-            return met, False, ", ".join(f"{name}: not listening yet" for name in missing)
-        is_good = (
-            record.state == "ended"
-            and not (record.exit or record.signal)
-            and not (wait.condition == "ready" and wait.services)
-        )
-        met = is_good or wait.condition == "ended"
-        return met, not met, f"{wait.path} has ended: {record.why or how(record)}"
+            node = self._nodes.of(wish.path)
+            srun = subprocess.Popen(
+                [
+                    *self._srun(node, self._experiment.shares[wish.path]),
+                    f"--job-name={wish.path.replace('/', '.')}",
+                    *(tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell),
+                    *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
+                    *map(str, sorted(ports)),
+                ],
+                env={**os.environ, "SYMPHONY_STEP": "1"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+            assert srun.stdout is not None
+            os.set_blocking(srun.stdout.fileno(), False)
+            record = Record(path=wish.path, attempt=wish.attempt, job=self._job, state="starting", node=node)
+            self._note(record)
+            running = self._running[wish.path] = Running(record, srun, self.now())
+            self._selector.register(srun.stdout, selectors.EVENT_READ, running)
 
-    def _listens(self, service: str) -> bool:
-        address = self._addresses.get(service)
-        if address is None:
-            return False
-        try:
-            socket.create_connection((address.host, address.port), timeout=0.5).close()
-        except OSError:
-            return False
-        return True
-
-    def _start(self, wish: Wanted, experiment: Experiment) -> None:
-        member = experiment.members[wish.path]
-        place = self._folder.process(wish.path)
-        link = place / f"services@{wish.attempt}.sh"
-        link.unlink(missing_ok=True)
-        link.symlink_to(os.path.relpath(self._services, place))
-        node = self._nodes.of(wish.path)
-        record = Record(path=wish.path, attempt=wish.attempt, job=self._job, state="starting", node=node)
-        if wish.cwd and not Path(wish.cwd).is_dir():
-            why = f"the start folder {wish.cwd} does not exist on {os.uname().nodename}"
-            self._note(msgspec.structs.replace(record, state="ended", exit=125, why=why, ended=time.time()))
-            return
-        ports = [
-            each.port for name, each in self._addresses.items() if experiment.services[name].path == wish.path
-        ]
-        words = [
-            *self._srun(node, member),
-            f"--job-name={wish.path.replace('/', '.')}",
-            *_program(self._folder, wish),
-        ]
-        srun = subprocess.Popen(
-            [*words, str(experiment.grace), os.uname().machine, *map(str, sorted(ports))],
-            env={**os.environ, "SYMPHONY_STEP": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        assert srun.stdout is not None
-        os.set_blocking(srun.stdout.fileno(), False)
-        self._note(record)
-        running = self._running[wish.path] = Running(record, srun)
-        self._selector.register(srun.stdout, selectors.EVENT_READ, running)
-
-    def _srun(self, node: str, member: Member = Member()) -> list[str]:  # noqa: B008 : it is frozen
+    def _srun(self, node: str, share: Share = Share()) -> list[str]:  # noqa: B008 : it is frozen
         # Steps share the nodes: what a process claims counts in the allocation.
-        words = ["srun", "--overlap", "--exact", "-N1", "-n1", f"-c{max(1, ceil(member.cpus))}", "--mem=0"]
-        gpus = f"gpu:{member.gpus}" if member.gpus else "none"
+        words = ["srun", "--overlap", "--exact", "-N1", "-n1", f"-c{max(1, ceil(share.cpus))}", "--mem=0"]
         return [
             *words,
             f"--nodelist={node}",
-            f"--gres={gpus}",
+            f"--gres={share.gres or 'none'}",
             "--export=ALL",
             "--kill-on-bad-exit=0",
         ]
 
     # services
 
-    def _find_ports(self, experiment: Experiment, starting: set[str]) -> None:
+    def _find_ports(self, starting: set[str]) -> None:
         """Find a port for each service without one, and look again at those of processes that start."""
         wanted: dict[str, list[str]] = {}
-        for name, service in experiment.services.items():
+        services, hosts = self._experiment.services, self._nodes.hosts
+        for name, service in services.items():
             known, node = self._addresses.get(name), self._nodes.of(service.path)
             if node and (known is None or known.node != node or service.path in starting):
                 wanted.setdefault(node, []).append(name)
-        gone = {*self._addresses} - {*experiment.services}
-        hosts = self._nodes.hosts
-        found = {name: each for name, each in self._addresses.items() if name not in gone}
-        for node, ports in self._ports(experiment, wanted).items():
+        found = {name: address for name, address in self._addresses.items() if name in services}
+        for node, ports in self._ports(wanted).items():
             for name, port in zip(wanted[node], ports, strict=True):
-                found[name] = Address(
-                    host=hosts[node], port=experiment.services[name].port or port, node=node
-                )
+                found[name] = Address(host=hosts[node], port=services[name].port or port, node=node)
         if found != self._addresses or not self._version:
             self._version += 1
             self._addresses = found
             text = variables.content(service_variables(found))
             self._services = self._folder.publish(found, text, self._version)
+            self._supervise()
 
-    def _ports(self, experiment: Experiment, wanted: Mapping[str, list[str]]) -> dict[str, list[int]]:
+    def _ports(self, wanted: Mapping[str, list[str]]) -> dict[str, list[int]]:
         """Return a free port on its node for each service of a node; all nodes are asked at once."""
-        first, last = experiment.port_range or RANGE
+        first, last = self._experiment.port_range or RANGE
         asked: dict[str, subprocess.Popen[str]] = {}
         for node, names in wanted.items():
             # Nodes choose among different ports, jobs begin at different ones.
             start = self._nodes.names.index(node) + self._job * 97 * len(self._nodes.names)
             kept = [self._addresses[name].port if name in self._addresses else 0 for name in names]
             numbers = [first, last, start % (last - first + 1), len(self._nodes.names), *kept]
-            words = [*self._srun(node), sys.executable, "-I", "-S", free_ports.__file__, *map(str, numbers)]
-            asked[node] = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=os.environ
-            )
+            words = [*self._srun(node), sys.executable, "-I", "-S", "-c", _FREE_PORTS, *map(str, numbers)]
+            asked[node] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + _DEADLINE
         try:
             said = {
@@ -296,42 +407,32 @@ class Supervisor:
 
     # ends
 
-    def _end(self, running: Running, grace: float) -> None:
+    def _end(self, running: Running) -> None:
         """Have the process end: the end of its input tells its own supervisor, which knows the grace."""
-        now = time.monotonic()
         if not running.asked_to_end:
-            running.asked_to_end = now
+            running.asked_to_end = self.now()
             assert running.srun.stdin is not None
             running.srun.stdin.close()
-        elif now - running.asked_to_end > grace + 10:
+        elif self.now() - running.asked_to_end > self._experiment.grace + 10:
             # It makes Slurm kill the step.
             running.srun.terminate()
 
     def _end_all(self) -> None:
-        experiment = self._folder.experiment()
-        grace = experiment.grace if experiment else 0.0
-        deadline = time.monotonic() + grace + 20
-        while self._running and time.monotonic() < deadline:
+        deadline = self.now() + self._experiment.grace + 20
+        while self._running and self.now() < deadline:
             for running in self._running.values():
-                self._end(running, grace)
+                self._end(running)
             self._hear(PERIOD)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         self._why = self._why or _WHY[signal.Signals(number)]
-
-    def _has_completed(self) -> bool:
-        """Return whether every declared process has completed; one that failed may be started again."""
-        experiment = self._folder.experiment()
-        if experiment is None:
-            return False
-        records = [self._records.get(path) for path in experiment.members]
-        return all(r is not None and r.state == "ended" and not (r.exit or r.signal) for r in records)
 
     # what the steps tell
 
     def _hear(self, seconds: float) -> None:
         """Read what steps tell, for at most so long after the first of it."""
         for key, _ in self._selector.select(seconds):
+            self._next = 0.0
             running: Running = key.data
             data = b""
             with suppress(BlockingIOError):
@@ -350,10 +451,14 @@ class Supervisor:
             running.troubles.append(line)
             return
         at, number = float(moment), int(numbers[0]) if numbers else 0
-        if kind in ("start", "again", "more"):
-            self._change(running, state="running", began=at, exit=0, signal=0)
+        if kind in ("start", "again"):
+            running.since = self.now()
+            running.ports.clear()
+            self._change(running, state="running", began=at, ended=0, exit=0, signal=0, ready=False, why="")
+        elif kind == "listen":
+            running.ports.add(number)
         elif kind in ("exit", "signal"):
-            self._change(running, **{kind: number}, ended=at)
+            self._change(running, **{kind: number}, ended=at, ready=False)
 
     def _change(self, running: Running, **changes: object) -> None:
         running.record = msgspec.structs.replace(running.record, **changes)
@@ -363,34 +468,31 @@ class Supervisor:
         running.srun.wait()
         record = running.record
         del self._running[record.path]
-        self._changed = True
         if (record.signal or record.exit > 128) and not running.asked_to_end:
             self._await_signal()
         if self._why:
             # The end of the job ended it: in the next job it starts again.
             return
-        changes: dict[str, object] = {"state": "ended"}
-        if not record.ended:
+        if running.hold is not None and self._wanted.get(record.path) == record.attempt:
+            self.hold(record.path, running.hold)
+        elif record.ended:
+            self._change(running, state="ended", why=_out_of_memory(running.troubles))
+        else:
             # The step never began, or ended without a word: its node failed, or was killed.
-            changes = {"state": "lost", "ended": time.time(), "why": _trouble(running.troubles)}
-        self._change(running, **changes)
+            why = _out_of_memory(running.troubles) or _trouble(running.troubles)
+            self._change(running, state="lost", ended=time.time(), why=why, ready=False)
 
     def _await_signal(self) -> None:
         """Wait a moment: where Slurm ends the job, processes may end before this supervisor is told."""
-        if time.monotonic() - self._awaited > 1:
+        if self.now() - self._awaited > 1:
             time.sleep(0.3)
-            self._awaited = time.monotonic()
+            self._awaited = self.now()
 
     def _note(self, record: Record) -> None:
         if self._records.get(record.path) != record:
             self._records[record.path] = record
             files.own_folder(self._folder.process(record.path))
             self._folder.note(record)
-
-
-def path_is_free(wish: Wanted, running: Iterable[str]) -> bool:
-    """Return whether no earlier start of the process runs."""
-    return wish.path not in running
 
 
 def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
@@ -407,20 +509,16 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
     return result
 
 
-def _program(folder: Folder, wish: Wanted) -> list[str]:
-    place = folder.process(wish.path)
-    cap = str(tmux_start.LOG_CAP)
-    return [tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell, cap, wish.policy]
-
-
-def _is_started(record: Record) -> bool:
-    return record.state not in ("waiting", "blocked")
-
-
 def _trouble(lines: Iterable[str]) -> str:
     """Return why a step ended, in the words of Slurm."""
     texts = [line.partition("error: ")[2] for line in lines if "error: " in line]
     return texts[0] if texts else "its step ended without a word"
+
+
+def _out_of_memory(lines: Iterable[str]) -> str:
+    """Return that Slurm ended a step for its memory, in its words; nothing where it did not."""
+    told = [line for line in lines if _MEMORY.search(line)]
+    return f"out of memory: {told[0].rpartition('error: ')[2]}" if told else ""
 
 
 def main() -> None:
@@ -434,7 +532,12 @@ def main() -> None:
     for name in [*os.environ]:
         if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
             del os.environ[name]
-    Supervisor(folder, job, Nodes(names, commands.addresses(configuration, names))).run()
+    for path in experiment.shares if experiment else ():
+        record = folder.record(path)
+        if record is not None and record.state == "running":
+            # It ran before the job was requeued.
+            folder.note(msgspec.structs.replace(record, state="starting", ready=False))
+    Slurm(folder, job, Nodes(names, commands.addresses(configuration, names))).supervise()
 
 
 if __name__ == "__main__":

@@ -78,14 +78,9 @@ def _lock_file(server: str, session: str) -> Path:
     return paths.home() / "tmux" / f"{server}.{session}.turn"
 
 
-def files_folder(server: str, session: str, kind: str) -> Path:
-    """Return where the secret or config files lie; deleting the experiment removes it."""
-    return paths.experiment_folder(server, session) / kind
-
-
-def copy_files(server: str, session: str, kind: str, sources: Iterable[str]) -> None:
-    """Copy the files, readable by the owner only; remove those no longer named."""
-    home, wanted = files_folder(server, session, kind), _by_name(sources)
+def copy_files(home: Path, sources: Iterable[str]) -> None:
+    """Copy the files into a folder, readable by the owner only; remove those no longer named."""
+    wanted = _by_name(sources)
     if not wanted and not home.is_dir():
         return
     files.fresh_folder(home)
@@ -96,9 +91,9 @@ def copy_files(server: str, session: str, kind: str, sources: Iterable[str]) -> 
         files.replace(home / name, files.read_source(source), mode=0o400)
 
 
-def are_copied(server: str, session: str, kind: str, sources: Iterable[str]) -> bool:
-    """Return whether the folder has just these files, with their present content."""
-    home, wanted = files_folder(server, session, kind), _by_name(sources)
+def are_copied(home: Path, sources: Iterable[str]) -> bool:
+    """Return whether a folder has just these files, with their present content."""
+    wanted = _by_name(sources)
     try:
         copies = {copy.name: content(copy) for copy in home.iterdir()} if home.is_dir() else {}
         return copies == {name: files.read_source(source) for name, source in wanted.items()}

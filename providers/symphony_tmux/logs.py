@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -26,6 +26,7 @@ ENDS = ("exit", "signal")
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
+_READ_AT_FIRST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,3 +310,39 @@ def _events(lines: bytes) -> Iterator[Mark]:
 def _mark(match: re.Match[bytes]) -> Mark:
     moment, offset, event, number, restarts = match.groups()
     return Mark(float(moment), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0))
+
+
+@dataclass
+class _Reader:
+    """A reader of the output of one start of a process; rest: the beginning of a line."""
+
+    start: str
+    parts: Iterator[Part | None]
+    rest: bytes
+
+
+class Outputs:
+    """The output of the processes of an experiment, for its supervisor; log_of: the log of a process."""
+
+    def __init__(self, log_of: Callable[[str], Path]) -> None:
+        self._log_of = log_of
+        self._readers: dict[str, _Reader] = {}
+
+    def new_lines(self, path: str, start: str) -> Iterable[str]:
+        """Return the output of this start of a process since the last call."""
+        log, reader = self._log_of(path), self._readers.get(path)
+        if reader is None or reader.start != start:
+            position = end(log)
+            first = last(log, _READ_AT_FIRST, _READ_AT_FIRST)
+            reader = self._readers[path] = _Reader(start, follow(log, position, 0), first)
+        new = b""
+        for part in reader.parts:
+            if part is None or len(new) > _READ_AT_FIRST:
+                break
+            new += part.data
+        lines, _, reader.rest = (reader.rest + new).rpartition(b"\n")
+        return lines.decode(errors="replace").splitlines()
+
+    def last_lines(self, path: str, lines: int) -> list[str]:
+        """Return the last lines of output of a process."""
+        return last(self._log_of(path), lines).decode(errors="replace").splitlines()

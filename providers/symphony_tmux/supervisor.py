@@ -14,9 +14,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from symphony import files, paths
@@ -34,7 +33,6 @@ from symphony_tmux.tmux.client import Listing, Pane
 # Seconds between two steps, and after one that started a process: the next of a chain may follow at once. The
 # share of a processor that the others take at most: a step of a thousand processes is long.
 PERIOD, SOON, SHARE = 1.0, 0.2, 0.02
-_READ_AT_FIRST = 1 << 20
 
 
 def main() -> None:
@@ -53,19 +51,11 @@ def main() -> None:
         time.sleep(SOON if has_started else max(PERIOD, (time.process_time() - began) / SHARE))
 
 
-@dataclass
-class _Reader:
-    """A reader of the output of one start of a process; rest: the beginning of a line."""
-
-    start: str
-    parts: Iterator[logs.Part | None]
-    rest: bytes
-
-
-class Tmux:
+class Tmux(logs.Outputs):
     """The processes of one experiment in a tmux session, for its supervisor."""
 
     def __init__(self, server: str, session: str, owner: str) -> None:
+        super().__init__(lambda path: self._process_folder(path) / "log")
         self._server, self._session, self._owner = server, session, owner
         self._folder = paths.experiment_folder(server, session)
         self._declared = Declaration(name=session, members={})
@@ -74,7 +64,6 @@ class Tmux:
         self._sockets: Sockets | None = None
         # Processes that have ended: path -> its pane and its end, which does not change.
         self._ended: dict[str, tuple[Pane, Fact]] = {}
-        self._readers: dict[str, _Reader] = {}
 
     def has_changed(self) -> bool:
         """Return whether an `up` has written another declaration."""
@@ -141,25 +130,6 @@ class Tmux:
         sockets = self._sockets = self._sockets or Sockets()
         pane = self._panes.get(path)
         return list(ports) if pane is None else sockets.missing(pane.pid, ports)
-
-    def new_lines(self, path: str, start: str) -> Iterable[str]:
-        log = self._process_folder(path) / "log"
-        reader = self._readers.get(path)
-        if reader is None or reader.start != start:
-            end = logs.end(log)
-            first = logs.last(log, _READ_AT_FIRST, _READ_AT_FIRST)
-            reader = self._readers[path] = _Reader(start, logs.follow(log, end, 0), first)
-        new = b""
-        for part in reader.parts:
-            if part is None or len(new) > _READ_AT_FIRST:
-                break
-            new += part.data
-        lines, _, reader.rest = (reader.rest + new).rpartition(b"\n")
-        return lines.decode(errors="replace").splitlines()
-
-    def last_lines(self, path: str, lines: int) -> list[str]:
-        last = logs.last(self._process_folder(path) / "log", lines)
-        return last.decode(errors="replace").splitlines()
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
         times = process_table.times()

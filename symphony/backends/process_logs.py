@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from symphony.backends.observe import LogLine
+from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.plan.problems import count
 from symphony_tmux import logs as files
 from symphony_tmux.logs import Mark, Part
@@ -33,6 +33,7 @@ _ENDED_AFTER = 1.5
 # The parts that one fast process may print before the next one's turn.
 _PARTS = 4
 _LONGEST = 1 << 20
+_WIDEST = 120
 
 
 def merged(
@@ -160,6 +161,22 @@ class _Reader:
         self._last_event = fresh[-1].event if fresh else self._last_event
         ended = [mark for mark in fresh if mark.event in files.ENDS]
         return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in ended]
+
+
+def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
+    """Return the status of a process that its supervisor restarts: between two starts it is waiting."""
+    status = replace(status, restarts=files.restarts(log))
+    attempts = files.attempts(log)
+    if status.state != "running" or not attempts:
+        return status
+    _, began, end = attempts[-1]
+    if end is None:
+        before = attempts[-2][2] if len(attempts) > 1 else None
+        # If a rotation of the log lost the start, use that of the launch.
+        return replace(status, since=began or status.since, last=how(before) if before else "")
+    words = last_lines(log, 5)
+    why = ": ".join([f"restarting after {how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
+    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 
 def after_restarts(facts: Mapping[str, Any]) -> str:

@@ -16,18 +16,23 @@ from symphony.supervision import Probe as Check
 _NOTIFY = "symphony:notify"
 
 
-def declaration(plan: Plan, notify: tuple[str, ...] = ()) -> Declaration | None:
-    """Return what a supervisor has to do; None where the plan declares nothing of the kind.
+def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
+    """Return whether the plan declares an order, equal workers, a probe or an end."""
+    probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
+    return bool(plan.is_ordered or probed or tuple(plan.equal_workers) or plan.ends.are_declared or notify)
+
+
+def declaration(
+    plan: Plan, notify: tuple[str, ...] = (), tokens: Mapping[str, int] | None = None
+) -> Declaration:
+    """Return what a supervisor has to do.
 
     Args:
         plan: The plan.
         notify: The command that is run at an end.
+        tokens: What stands for the ports of services where those are not known yet.
     """
-    probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
-    equal = tuple(plan.equal_workers)
-    if not (plan.is_ordered or probed or equal or plan.ends.are_declared or notify):
-        return None
-    ports = {service.name: service.port for service in plan.services}
+    ports = {service.name: service.port for service in plan.services} if tokens is None else tokens
     return Declaration(
         name=plan.physical_name,
         members={each.path: _member(each, ports) for each in plan.processes},

@@ -47,6 +47,8 @@ class Backend(ABC):
     remembers_starts = True
     # How much longer everything may take than a local process does.
     patience = 1.0
+    # Whether processes go on where what keeps their order is killed.
+    outlives_supervisor = True
     # How many processes are many here.
     crowd = 40
 

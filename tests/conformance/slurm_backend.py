@@ -17,6 +17,7 @@ from toolchain.slurm.cluster import Slurm
 class SlurmBackend(LocalBackend):
     name = "slurm"
     patience = 2.0
+    outlives_supervisor = False
 
     def __init__(self, sandbox: Sandbox, slurm: Slurm) -> None:
         super().__init__(sandbox)

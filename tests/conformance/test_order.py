@@ -10,9 +10,7 @@ import pytest
 from tests.conformance.backend import Backend
 from tests.conformance.conftest import BACKENDS
 
-# The tests of Slurm hold its order.
-KEEPING = [each for each in BACKENDS if each.id != "slurm"]
-pytestmark = pytest.mark.parametrize("backend", KEEPING, indirect=True, scope="module")
+pytestmark = pytest.mark.parametrize("backend", BACKENDS, indirect=True, scope="module")
 STACK = "pipe"
 PROGRAM = """
 call = "import os, urllib.request as u; u.urlopen('http://' + os.environ['SYMPH_WEB_ADDR'])"
@@ -64,7 +62,8 @@ def test_a_waiting_process_says_so_and_starts_after_its_supervisor_was_killed(
         ["prepare (completed)"],
     )
     assert "prepare" in backend.sandbox.symphony("why", stack, "train").out
-    backend.end_supervisor(stack)
+    if backend.outlives_supervisor:
+        backend.end_supervisor(stack)
     backend.kill(stack, "prepare", signal.SIGKILL)
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
 

@@ -109,6 +109,9 @@ class Slurm:
         """End the daemons with all jobs, and remove the folder."""
         with suppress(ToolchainError):
             run([*self.client("scancel"), "--state=RUNNING,PENDING", f"--user={_user()}"], timeout=10)
+            ended = time.monotonic() + 10
+            while run([*self.client("squeue"), "-h"], timeout=10) and time.monotonic() < ended:
+                time.sleep(0.2)
         deadline = time.monotonic() + 20
         while processes := list(self._processes()):
             late = time.monotonic() > deadline - 10
@@ -173,7 +176,12 @@ class Slurm:
         for process in psutil.process_iter(["name", "cmdline"]):
             words = " ".join(process.info["cmdline"] or ())
             ours = process.info["name"] in DAEMONS and f"{self.folder}/" in words
-            if ours or (process.info["name"] == "slurmstepd" and self._is_ours(process)):
+            if process.info["name"] == "slurmstepd" and self._is_ours(process):
+                # What it runs would outlive it.
+                with suppress(psutil.Error):
+                    yield from process.children(recursive=True)
+                ours = True
+            if ours:
                 yield process
 
     def _is_ours(self, process: psutil.Process) -> bool:

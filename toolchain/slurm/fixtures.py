@@ -26,17 +26,22 @@ def slurm() -> Iterator[Slurm]:
             pytest.fail(reason)
         pytest.skip(reason)
     shared = Slurm.default()
-    users = shared.folder.with_name("slurm.users")
-    users.parent.mkdir(parents=True, exist_ok=True)
-    with users.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    shared.folder.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        shared.folder.with_name("slurm.turn").open("w") as turn,
+        shared.folder.with_name("slurm.users").open("w") as users,
+    ):
+        # One at a time starts or ends it, while others use it.
+        fcntl.flock(turn, fcntl.LOCK_EX)
         if not shared.is_ready():
             shared.up(_say)
             _for_tests(shared).touch()
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        fcntl.flock(turn, fcntl.LOCK_UN)
         yield shared
+        fcntl.flock(turn, fcntl.LOCK_EX)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
         if _for_tests(shared).exists():

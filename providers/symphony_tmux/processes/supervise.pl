@@ -58,7 +58,7 @@ syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 # The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
 my ($cat, $held, $status) = ($is_step ? -1 : undef, '', 0);
 # When its end was asked for by a file, and whether it is held back after that.
-my ($asked, $to_hold) = (0, 0);
+my ($asked, $to_hold, $to_restart, $orders, @unheard) = (0, 0, 0, '');
 while (1) {
     hold_back();
     my $began = now();
@@ -67,10 +67,11 @@ while (1) {
     # End the last line of the previous start.
     put("\n") if $in_line;
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
+    @unheard = @ports if $is_step;
     run_once();
     mark_end();
     unlink "$folder/restart" if $asked;
-    $asked = 0;
+    ($asked, $to_restart) = (0, 0);
     if ($to_hold && !$stopping) {
         # Whatever its policy: it starts again when the hold is gone.
         ($to_hold, $in_use, $pause, $failures) = (0, 0, 1, 0);
@@ -123,7 +124,7 @@ sub hold_back {
 # Ends the process with its group where the supervisor of the experiment asks for that by a file.
 sub end_if_asked {
     $to_hold ||= -e "$folder/hold";
-    return if !$asked && !$to_hold && !-e "$folder/restart";
+    return if !$asked && !$to_hold && !$to_restart && !-e "$folder/restart";
     if (!$asked) { kill $_, -$child for 'TERM', 'CONT' }
     $asked ||= now();
     kill 'KILL', -$child if now() - $asked > $grace;
@@ -154,20 +155,32 @@ sub port_was_held {
 
 # Returns `port 20001 (earlier connections)` or `port 20001 (nc, pid 12)` for the first port of ours that is held.
 sub holder_of_ports {
+    my %sockets = sockets_of_ports();
+    for my $port (grep { exists $sockets{$_} } @ports) {
+        return "port $port (" . ($sockets{$port} ? owner_of_socket($sockets{$port}) : 'earlier connections') . ')';
+    }
+    return '';
+}
+
+# Returns the inode of a socket that listens, else 0, for each port that is in use.
+sub sockets_of_ports {
     my %sockets;
     for my $table ('/proc/net/tcp', '/proc/net/tcp6') {
         open(my $rows, '<', $table) or next;
         while (<$rows>) {
             my @row = split;
             my ($port) = $row[1] =~ /:(\w{4})$/ or next;
-            # The inode of a socket that listens, else 0.
             $sockets{hex $port} ||= $row[3] eq '0A' ? $row[9] : 0;
         }
     }
-    for my $port (grep { exists $sockets{$_} } @ports) {
-        return "port $port (" . ($sockets{$port} ? owner_of_socket($sockets{$port}) : 'earlier connections') . ')';
-    }
-    return '';
+    return %sockets;
+}
+
+# Tells the supervisor of a step on which of its ports the process has begun to listen.
+sub tell_ports {
+    my %sockets = sockets_of_ports();
+    syswrite(STDOUT, sprintf("%d listen %d\n", time(), $_)) for grep { $sockets{$_} } @unheard;
+    @unheard = grep { !$sockets{$_} } @unheard;
 }
 
 sub owner_of_socket {
@@ -207,7 +220,7 @@ sub run_once {
     # A TERM that came during the fork did not reach the child.
     kill 'TERM', $child if $stopping;
     while (1) {
-        wait_for_news($end || $over || $asked ? 0.05 : undef, !$end);
+        wait_for_news($end || $over || $asked ? 0.05 : @unheard ? 0.25 : undef, !$end);
         if (take_news()) {
             my $found = $end ? index($held, $end) : -1;
             if ($found >= 0) {
@@ -222,6 +235,7 @@ sub run_once {
         reap();
         kill 'KILL', -$child if $child && $stopped && now() - $stopped > $grace;
         end_if_asked() if $child;
+        tell_ports() if $child && @unheard;
         $over ||= now() unless $child;
         if ($over && !$end && end_the_rest($over)) {
             $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
@@ -337,7 +351,18 @@ sub wait_for_news {
     my $heard = select($ready, undef, undef, $seconds);
     sysread($wake, my $rung, 16);
     my $is_told = $is_step && !$stopped && $heard > 0 && vec($ready, fileno(STDIN), 1);
-    stop_process() if $is_told && !sysread(STDIN, my $said, 64);
+    obey() if $is_told;
+}
+
+# What the supervisor of a step is told: to end, by the end of its input; to restart the process; to log a line.
+sub obey {
+    return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
+    while ($orders =~ s/^(.*)\n//) {
+        my $order = $1;
+        $to_restart = 1 if $order eq 'restart';
+        print STDERR "\r\n[symphony: $1]\r\n" if $order =~ /^tell (.*)/;
+    }
+    syswrite $bell, 'x';
 }
 
 sub take_news {

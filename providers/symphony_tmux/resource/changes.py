@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from symphony.paths import DEFAULT_SERVER
@@ -25,23 +24,12 @@ LAUNCHED = (
     "restart_policy",
     "services",
 )
-# What `check` adds to the inputs, so that a plain `pulumi preview` says why.
-REASON, ORPHANS = "repair", "strays"
 Props = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """changed: what to do something for; replaced: fields that need another resource; reason: of a repair."""
-
-    changed: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-    reason: str = ""
-
-
-def changes(old: Props, new: Props) -> list[str]:
+def changes(old: Props, new: Props, fields: Iterable[str] = (*REPLACED, *LAUNCHED)) -> list[str]:
     """Return the changed fields for which a process is started again, replacing ones first."""
-    return [name for name in (*REPLACED, *LAUNCHED) if _value(old, name) != _value(new, name)]
+    return [name for name in fields if _value(old, name) != _value(new, name)]
 
 
 def replaces(old: Props, new: Props) -> list[str]:
@@ -49,9 +37,9 @@ def replaces(old: Props, new: Props) -> list[str]:
     return [name for name in changes(old, new) if name in REPLACED]
 
 
-def digest(inputs: Props) -> str:
-    """Return a hash of all fields that `changes` compares, except the identity of the window."""
-    facts = {name: _value(inputs, name) for name in LAUNCHED}
+def digest(inputs: Props, fields: Iterable[str] = LAUNCHED) -> str:
+    """Return a hash of all fields that `changes` compares, except the identity of the resource."""
+    facts = {name: _value(inputs, name) for name in fields}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -14,8 +14,9 @@ import msgspec
 
 from symphony import paths
 from symphony.content import code_files
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Wait
+from symphony_dynamic.provider import WrongInput
 from symphony_tmux import names
 from symphony_tmux.processes.declared_code import DeclaredCode
 
@@ -59,14 +60,6 @@ _Grace = Annotated[float, msgspec.Meta(ge=0, le=3600)]
 _Policy = Annotated[str, msgspec.Meta(pattern=r"\A(Never|OnFailure|Always)\Z")]
 
 
-class WrongInput(UserError):
-    """An input of a wrong type, or a name with characters that names do not have."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"{field}: {reason}")
-        self.field, self.reason = field, reason
-
-
 class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
     """One experiment as the program declares it.
 
@@ -91,16 +84,14 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
     supervision: Declaration | None = None
 
 
-class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """One process as the program declares it.
+class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
+    """One process as the program declares it, wherever a launch file starts it.
 
     code, folder: the texts of `code=` and the project; what starts must have the digest of the plan.
     """
 
-    session: _Name
     owner: _Owner
     path: _Path
-    server: _Name = paths.DEFAULT_SERVER
     argv: tuple[str, ...] = ()
     script: tuple[str, ...] = ()
     preamble: tuple[str, ...] = ()
@@ -110,8 +101,6 @@ class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
     services: dict[_Variable, str] = {}
     inherit: tuple[str, ...] = ()
     restart_policy: _Policy = "Never"
-    waits_for: tuple[Wait, ...] = ()
-    grace: _Grace = 5.0
     code: tuple[str, ...] = ()
     folder: str = ""
 
@@ -121,7 +110,16 @@ class WindowInputs(msgspec.Struct, frozen=True, kw_only=True):
         return DeclaredCode(texts=self.code, folder=self.folder, digest=digest) if self.code else None
 
 
-Inputs = TypeVar("Inputs", SessionInputs, WindowInputs)
+class WindowInputs(ProcessInputs, frozen=True, kw_only=True):
+    """One process that runs in a window of tmux."""
+
+    session: _Name
+    server: _Name = paths.DEFAULT_SERVER
+    waits_for: tuple[Wait, ...] = ()
+    grace: _Grace = 5.0
+
+
+Inputs = TypeVar("Inputs", bound=msgspec.Struct)
 
 
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
@@ -129,12 +127,12 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     # Pulumi turns whole numbers into floats.
     port_range = [int(port) for port in props.get("port_range") or ()] or None
     whole = {"ports": ports_of(props), "port_range": port_range, "supervision": supervision_of(props)}
-    return _converted({**props, **whole}, SessionInputs)
+    return converted({**props, **whole}, SessionInputs)
 
 
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
     """Return the inputs of a Window. UserError: the first that is wrong."""
-    return _converted(props, WindowInputs)
+    return converted(props, WindowInputs)
 
 
 def refuse_strange_names(props: Mapping[str, Any]) -> None:
@@ -169,7 +167,12 @@ def supervision_of(props: Mapping[str, Any]) -> dict[str, Any] | None:
         raise WrongInput("supervision", str(error)) from error
 
 
-def _converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
+def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
+    """Return the inputs of a resource as a typed value.
+
+    Raises:
+        WrongInput: The first that is wrong.
+    """
     try:
         return msgspec.convert({name: value for name, value in props.items() if value is not None}, kind)
     except msgspec.ValidationError as error:

@@ -8,13 +8,13 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import UserError
+from symphony_dynamic.provider import ORPHANS, REASON, Difference
 from symphony_tmux import experiment_folder, leases, variables
 from symphony_tmux.experiment_folder import KINDS
 from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import inputs, supervised, windows
-from symphony_tmux.resource.changes import ORPHANS, REASON, Difference
 from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
 from symphony_tmux.tmux import server
 
@@ -67,9 +67,9 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("ports")
     if inputs.supervision_of(olds) != inputs.supervision_of(news):
         changed.append("supervision")
-    on, name = str(olds["server"]), str(olds["name"])
+    folder = paths.experiment_folder(str(olds["server"]), str(olds["name"]))
     changed += [
-        kind for kind in KINDS if not experiment_folder.are_copied(on, name, kind, news.get(kind) or ())
+        kind for kind in KINDS if not experiment_folder.are_copied(folder / kind, news.get(kind) or ())
     ]
     if observe.session_reason(olds, snapshot.listing(olds["server"])):
         changed.append("session_id")
@@ -139,8 +139,9 @@ def _made(
     ports = _leased(wanted)
     services = variables.with_ports(wanted.services, wanted.ports, ports)
     variables.write_services(wanted.server, wanted.name, services)
+    folder = paths.experiment_folder(wanted.server, wanted.name)
     for kind in KINDS:
-        experiment_folder.copy_files(wanted.server, wanted.name, kind, getattr(wanted, kind))
+        experiment_folder.copy_files(folder / kind, getattr(wanted, kind))
     supervision = supervised.write(wanted, ports)
     return {
         **{name: getattr(wanted, name) for name in SESSION_INPUTS},

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from symphony import files, paths
-from symphony.supervision import Declaration, Member, Probe, State, read_state
+from symphony.supervision import Declaration, State, read_state
 from symphony_tmux.resource.inputs import SessionInputs
 
 DECLARED, STATE = "supervision.json", "supervisor-state.json"
@@ -22,10 +22,9 @@ def write(wanted: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | N
     if wanted.supervision is None:
         files.remove(file)
         return None
-    moved = {port: ports[service] for service, port in wanted.ports.items()}
-    members = {path: _moved(member, moved) for path, member in wanted.supervision.members.items()}
+    moved = wanted.supervision.moved({port: ports[service] for service, port in wanted.ports.items()})
     files.own_folder(file.parent)
-    files.replace(file, msgspec.json.encode(msgspec.structs.replace(wanted.supervision, members=members)))
+    files.replace(file, msgspec.json.encode(moved))
     return msgspec.to_builtins(wanted.supervision)
 
 
@@ -43,18 +42,3 @@ def state(folder: Path) -> State:
         return read_state(files.read(folder / STATE, limit=_LIMIT))
     except OSError:
         return State()
-
-
-def _moved(member: Member, ports: Mapping[int, int]) -> Member:
-    return msgspec.structs.replace(
-        member,
-        ports=tuple(ports.get(port, port) for port in member.ports),
-        readiness=_with_port(member.readiness, ports),
-        liveness=_with_port(member.liveness, ports),
-    )
-
-
-def _with_port(probe: Probe | None, ports: Mapping[int, int]) -> Probe | None:
-    if probe is None:
-        return None
-    return msgspec.structs.replace(probe, port=ports.get(probe.port, probe.port))

@@ -8,12 +8,12 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
+from symphony_dynamic.provider import REASON, Difference
 from symphony_tmux import experiment_folder, names, variables
 from symphony_tmux.processes import hold, launch_file, observe, record, start, stop
 from symphony_tmux.processes.process_table import Identity, host, start_of
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes, inputs
-from symphony_tmux.resource.changes import Difference
 from symphony_tmux.resource.inputs import WINDOW_INPUTS, WindowInputs
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Pane
@@ -35,7 +35,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Return what `check` adds to the inputs of a window that the state has."""
-    return {changes.REASON: reason(old_inputs, snapshot)}
+    return {REASON: reason(old_inputs, snapshot)}
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pulumi
 
-from symphony.backends import local_commands
+from symphony.backends import launching, local_commands
 from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.launching import image_registry as image_registry
+from symphony.backends.launching import manifests as manifests
 from symphony.backends.slurm import job_size
-from symphony.backends.slurm.settings import settings_of, shared_folder
+from symphony.backends.slurm.settings import folder_for, settings_of
 from symphony.backends.slurm.target import target as target
+from symphony.backends.supervision import declaration
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import file_variables, wanted_ports
+from symphony.plan.services import wanted_ports
 from symphony.spec.experiment import ExperimentSpec
 from symphony_slurm import inputs
-from symphony_slurm.folder import CONFIGS, SECRETS, Experiment, Folder, Member, Service, folder_of
-from symphony_slurm.resources import Allocation, Step
+from symphony_slurm.folder import Experiment, Service, tokens
+from symphony_slurm.provider import Allocation, Step
 
 
 @dataclass(frozen=True)
@@ -31,46 +35,45 @@ class Prepared:
     steps: dict[str, dict[str, Any]]
 
 
-def image_registry(context: Context) -> str:
-    """Return no registry: this backend runs no images."""
-    return ""
-
-
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
-    settings = settings_of(context)
-    folder = folder_of(shared_folder(settings), plan.physical_name, context.owner)
-    members = {process.path: job_size.member(process, process.group or "") for process in plan.processes}
+    settings, folder = settings_of(context), folder_for(context)
+    shares = {process.path: job_size.share(process, process.group or "") for process in plan.processes}
     fixed = wanted_ports(spec)
     services = {
-        each.name: Service(path=each.path, port=fixed.get(each.declared or each.name) or 0)
-        for each in plan.services
+        service.name: Service(path=service.path, port=fixed.get(service.declared or service.name) or 0)
+        for service in plan.services
     }
     experiment = Experiment(
         owner=context.owner,
         name=plan.physical_name,
+        supervision=declaration(plan, tokens=tokens(services)),
         configuration=settings.slurm_conf or "",
         grace=settings.grace,
-        members=members,
+        shares=shares,
         services=services,
         port_range=spec.port_range,
     )
-    options = job_size.options_of(settings, members, folder)
+    options = job_size.options_of(settings, shares, folder)
     allocation: dict[str, Any] = {
-        "folder": str(folder.place),
+        "place": str(folder.place),
         "declared": msgspec.json.encode(experiment).decode(),
         "options": options,
+        **launching.files_of(plan, context),
     }
-    for kind in (SECRETS, CONFIGS):
-        allocation[kind] = [
-            str(local_commands.resolved(file, context.folder)) for file in getattr(plan, kind)
-        ]
-    key = local_commands.digest_key() if any(each.secret_env for each in plan.processes) else b""
+    key = local_commands.digest_key() if any(process.secret_env for process in plan.processes) else b""
     asked = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
-    steps = {
-        process.path: _step(plan, process, context, folder, members[process.path], asked, key)
-        for process in plan.processes
-    }
+    steps: dict[str, dict[str, Any]] = {}
+    for process in plan.processes:
+        start = local_commands.resolved(process.start_dir or "", context.folder)
+        steps[process.path] = {
+            **launching.process(plan, process, str(start), str(context.folder), folder.place, key),
+            "place": str(folder.place),
+            "owner": context.owner,
+            "uses": list(process.uses),
+            "share": str(shares[process.path]),
+            "allocation": asked,
+        }
     return Prepared(plan, allocation, steps)
 
 
@@ -85,65 +88,11 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
 
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the allocation, and a step for each process."""
-    allocation = Allocation(
-        prepared.plan.physical_name,
-        prepared.allocation,
-        pulumi.ResourceOptions(parent=components.experiment),
-    )
-    for process in prepared.plan.processes:
-        step = dict(prepared.steps[process.path])
-        if process.secret_env:
-            revealed = {name: secret.reveal() for name, secret in process.secret_env.items()}
-            step["secret_env"] = pulumi.Output.secret(revealed)
-        options = pulumi.ResourceOptions(
-            parent=components.processes[process.path],
-            depends_on=[allocation],
-            deleted_with=allocation,
-            delete_before_replace=True,
-        )
-        Step(process.path, step, options)
+    options = pulumi.ResourceOptions(parent=components.experiment)
+    allocation = Allocation(prepared.plan.physical_name, prepared.allocation, options)
 
+    def step(process: PlannedProcess, secret_env: Mapping[str, str], options: pulumi.ResourceOptions) -> Step:
+        secret = {"secret_env": pulumi.Output.secret(secret_env)} if secret_env else {}
+        return Step(process.path, {**prepared.steps[process.path], **secret}, options)
 
-def manifests(prepared: Prepared) -> tuple[()]:
-    """Slurm has no manifests."""
-    return ()
-
-
-def _step(
-    plan: Plan,
-    process: PlannedProcess,
-    context: Context,
-    folder: Folder,
-    member: Member,
-    allocation: str,
-    key: bytes,
-) -> dict[str, Any]:
-    """Return the inputs of a process's step except secret_env; key: that of its digests."""
-    files = file_variables(plan, str(folder.place / SECRETS), str(folder.place / CONFIGS))
-    step: dict[str, Any] = {
-        "folder": str(folder.place),
-        "owner": context.owner,
-        "path": process.path,
-        "argv": [] if process.cmds else [*process.command, *process.args],
-        "script": list(process.cmds),
-        "preamble": list(process.preamble_cmds),
-        "cwd": str(local_commands.resolved(process.start_dir or "", context.folder)),
-        "env": {**process.env, **files},
-        "secret_digests": {name: each.digest(key) for name, each in process.secret_env.items()},
-        "services": dict(process.service_env),
-        "uses": list(process.uses),
-        "inherit": sorted(plan.inherit),
-        "restart_policy": _restart_policy(plan, process),
-        "waits_for": [
-            {**asdict(wait), "services": list(plan.process(wait.path).binds)} for wait in process.waits_for
-        ],
-        "share": f"{member.cpus:g} cpu, {member.gpus} gpu",
-        "allocation": allocation,
-    }
-    code = {"code": list(process.code), "project": str(context.folder)} if process.code else {}
-    return {**step, **code}
-
-
-def _restart_policy(plan: Plan, process: PlannedProcess) -> str:
-    group = next((group for group in plan.groups if group.name == process.group), None)
-    return (group.pod if group else process.pod).restart_policy or "Never"
+    launching.register(prepared.plan, allocation, components, step)

@@ -9,19 +9,19 @@ from symphony.backends.slurm.settings import Settings
 from symphony.placement.quantities import amount
 from symphony.spec.process import ProcessSettings
 from symphony_slurm import placement
-from symphony_slurm.folder import Folder, Member
+from symphony_slurm.folder import Folder, Share
 
 _MIB = 1 << 20
 
 
-def member(process: ProcessSettings, group: str) -> Member:
+def share(process: ProcessSettings, group: str) -> Share:
     """Return the share of a process."""
     request, limit = process.resource_request, process.resource_limit
     cpus, memory = amount(request.cpu or 0) or 0, amount(request.memory or 0) or 0
-    return Member(cpus=float(cpus), memory=ceil(memory / _MIB), gpus=limit.gpu or 0, group=group)
+    return Share(cpus=float(cpus), memory=ceil(memory / _MIB), gpus=limit.gpu or 0, group=group)
 
 
-def options_of(settings: Settings, members: Mapping[str, Member], folder: Folder) -> list[str]:
+def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
     """Return the options of sbatch: those of the job that runs where it holds what is declared now."""
     named = {
         "partition": settings.partition,
@@ -33,7 +33,7 @@ def options_of(settings: Settings, members: Mapping[str, Member], folder: Folder
         "ntasks-per-node": 1,
     }
     fixed = [f"--{name}={value}" for name, value in named.items() if value]
-    gpus, cpus, memory, _ = placement.needed(members, settings.nodes)
+    gpus, cpus, memory, _ = placement.needed(shares, settings.nodes)
     sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, "gpus": gpus}
     now = folder.options()
     if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from symphony import paths
+from symphony.backends import following
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -21,31 +21,33 @@ from symphony.backends.observe import (
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError
 from symphony.plan.names import printable
-from symphony_slurm import commands, inputs
+from symphony_slurm import inputs
 from symphony_slurm.commands import Job
-from symphony_slurm.folder import Folder, folder_of
-from symphony_slurm.observe import Condition, condition, how, in_queue
+from symphony_slurm.folder import Folder, Record, folder_of
+from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, how, in_queue
 from symphony_tmux.processes import launch_file
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
 STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
-# Seconds between two looks at processes that start, and that they are looked at after they all run.
-_LOOK = 0.3
 _LINES = 5
 _WIDEST = 120
-Jobs = Mapping[int, Job] | SymphonyError
+_NO_RECORD = Record(path="", attempt=0, job=0, state="starting")
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     """Return the experiment that the state has on Slurm; None when it has no allocation and no step."""
-    folder, steps = "", dict[str, Mapping[str, Any]]()
+    folder, steps, probed = "", dict[str, Mapping[str, Any]](), set[str]()
     for resource in resources:
         if resource.type == ALLOCATION_TYPE:
-            folder = str(resource.outputs.get("folder") or resource.inputs.get("folder"))
+            allocation = {**resource.inputs, **resource.outputs}
+            folder = str(allocation["place"])
+            members = inputs.allocation_inputs(allocation).experiment.supervision.members
+            probed = {path for path, member in members.items() if member.readiness is not None}
         elif resource.type == STEP_TYPE:
             step = {**resource.inputs, **resource.outputs}
-            folder = folder or str(step["folder"])
+            folder = folder or str(step["place"])
             steps[str(step["path"])] = {**step, "fingerprint": inputs.fingerprint(step)}
+    steps = {path: {**step, "is_probed": path in probed} for path, step in steps.items()}
     if not folder:
         return None
     return Recorded(owner, Path(folder).name.rpartition("-")[0], steps, connection={"folder": folder})
@@ -53,15 +55,13 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 def statuses(recorded: Sequence[Recorded]) -> list[Sequence[ProcessStatus] | SymphonyError]:
     """Return the status of the processes of several experiments, with one look at each queue."""
-    known: dict[str, Jobs] = {}
-    return [_statuses(each, known) for each in recorded]
+    queue = Queue()
+    return [_statuses(each, queue) for each in recorded]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` restarts a process whose settings did not change."""
-    job = _job(recorded, {})
-    if isinstance(job, SymphonyError):
-        raise job
+    job = Queue().job(_folder(recorded))
     conditions = {path: _condition(recorded, path, job) for path in recorded.processes}
     return {path: each.reason for path, each in conditions.items() if not each.is_good}
 
@@ -70,23 +70,14 @@ def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the statuses, again whenever one changes, until every process has begun or the queue is long."""
-    began, last, idle = time.monotonic(), None, time.monotonic()
-    while True:
-        answer = statuses([recorded])[0]
-        if isinstance(answer, SymphonyError):
-            raise answer
-        now = tuple(answer)
-        if now != last:
-            yield now
-        last, waited = now, time.monotonic() - began
-        job = _job(recorded, {})
-        if isinstance(job, Job) and not job.is_waiting:
-            starting = any(status.state == "waiting" and not status.waits_for for status in now)
-            if not starting or waited > limit:
-                return
-        elif job is None or time.monotonic() - idle > patience:
-            return
-        time.sleep(_LOOK)
+
+    def queues(now: Sequence[ProcessStatus]) -> bool:
+        return any(status.why.startswith(IN_QUEUE) for status in now)
+
+    def starts(now: Sequence[ProcessStatus]) -> bool:
+        return not queues(now) and any(s.state == "waiting" and not s.waits_for for s in now)
+
+    return following.watch(recorded, statuses, patience, limit, starts=starts, queues=queues)
 
 
 def logs(
@@ -98,24 +89,13 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
-    from symphony.backends import process_logs
-
-    def alive() -> bool:
-        answer = statuses([recorded])[0]
-        return isinstance(answer, SymphonyError) or any(
-            status.state in ("running", "waiting") and status.path in paths for status in answer
-        )
-
-    return process_logs.merged(recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive)
+    return following.logs(recorded, paths, statuses, follow=follow, since=since, tail=tail)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """Return the steps of one process up to its state, or to where it failed."""
     facts = recorded.processes.get(path)
-    if facts is None:
-        again = f"`symphony up {name}` tries again and says why it fails"
-        return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
-    return list(_chain(recorded, facts, name))
+    return following.never_started(name) if facts is None else list(_chain(recorded, facts, name))
 
 
 def ensure_same_location(
@@ -138,7 +118,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
     experiment = folder.experiment()
     if experiment is None or experiment.owner != owner:
         return 0
-    records = [folder.record(path) for path in experiment.members]
+    records = [folder.record(path) for path in experiment.shares]
     allocations.end(folder, experiment)
     folder.remove()
     return sum(1 for record in records if record is not None and record.state == "running")
@@ -156,8 +136,7 @@ def terminate_early(recorded: Recorded) -> None:
 
 def ensure_reachable(recorded: Recorded) -> None:
     """Raise SymphonyError where Slurm does not answer: a deletion could not end the job."""
-    if isinstance(job := _job(recorded, {}), SymphonyError):
-        raise job
+    Queue().job(_folder(recorded))
 
 
 def deletion_blockers(recorded: Recorded) -> str:
@@ -165,81 +144,56 @@ def deletion_blockers(recorded: Recorded) -> str:
     return ""
 
 
-def _statuses(recorded: Recorded, known: dict[str, Jobs]) -> Sequence[ProcessStatus] | SymphonyError:
-    job = _job(recorded, known)
-    if isinstance(job, SymphonyError):
-        return job
+def _statuses(recorded: Recorded, queue: Queue) -> Sequence[ProcessStatus] | SymphonyError:
+    try:
+        job = queue.job(_folder(recorded))
+    except SymphonyError as error:
+        return error
     return [_status(recorded, path, job) for path in recorded.processes]
 
 
-def _job(recorded: Recorded, known: dict[str, Jobs]) -> Job | SymphonyError | None:
-    """Return the job of an experiment; None where Slurm has forgotten it."""
-    folder = Folder(recorded.connection["folder"])
-    experiment, submitted = folder.experiment(), folder.job()
-    configuration = experiment.configuration if experiment else ""
-    if configuration not in known:
-        try:
-            known[configuration] = commands.jobs(configuration)
-        except SymphonyError as error:
-            known[configuration] = error
-    jobs = known[configuration]
-    if isinstance(jobs, SymphonyError):
-        return jobs
-    return jobs.get(submitted.number) if submitted else None
+def _folder(recorded: Recorded) -> Folder:
+    return Folder(recorded.connection["folder"])
 
 
 def _condition(recorded: Recorded, path: str, job: Job | None) -> Condition:
     attempt = int(recorded.processes[path].get("attempt") or 0)
-    return condition(Folder(recorded.connection["folder"]), path, attempt, job)
+    return condition(_folder(recorded), path, attempt, job)
 
 
 def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
-    from symphony_tmux import logs as files
-
     facts = recorded.processes[path]
     log = str(facts.get("log") or "")
     now = _condition(recorded, path, job)
-    record = now.record
+    record, reason, words = now.record or _NO_RECORD, now.reason, ()
     services: Mapping[str, str] = facts.get("services") or {}
-    restarts, last, again = 0, "", False
-    if facts.get("restart_policy") not in (None, "Never"):
-        restarts = files.restarts(log)
-        last, again = _before(log) if now.state == "running" else ("", False)
-    words, reason, since = (), now.reason, None
-    if record is not None:
-        since = record.ended if record.state == "ended" else record.began
-    if now.state == "failed":
-        words = _last_words(log)
-        if words and record is not None and not record.why:
-            reason = f"{reason}: {words[-1].strip()[:_WIDEST]}"
+    is_over = now.state in ("completed", "failed")
+    if now.state == "failed" and (words := _last_words(log)) and not record.why:
+        reason = f"{reason}: {words[-1].strip()[:_WIDEST]}"
     elif now.state == "completed":
         reason = ""
-    if again:
-        reason = f"starts again after {last}"
-    return ProcessStatus(
+    completes = now.state == "stopped" and record.hold is not None and record.hold.stopped == "completed"
+    status = ProcessStatus(
         path=path,
-        state="waiting" if again else now.state,
-        ready=now.state == "running" and not again,
-        restarts=restarts,
-        last="" if again else last,
-        why=reason,
-        since=since or None,
+        state="completed" if completes else now.state,
+        ready=now.state == "running" and record.ready,
+        why=f"stopped: {reason}" if completes else reason,
+        since=(record.ended if is_over else record.began) or None,
         words=words[-3:],
-        node=record.node if record else "",
+        node=record.node,
         code=services.get(VARIABLE, ""),
-        waits_for=record.waits_for if record and now.state in ("waiting", "blocked") else (),
+        waits_for=waits_of(record) if now.state in ("waiting", "blocked") else (),
+        exit_code=(128 + record.signal if record.signal else record.exit) if is_over else None,
     )
-
-
-def _before(log: str) -> tuple[str, bool]:
-    """Return how the last start that has ended did, and whether none has followed it yet."""
+    if facts.get("restart_policy") in (None, "Never") or now.state not in ("running", "completed", "failed"):
+        return status
     from symphony.backends import process_logs
-    from symphony_tmux import logs as files
 
-    ends = [end for _, _, end in files.attempts(log)[-2:]]
-    if ends and ends[-1] is not None:
-        return process_logs.how(ends[-1]), True
-    return (process_logs.how(ends[0]) if len(ends) > 1 and ends[0] is not None else ""), False
+    return process_logs.starting_again(status, log)
+
+
+def waits_of(record: Record) -> tuple[str, ...]:
+    return tuple(map(str, record.hold.waits_for)) if record.hold is not None else ()
 
 
 def _last_words(log: str) -> tuple[str, ...]:
@@ -249,7 +203,7 @@ def _last_words(log: str) -> tuple[str, ...]:
 
 
 def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[Link]:
-    folder, path = Folder(recorded.connection["folder"]), str(facts["path"])
+    folder, path = _folder(recorded), str(facts["path"])
     again = f"`symphony up {name}` starts it again"
     script, argv = facts.get("script") or (), facts.get("argv") or ()
     words = "; ".join(map(str, script)) or shlex.join(map(str, argv))
@@ -259,9 +213,10 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         yield Link("submitted", "no: its job is gone", broken=True, remedy=again)
         return
     yield Link("submitted", f"job {submitted.number}", submitted.submitted)
-    job = _job(recorded, {})
-    if isinstance(job, SymphonyError):
-        yield Link("seen", f"no: {job.what}", broken=True, remedy=job.remedy)
+    try:
+        job = Queue().job(folder)
+    except SymphonyError as error:
+        yield Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)
         return
     now = _condition(recorded, path, job)
     record = now.record
@@ -274,8 +229,11 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         yield Link("placed", f"node {record.node}{attempt}", record.began or None)
     if failed := launch_file.failed_lines(folder.process(path)):
         yield Link("cmds", printable("; ".join(failed), 3 * _WIDEST))
-    if now.state in ("waiting", "blocked"):
-        yield Link(now.state, now.reason, broken=True)
+    if now.state in ("waiting", "blocked", "stopped"):
+        remedy = again if now.state == "stopped" and not now.is_good else ""
+        yield Link(now.state, now.reason, record.began if record else None, broken=True, remedy=remedy)
+    elif now.state == "running" and record is not None and not record.ready:
+        yield Link("ready", f"no: {now.reason}", record.began, True, _last_words(str(facts["log"])))
     elif now.state == "running":
         left = f"; its job may run for another {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)

@@ -12,6 +12,7 @@ from msgspec import Meta
 from symphony import paths
 from symphony.backends.expand import Context
 from symphony.backends.stack_settings import StackSettings, setting
+from symphony_slurm.folder import Folder, folder_of
 
 _Nodes = Annotated[int, Meta(ge=1, le=10000)]
 
@@ -56,8 +57,8 @@ def settings_of(context: Context) -> Settings:
     return cast("Settings", context.settings)
 
 
-def shared_folder(settings: Settings) -> Path:
-    """Return the folder that every node sees."""
-    if settings.shared_folder:
-        return Path(settings.shared_folder).expanduser().absolute()
-    return paths.home() / "slurm"
+def folder_for(context: Context) -> Folder:
+    """Return the folder of the running program's experiment, which every node sees."""
+    shared = settings_of(context).shared_folder
+    place = Path(shared).expanduser().absolute() if shared else paths.home() / "slurm"
+    return folder_of(place, context.physical_name, context.owner)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from symphony.backends import local_commands, local_files
+from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
 from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
-from symphony.backends.slurm.settings import Settings, settings_of, shared_folder
+from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony_slurm import commands
-from symphony_slurm.folder import Folder, folder_of
+from symphony_slurm.folder import Folder
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.environment import RESERVED, search_path
 
@@ -21,8 +21,7 @@ from symphony_tmux.processes.environment import RESERVED, search_path
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return what Slurm can do for the experiment; nodes and ports are chosen when the job begins."""
     path = search_path(launch_file.caller())
-    settings = settings_of(context)
-    folder = folder_of(shared_folder(settings), context.physical_name, context.owner)
+    settings, folder = settings_of(context), folder_for(context)
     problems, remarks = _of_the_job(spec, settings, folder)
     return Target(
         backend="slurm",
@@ -39,7 +38,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         defaults={"start_dir": str(context.folder)},
         problems=problems,
         remarks=(*remarks, *local_commands.missing_programs(spec, context.folder, path)),
-        changed_files=_changed_files(spec, folder),
+        changed_files=launching.changed_files(spec, folder.place),
     )
 
 
@@ -47,11 +46,11 @@ def _of_the_job(
     spec: ExperimentSpec, settings: Settings, folder: Folder
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return why Slurm would never start the job, and what is to be said of one that is to be submitted."""
-    members = {
-        path_of(group, process): job_size.member(process, group.name if group else "")
+    shares = {
+        path_of(group, process): job_size.share(process, group.name if group else "")
         for group, process in spec.members()
     }
-    options = job_size.options_of(settings, members, folder)
+    options = job_size.options_of(settings, shares, folder)
     asked = f"The job asks for {job_size.in_words(options)}"
     now, job = folder.options(), folder.job()
     if now is not None and [*now] == options:
@@ -67,14 +66,3 @@ def _of_the_job(
         what = f"{asked}{again}, and Slurm would not start it: {error.what}"
         return (Problem(what, "ask for less, or change the settings of the stack", (spec.where,)),), ()
     return (), (Problem(f"{asked}{again}; it starts about {start[11:16]} (sbatch --test-only)", ""),)
-
-
-def _changed_files(spec: ExperimentSpec, folder: Folder) -> tuple[str, ...]:
-    """Return the secret and config files that changed since the experiment was started."""
-    changes: list[str] = []
-    for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
-        home = folder.place / f"{kind}s"
-        if home.is_dir():
-            copies = {copy.name: copy.read_bytes() for copy in home.iterdir() if copy.is_file()}
-            changes += local_files.changes(kind, files, copies)
-    return tuple(changes)

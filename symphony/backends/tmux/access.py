@@ -13,7 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from symphony.backends.access import CannotStart, Copied, OnBytes, ServiceRoute, Streams
+from symphony.backends.access import CannotStart, ServiceRoute, Streams
+from symphony.backends.copying import fetch as fetch
+from symphony.backends.copying import send as send
+from symphony.backends.copying import start_folder
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import tmux_socket
@@ -42,7 +45,7 @@ def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Stream
     if preamble := facts.get("preamble"):
         script = _BEFORE_PREAMBLE + "\n".join(preamble) + _AFTER_PREAMBLE
         command = [launch_file.bash(), "-c", script, "symphony", *words]
-    return _run(command, _start_folder(path, facts), _variables(path, facts), streams)
+    return _run(command, start_folder(path, facts), _variables(path, facts), streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
@@ -63,21 +66,6 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     return _run(client.command(server, ["attach-session", "-t", window]), Path.cwd(), os.environ, streams)
 
 
-def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
-    """Copy to a place on this machine, beginning at the folder of the process."""
-    # Only copies need it.
-    from symphony.backends import copying
-
-    return copying.copy(source, copying.final_name(_placed(recorded, path, place), source.name), on_bytes)
-
-
-def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-    """Copy from a place on this machine, beginning at the folder of the process."""
-    from symphony.backends import copying
-
-    return copying.copy(Path(_placed(recorded, path, place)), target, on_bytes)
-
-
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the address on this machine, with a warning where nothing of the experiment listens on it."""
     # Only visits need it.
@@ -90,19 +78,6 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
         )
     heard = listeners.is_heard(port)
     return ServiceRoute(address, warning="" if heard else f"nothing listens on port {port} of {service} yet")
-
-
-def _start_folder(path: str, facts: Mapping[str, Any]) -> Path:
-    """Return the start folder of a process. SymphonyError: it is gone."""
-    folder = Path(str(facts.get("cwd") or Path.home()))
-    if not folder.is_dir():
-        raise SymphonyError(f"the start folder of {path} is gone", where=str(folder), remedy="Make it again")
-    return folder
-
-
-def _placed(recorded: Recorded, path: str, place: str) -> str:
-    """Return a place as the process sees it; an ending slash says that it is a folder."""
-    return os.path.join(_start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash
 
 
 def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:

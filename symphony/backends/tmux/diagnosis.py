@@ -169,22 +169,6 @@ def _known(pane: Pane, log: str) -> Pane:
     return pane
 
 
-def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
-    """Return the status of a process that its supervisor restarts: between two starts it is waiting."""
-    status = replace(status, restarts=files.restarts(log))
-    attempts = files.attempts(log)
-    if status.state != "running" or not attempts:
-        return status
-    _, began, end = attempts[-1]
-    if end is None:
-        before = attempts[-2][2] if len(attempts) > 1 else None
-        # If a rotation of the log lost the start, use that of the launch.
-        return replace(status, since=began or status.since, last=logs.how(before) if before else "")
-    words = logs.last_lines(log, 5)
-    why = ": ".join([f"restarting after {logs.how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
-    return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
-
-
 def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     """Return how a process ended and its last line, for a column; nothing for exit 0."""
     if pane.exit_code == 0:

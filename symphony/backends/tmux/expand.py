@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from typing import Any
 
 import pulumi
 
-from symphony.backends import local_commands
+from symphony import paths
+from symphony.backends import launching, local_commands
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.supervision import declaration
+from symphony.backends.launching import image_registry as image_registry
+from symphony.backends.launching import manifests as manifests
+from symphony.backends.supervision import declaration, is_declared
 from symphony.backends.tmux import render
 from symphony.backends.tmux.settings import notify_of, server_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import wanted_ports
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import experiment_folder, names
+from symphony_tmux import names
 from symphony_tmux.provider import Session, Window
 from symphony_tmux.resource import changes
 
@@ -32,29 +34,23 @@ class Prepared:
     windows: dict[str, dict[str, Any]]
 
 
-def image_registry(context: Context) -> str:
-    """Return no registry: this backend runs no images."""
-    return ""
-
-
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     server = server_of(context)
     fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
     grace = context.settings.grace
-    supervision = declaration(plan, notify_of(context))
+    notify = notify_of(context)
+    supervision = declaration(plan, notify) if is_declared(plan, notify) else None
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)
-    for kind in experiment_folder.KINDS:
-        session[kind] = [str(local_commands.resolved(file, context.folder)) for file in session[kind]]
-    folders = [
-        experiment_folder.files_folder(server, plan.physical_name, kind) for kind in experiment_folder.KINDS
-    ]
+    session |= launching.files_of(plan, context)
+    files = paths.experiment_folder(server, plan.physical_name)
     key = local_commands.digest_key() if any(each.secret_env for each in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = local_commands.resolved(process.start_dir or "", context.folder)
-        places = map(str, (start, context.folder, *folders))
-        windows[process.path] = render.window(plan, process, session, *places, key=key)
+        windows[process.path] = render.window(
+            plan, process, session, str(start), str(context.folder), files, key
+        )
     return Prepared(plan, session, windows)
 
 
@@ -74,33 +70,14 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         **prepared.session,
         opts=pulumi.ResourceOptions(parent=components.experiment),
     )
-    # Also when the engine replaces the window: the old process would be taken for the new one.
-    shared = pulumi.ResourceOptions(depends_on=[session], deleted_with=session, delete_before_replace=True)
-    windows: dict[str, Window] = {}
-    for process in _in_order(prepared.plan):
-        # If both restart, the process that is waited for does so first: its previous end does not count.
-        before = [windows[wait.path] for wait in process.waits_for]
-        options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
-        secret_env = {name: secret.reveal() for name, secret in process.secret_env.items()}
-        windows[process.path] = Window(
-            process.path,
-            **prepared.windows[process.path],
-            secret_env=secret_env,
-            opts=pulumi.ResourceOptions.merge(shared, options),
-        )
+
+    def window(
+        process: PlannedProcess, secret_env: Mapping[str, str], options: pulumi.ResourceOptions
+    ) -> Window:
+        return Window(process.path, **prepared.windows[process.path], secret_env=secret_env, opts=options)
+
+    shared = launching.register(prepared.plan, session, components, window)
     if "supervision" in prepared.session:
         options = pulumi.ResourceOptions(parent=components.experiment)
         inputs = render.supervisor(prepared.session, str(context.folder))
         Window(names.SUPERVISOR, **inputs, opts=pulumi.ResourceOptions.merge(shared, options))
-
-
-def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
-    """Yield every process after those that it waits for."""
-    after = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
-    by_path = {process.path: process for process in plan.processes}
-    return map(by_path.__getitem__, TopologicalSorter(after).static_order())
-
-
-def manifests(prepared: Prepared) -> tuple[()]:
-    """tmux has no manifests."""
-    return ()

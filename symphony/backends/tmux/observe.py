@@ -6,8 +6,9 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from symphony.backends import following
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
@@ -30,17 +31,9 @@ from symphony_tmux.processes.observe import Condition
 from symphony_tmux.resource import changes
 from symphony_tmux.tmux import client
 
-if TYPE_CHECKING:
-    from symphony.supervision import Hold
-
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
-# Seconds between two looks at processes that wait for others.
-_LOOK = 0.2
-_SETTLED = 3.0
-# Seconds that an `up` waits for a service without a probe: it may listen much later, or by UDP.
-_UNDECLARED = 3.0
 _STATES = {"elsewhere": "unknown"}
 
 
@@ -96,26 +89,7 @@ def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the status of the processes, again after a change, while some are not ready or wait for that."""
-    began, last = time.monotonic(), None
-    changed = began
-    while True:
-        now = tuple(statuses([recorded])[0])
-        # The pid of a shell's program changes with each line.
-        seen = [(each.path, each.state, each.ready, each.why, each.restarts) for each in now]
-        if seen != last:
-            yield now
-            changed = time.monotonic()
-        waited, last = time.monotonic() - began, seen
-        holds = [held for facts in recorded.processes.values() if (held := _hold(facts)) is not None]
-        # The supervisor may not have looked at what this run changed.
-        waits = bool(holds) and (waited <= _SETTLED or any(each.ends_soon for each in holds))
-        quiet = time.monotonic() - changed
-        not_ready = [status.path for status in now if status.state == "running" and not status.ready]
-        is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
-        is_starting = bool(not_ready) and quiet < (patience if is_probed else min(patience, _UNDECLARED))
-        if waited > limit or not (waits or is_starting):
-            return
-        time.sleep(_LOOK)
+    return following.watch(recorded, statuses, patience, limit)
 
 
 def logs(
@@ -127,19 +101,7 @@ def logs(
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
-    from symphony.backends import process_logs as log_lines
-
-    return log_lines.merged(
-        recorded.processes,
-        paths,
-        since=since,
-        tail=tail,
-        follow=follow,
-        alive=lambda: any(
-            status.state in ("running", "waiting") and status.path in paths
-            for status in statuses([recorded])[0]
-        ),
-    )
+    return following.logs(recorded, paths, statuses, follow=follow, since=since, tail=tail)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -149,8 +111,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
     facts = recorded.processes.get(path)
     if facts is None:
-        again = f"`symphony up {name}` tries again and says why it fails"
-        return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
+        return following.never_started(name)
     return list(chain(facts, Look(), name))
 
 
@@ -275,19 +236,11 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
         status = replace(status, code=code)
     if not facts.get("restart_policy") and not (facts.get("is_supervised") and status.state == "running"):
         return status
-    from symphony.backends.tmux import diagnosis
+    from symphony.backends import process_logs
 
-    again = diagnosis.starting_again(status, str(facts["log"]))
+    again = process_logs.starting_again(status, str(facts["log"]))
     # Without a policy only the supervisor of the experiment starts it again.
     return again if facts.get("restart_policy") or again.state == "running" else status
-
-
-def _hold(facts: Mapping[str, Any]) -> Hold | None:
-    if not names.is_held(str(facts["log"])):
-        return None
-    from symphony_tmux.processes import hold
-
-    return hold.of(facts)
 
 
 def _code(facts: Mapping[str, Any]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from symphony.backends import launching
 from symphony.plan.plan import Plan, PlannedProcess, Wait
-from symphony.plan.services import file_variables, used_variables
+from symphony.plan.services import used_variables
 from symphony.supervision import Declaration
 from symphony_tmux import gpus, names
 
@@ -48,31 +50,18 @@ def window(
     session: Mapping[str, Any],
     start_dir: str,
     folder: str,
-    secrets_folder: str,
-    configs_folder: str = "",
+    files: Path,
     key: bytes = b"",
 ) -> dict[str, Any]:
-    """Return the inputs of a process's window except secret_env; key: that of its digests.
-
-    folder: that of the project, from which the files of its code are named.
-    """
+    """Return the inputs of a process's window except secret_env; see launching.process."""
+    inputs = launching.process(plan, process, start_dir, folder, files, key)
     return {
+        **inputs,
+        **{name: session[name] for name in ("server", "owner", "grace")},
         "session": session["name"],
-        "server": session["server"],
-        "owner": session["owner"],
-        "path": process.path,
-        "argv": None if process.cmds else [*process.command, *process.args],
-        "script": list(process.cmds) or None,
-        "preamble": list(process.preamble_cmds),
-        "cwd": start_dir,
-        "env": {**process.env, **file_variables(plan, secrets_folder, configs_folder), **_gpus(process)},
-        "secret_digests": {name: each.digest(key) for name, each in process.secret_env.items()},
+        "env": {**inputs["env"], **_gpus(process)},
         "services": used_variables(plan, process),
-        "inherit": list(plan.inherit),
-        "restart_policy": _restart_policy(plan, process),
         "waits_for": [_plain(wait) for wait in process.waits_for],
-        "grace": session["grace"],
-        **({"code": list(process.code), "folder": folder} if process.code else {}),
     }
 
 
@@ -99,10 +88,3 @@ def _gpus(process: PlannedProcess) -> dict[str, str]:
     """Return the variable by which a process waits for GPUs of this machine."""
     count = process.resource_limit.gpu
     return {gpus.VARIABLE: str(count)} if count else {}
-
-
-def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
-    """Return the restart policy of the process or its group; None for Never."""
-    group = next((group for group in plan.groups if group.name == process.group), None)
-    policy = (group.pod if group else process.pod).restart_policy
-    return None if policy == "Never" else policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symphony import paths
-from symphony.backends import local_commands, local_files
+from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import server_of
@@ -14,7 +14,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony_tmux import experiment_folder, leases
+from symphony_tmux import leases
 from symphony_tmux.processes import launch_file, start
 from symphony_tmux.processes.environment import RESERVED, search_path
 from symphony_tmux.tmux import client, server_limits
@@ -45,7 +45,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         defaults={"start_dir": str(context.folder)},
         problems=(*_refused(spec, context.owner, context.physical_name, server), *_unsupervised(spec)),
         remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
-        changed_files=_changed_files(spec, server, context.physical_name),
+        changed_files=launching.changed_files(spec, paths.experiment_folder(server, context.physical_name)),
     )
 
 
@@ -57,17 +57,6 @@ def _gpus(spec: ExperimentSpec) -> int:
     from symphony_tmux import gpus
 
     return len(gpus.devices())
-
-
-def _changed_files(spec: ExperimentSpec, server: str, session: str) -> tuple[str, ...]:
-    """Return the secret and config files that changed since the experiment was started."""
-    changes: list[str] = []
-    for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
-        home = experiment_folder.files_folder(server, session, f"{kind}s")
-        if home.is_dir():
-            copies = {copy.name: experiment_folder.content(copy) for copy in home.iterdir()}
-            changes += local_files.changes(kind, files, copies)
-    return tuple(changes)
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:

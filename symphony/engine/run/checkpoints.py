@@ -17,7 +17,8 @@ from symphony.errors import SymphonyError
 VARIABLE = "PULUMI_SKIP_CHECKPOINTS"
 NEEDED = "is only made by a run that keeps checkpoints"
 # The components, and the resources of each provider in providers/.
-_OURS = ("symphony:", "pulumi-python:dynamic/symphony_tmux:", "pulumi-python:dynamic/symphony_docker:")
+_PROVIDERS = ("symphony_docker", "symphony_slurm", "symphony_tmux")
+_OURS = ("symphony:", *(f"pulumi-python:dynamic/{name}:" for name in _PROVIDERS))
 # Nothing outside of the state depends on these.
 _BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:")
 _MANAGED_BY = "app.kubernetes.io/managed-by"

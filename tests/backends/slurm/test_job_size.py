@@ -6,14 +6,14 @@ from pathlib import Path
 
 from symphony.backends.slurm import job_size
 from symphony.backends.slurm.settings import Settings
-from symphony_slurm.folder import Folder, Member
+from symphony_slurm.folder import Folder, Share
 
 SETTINGS = Settings(partition="gpu", nodes=2, sbatch_options=("--exclusive",))
 
 
 def test_the_options_of_a_job(tmp_path: Path) -> None:
-    members = {"learner": Member(cpus=4.5, memory=2048, gpus=1), "a": Member(cpus=1), "b": Member(cpus=1)}
-    options = job_size.options_of(SETTINGS, members, Folder(tmp_path))
+    shares = {"learner": Share(cpus=4.5, memory=2048, gpus=1), "a": Share(cpus=1), "b": Share(cpus=1)}
+    options = job_size.options_of(SETTINGS, shares, Folder(tmp_path))
     assert options == [
         *("--partition=gpu", "--nodes=2", "--ntasks-per-node=1"),
         *("--cpus-per-task=5", "--mem=2048M", "--gres=gpu:1", "--exclusive"),
@@ -23,9 +23,9 @@ def test_the_options_of_a_job(tmp_path: Path) -> None:
 
 def test_a_change_that_fits_keeps_the_job_and_a_larger_one_does_not(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    before = job_size.options_of(SETTINGS, {"a": Member(cpus=4, gpus=1)}, folder)
+    before = job_size.options_of(SETTINGS, {"a": Share(cpus=4, gpus=1)}, folder)
     folder.note_options(tuple(before))
-    assert job_size.options_of(SETTINGS, {"a": Member(cpus=2)}, folder) == before
-    assert job_size.options_of(SETTINGS, {"a": Member(cpus=5)}, folder) != before
+    assert job_size.options_of(SETTINGS, {"a": Share(cpus=2)}, folder) == before
+    assert job_size.options_of(SETTINGS, {"a": Share(cpus=5)}, folder) != before
     other = Settings(partition="gpu", nodes=3, sbatch_options=("--exclusive",))
-    assert job_size.options_of(other, {"a": Member(cpus=2)}, folder) != before
+    assert job_size.options_of(other, {"a": Share(cpus=2)}, folder) != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def rendered() -> dict[str, Any]:
     plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "test/rl.x#12345678", "default", 5.0)
     windows = {
-        each.path: render.window(plan, each, session, "/work", "/project", "/secrets")
+        each.path: render.window(plan, each, session, "/work", "/project", Path("/home/rl"))
         for each in plan.processes
     }
     return {"session": session, **windows}
@@ -48,7 +49,7 @@ def test_shell_lines_win_over_a_command(rendered):
 
 
 def test_the_folder_of_secrets_is_told_to_every_process(rendered):
-    assert {rendered[path]["env"]["SYMPH_SECRETS_DIR"] for path in ("b", "g/a")} == {"/secrets"}
+    assert {rendered[path]["env"]["SYMPH_SECRETS_DIR"] for path in ("b", "g/a")} == {"/home/rl/secrets"}
 
 
 def test_without_secrets_there_is_no_folder():
@@ -56,7 +57,9 @@ def test_without_secrets_there_is_no_folder():
     experiment.new_process("a", ["x"])
     plan = build_plan(experiment.spec, TARGET)
     session = render.session(plan, "o", "default", 5.0)
-    assert "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/", "/s")["env"]
+    assert (
+        "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/", Path("/"))["env"]
+    )
 
 
 def test_the_session_names_its_processes_in_an_order_of_their_own(rendered):

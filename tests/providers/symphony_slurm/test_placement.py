@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from symphony_slurm.folder import Member
+from symphony_slurm.folder import Share
 from symphony_slurm.placement import Nodes, needed
 
 
 def test_processes_are_spread_and_a_group_is_together() -> None:
-    members = {f"p{i}": Member() for i in range(6)} | {f"g/{i}": Member(group="g") for i in range(2)}
+    shares = {f"p{i}": Share() for i in range(6)} | {f"g/{i}": Share(group="g") for i in range(2)}
     nodes = Nodes(["n1", "n2"], {})
-    nodes.place(members)
+    nodes.place(shares)
     assert nodes.of("g/0") == nodes.of("g/1")
-    assert sorted(nodes.of(path) for path in members) == ["n1"] * 4 + ["n2"] * 4
+    assert sorted(nodes.of(path) for path in shares) == ["n1"] * 4 + ["n2"] * 4
 
 
 def test_a_process_with_a_gpu_is_alone_on_its_node_where_that_is_possible() -> None:
-    members = {"learner": Member(gpus=1, cpus=4), "a": Member(cpus=2), "b": Member(cpus=2)}
+    shares = {"learner": Share(gpus=1, cpus=4), "a": Share(cpus=2), "b": Share(cpus=2)}
     nodes = Nodes(["n1", "n2"], {})
-    nodes.place(members)
+    nodes.place(shares)
     assert nodes.of("learner") not in (nodes.of("a"), nodes.of("b"))
-    assert needed(members, 2) == (1, 4, 0, 2)
+    assert needed(shares, 2) == (1, 4, 0, 2)
 
 
 def test_placed_processes_stay_when_others_come_and_go() -> None:
     nodes = Nodes(["n1", "n2", "n3"], {})
-    nodes.place({"a": Member(), "b": Member(), "c": Member()})
+    nodes.place({"a": Share(), "b": Share(), "c": Share()})
     before = {path: nodes.of(path) for path in "ac"}
-    nodes.place({"a": Member(), "c": Member(), "d": Member(cpus=8)})
+    nodes.place({"a": Share(), "c": Share(), "d": Share(cpus=8)})
     assert {path: nodes.of(path) for path in "ac"} == before
     assert nodes.of("d") not in before.values()
     assert nodes.of("b") == ""

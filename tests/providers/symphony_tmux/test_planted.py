@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from symphony import files
+from symphony import files, paths
 from symphony.backends import local_files
 from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
@@ -77,7 +77,7 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
     session = rig.session("a", "b")
     key = rig.home / "key"
     key.write_text("x")
-    experiment_folder.copy_files("default", "rl", "secrets", [str(key)])
+    experiment_folder.copy_files(paths.experiment_folder("default", "rl") / "secrets", [str(key)])
     a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100", secret_env={"S": "x"})
     rig.until(lambda: {process_table.command_name(observe.program(each)) for each in (a, b)} == {"sleep"})
     folder = rig.home / "experiments" / "rl"
@@ -99,8 +99,10 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
         assert experiment_folder.owner_of(folder) == rig.owner
         a = windows.update(a, rig.inputs("a", "sleep", "200"), Snapshot())
         assert (record.read("default", "rl", "a") or {})["digest"] == a["digest"]
-        assert not experiment_folder.are_copied("default", "rl", "secrets", [str(key)])
-        experiment_folder.copy_files("default", "rl", "secrets", [str(key)])
+        assert not experiment_folder.are_copied(
+            paths.experiment_folder("default", "rl") / "secrets", [str(key)]
+        )
+        experiment_folder.copy_files(paths.experiment_folder("default", "rl") / "secrets", [str(key)])
         assert (folder / "secrets" / "key").read_text() == "x"
         for name in ("record.json", "log", "owner"):
             _plant(kind, process / name)

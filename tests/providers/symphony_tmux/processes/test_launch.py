@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from symphony_dynamic.provider import WrongInput
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.environment import SHELLS_OWN, Caller, environment
-from symphony_tmux.resource.inputs import WrongInput, window_inputs
+from symphony_tmux.resource.inputs import window_inputs
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 ODD = st.text(alphabet="'\"\\$`!;&|<>(){}[]*?~# \t\n\r\x01\x7f\x81\x88é%=-", max_size=12)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from symphony.errors import UserError
+from symphony.paths import experiment_folder as folder_of
 from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -37,8 +38,9 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     key = rig.home / "key"
     key.write_text("x")
     for kind in experiment_folder.KINDS:
-        experiment_folder.copy_files("default", "rl", kind, [str(key)])
-        copied = experiment_folder.files_folder("default", "rl", kind) / "key"
+        home = folder_of("default", "rl") / kind
+        experiment_folder.copy_files(home, [str(key)])
+        copied = home / "key"
         assert (copied.read_text(), stat.S_IMODE(copied.stat().st_mode)) == ("x", 0o400)
     assert [rig.printed(output).decode().strip() for output in outputs] == paths
     assert {rig.start(path, "echo", path)["attempt"] for path in paths} == {1}

@@ -1,0 +1,94 @@
+"""Follows processes whose logs are files here: their states until an `up` may return, and their output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from symphony.backends.observe import Link, LogLine, ProcessStatus, Recorded
+from symphony.errors import SymphonyError
+
+# Seconds between two looks, and that a supervisor may need to look at what a run changed.
+_LOOK, _SETTLED = 0.2, 3.0
+# Seconds that an `up` waits for a service without a probe: it may listen much later, or by UDP.
+_UNDECLARED = 3.0
+Statuses = Callable[[Sequence[Recorded]], Sequence[Sequence[ProcessStatus] | SymphonyError]]
+Progress = Callable[[Sequence[ProcessStatus]], bool]
+
+
+def watch(
+    recorded: Recorded,
+    statuses: Statuses,
+    patience: float,
+    limit: float,
+    *,
+    starts: Progress = lambda _: False,
+    queues: Progress = lambda _: False,
+) -> Iterator[tuple[ProcessStatus, ...]]:
+    """Yield the statuses, again after a change, while some are not ready or wait for that.
+
+    Args:
+        recorded: The experiment.
+        statuses: Returns them.
+        patience: Seconds to wait for trouble that may pass.
+        limit: Seconds to wait in all.
+        starts: Tells that a process is about to start by itself.
+        queues: Tells that it will at a time that is not known.
+    """
+    began, last = time.monotonic(), None
+    changed = began
+    while True:
+        answer = statuses([recorded])[0]
+        if isinstance(answer, SymphonyError):
+            raise answer
+        now = tuple(answer)
+        # The pid of a shell's program changes with each line.
+        seen = [(each.path, each.state, each.ready, each.why, each.restarts) for each in now]
+        if seen != last:
+            yield now
+            changed = time.monotonic()
+        waited, last = time.monotonic() - began, seen
+        quiet = time.monotonic() - changed
+        held = [status for status in now if status.waits_for or "stopped" in (status.state, status.why[:7])]
+        waits = bool(held) and (waited <= _SETTLED or any(map(_ends_soon, held)))
+        not_ready = [status.path for status in now if status.state == "running" and not status.ready]
+        is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
+        is_starting = bool(not_ready) and quiet < (patience if is_probed else min(patience, _UNDECLARED))
+        is_queued = quiet < patience and queues(now)
+        if waited > limit or not (waits or is_starting or is_queued or starts(now)):
+            return
+        time.sleep(_LOOK)
+
+
+def _ends_soon(status: ProcessStatus) -> bool:
+    """Return whether a process waits for starts only, and not for the end of a computation."""
+    return status.state == "waiting" and all(
+        wait.endswith(("(started)", "(ready)")) for wait in status.waits_for
+    )
+
+
+def logs(
+    recorded: Recorded,
+    paths: Sequence[str],
+    statuses: Statuses,
+    *,
+    follow: bool,
+    since: float | None,
+    tail: int | None,
+) -> Iterator[LogLine]:
+    """Yield the output of several processes, merged by time."""
+    from symphony.backends import process_logs
+
+    def alive() -> bool:
+        answer = statuses([recorded])[0]
+        return isinstance(answer, SymphonyError) or any(
+            status.state in ("running", "waiting") and status.path in paths for status in answer
+        )
+
+    return process_logs.merged(recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive)
+
+
+def never_started(name: str) -> list[Link]:
+    """Return why a declared process has nothing to tell of: the remedy names the experiment."""
+    again = f"`symphony up {name}` tries again and says why it fails"
+    return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]

@@ -1,0 +1,110 @@
+"""The resources of processes that launch files on a disk start: in tmux, and as steps on Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from symphony.backends import local_commands, local_files
+from symphony.backends.expand import Components, Context
+from symphony.plan.plan import Plan, PlannedProcess
+from symphony.plan.services import file_variables
+from symphony.spec.experiment import ExperimentSpec
+from symphony_tmux import experiment_folder
+
+
+def image_registry(context: Context) -> str:
+    """Return no registry: these backends run no images."""
+    return ""
+
+
+def manifests(prepared: object) -> tuple[()]:
+    """Return no manifests: these backends have none."""
+    return ()
+
+
+def process(
+    plan: Plan, process: PlannedProcess, start_dir: str, folder: str, files: Path, key: bytes = b""
+) -> dict[str, Any]:
+    """Return the inputs of a process except secret_env.
+
+    Args:
+        plan: The plan.
+        process: The process.
+        start_dir: Its start folder.
+        folder: That of the project, from which the files of its code are named.
+        files: The folder of the experiment's secret and config files.
+        key: That of the digests of secret_env.
+    """
+    places = (str(files / kind) for kind in experiment_folder.KINDS)
+    return {
+        "path": process.path,
+        "argv": None if process.cmds else [*process.command, *process.args],
+        "script": list(process.cmds) or None,
+        "preamble": list(process.preamble_cmds),
+        "cwd": start_dir,
+        "env": {**process.env, **file_variables(plan, *places)},
+        "secret_digests": {name: secret.digest(key) for name, secret in process.secret_env.items()},
+        "services": dict(process.service_env),
+        "inherit": list(plan.inherit),
+        "restart_policy": _restart_policy(plan, process),
+        **({"code": list(process.code), "folder": folder} if process.code else {}),
+    }
+
+
+def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
+    """Return the restart policy of the process or its group; None for Never."""
+    group = next((group for group in plan.groups if group.name == process.group), None)
+    policy = (group.pod if group else process.pod).restart_policy
+    return None if policy == "Never" else policy
+
+
+def files_of(plan: Plan, context: Context) -> dict[str, list[str]]:
+    """Return the secret and config files of an experiment."""
+    return {
+        kind: [str(local_commands.resolved(file, context.folder)) for file in getattr(plan, kind)]
+        for kind in experiment_folder.KINDS
+    }
+
+
+def changed_files(spec: ExperimentSpec, folder: Path) -> tuple[str, ...]:
+    """Return the secret and config files that changed since the experiment with this folder was started."""
+    changes: list[str] = []
+    for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
+        home = folder / f"{kind}s"
+        if home.is_dir():
+            copies = {copy.name: experiment_folder.content(copy) for copy in home.iterdir()}
+            changes += local_files.changes(kind, files, copies)
+    return tuple(changes)
+
+
+def register(
+    plan: Plan,
+    experiment: pulumi.Resource,
+    components: Components,
+    make: Callable[[PlannedProcess, Mapping[str, str], pulumi.ResourceOptions], pulumi.Resource],
+) -> pulumi.ResourceOptions:
+    """Register the resource of each process after that of the experiment; return the options they share."""
+    # Also when the engine replaces one: the old process would be taken for the new one.
+    shared = pulumi.ResourceOptions(
+        depends_on=[experiment], deleted_with=experiment, delete_before_replace=True
+    )
+    made: dict[str, pulumi.Resource] = {}
+    for process in _in_order(plan):
+        # If both restart, the process that is waited for does so first: its previous end does not count.
+        before = [made[wait.path] for wait in process.waits_for]
+        options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
+        secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
+        made[process.path] = make(process, secrets, pulumi.ResourceOptions.merge(shared, options))
+    return shared
+
+
+def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
+    """Yield every process after those that it waits for."""
+    after = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
+    by_path = {process.path: process for process in plan.processes}
+    return map(by_path.__getitem__, TopologicalSorter(after).static_order())
