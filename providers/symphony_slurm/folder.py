@@ -36,6 +36,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 0
     gpus: int = 0
     gpu_type: str = ""
+    constraint: str = ""
     group: str = ""
 
     def __str__(self) -> str:
@@ -44,7 +45,11 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gres(self) -> str:
         """Return its GPUs as Slurm writes them, nothing for none."""
-        return ":".join(filter(None, ("gpu", self.gpu_type, str(self.gpus)))) if self.gpus else ""
+        return f"{self.gpu_kind}:{self.gpus}" if self.gpus else ""
+
+    @property
+    def gpu_kind(self) -> str:
+        return f"gpu:{self.gpu_type}" if self.gpu_type else "gpu"
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):

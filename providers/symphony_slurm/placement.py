@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from symphony_slurm.folder import Share
@@ -57,14 +58,16 @@ def _negative(load: Load) -> Load:
     return -load[0], -load[1], -load[2], -load[3]
 
 
-def needed(shares: Mapping[str, Share], nodes: int) -> Load:
-    """Return what each of so many nodes must have: the largest loads that this placement makes."""
-    names = [str(number) for number in range(nodes)]
-    placed = Nodes(names, {})
+def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:
+    """Return the cpus, the memory and the GPUs of each kind that each of so many nodes must have."""
+    placed = Nodes([str(number) for number in range(nodes)], {})
     placed.place(shares)
-    loads = dict.fromkeys(names, _NOTHING)
+    loads = dict.fromkeys(placed.names, _NOTHING)
+    gpus: dict[str, Counter[str]] = {name: Counter() for name in placed.names}
     for path, share in shares.items():
         node = placed.of(path)
         loads[node] = _sum(loads[node], (share.gpus, share.cpus, share.memory, 1))
-    gpus, cpus, memory, many = (max(load[index] for load in loads.values()) for index in range(4))
-    return int(gpus), float(cpus), int(memory), int(many)
+        gpus[node][share.gpu_kind] += share.gpus
+    kinds = {share.gpu_kind for share in shares.values() if share.gpus}
+    most = {kind: max(each[kind] for each in gpus.values()) for kind in kinds}
+    return max(load[1] for load in loads.values()), max(load[2] for load in loads.values()), most

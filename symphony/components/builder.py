@@ -272,6 +272,7 @@ class MemberBuilder(Builder[MemberSpec]):
         gpu: int | None = None,
         gpu_type: str | None = None,
         spot: bool | None = None,
+        constraint: str | None = None,
     ) -> None:
         """Choose machines. Called on a group, all amounts are those of its processes together.
 
@@ -283,6 +284,7 @@ class MemberBuilder(Builder[MemberSpec]):
             gpu: The number of GPUs.
             gpu_type: The type of the GPUs, such as "v100".
             spot: Whether the cloud may take the machines away.
+            constraint: Features that the nodes must have, on Slurm.
 
         Raises:
             UserError: A value has another type.
@@ -291,7 +293,7 @@ class MemberBuilder(Builder[MemberSpec]):
             process.place(gpu=1, gpu_type="v100")
         """
         with as_usage_error():
-            place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot)
+            place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot, constraint)
         made = {name: value for name, value in vars(place).items() if value is not None}
         self._set("place", made, place=dataclasses.replace(self._spec.place, **made))
 

@@ -60,6 +60,7 @@ class Place(Checked):
         gpu: The number of GPUs.
         gpu_type: The type of the GPUs.
         spot: Whether the cloud may take the machines away.
+        constraint: Features that the nodes must have, on Slurm.
 
     Example:
         experiment.new_process("learner", image="rl:1", place=Place(gpu=1, gpu_type="v100"))
@@ -72,6 +73,7 @@ class Place(Checked):
     gpu: int | None = setting(NUMBER)
     gpu_type: str | None = setting(OPTIONAL_TEXT)
     spot: bool | None = setting(of_type(bool | None))
+    constraint: str | None = setting(OPTIONAL_TEXT)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,9 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=0
+JobAcctGatherParams=OverMemoryKill
 MpiDefault=none
 DefMemPerNode=1000
 ReturnToService=2
@@ -65,7 +67,10 @@ SlurmdPidFile={folder}/%n.pid
 SlurmdLogFile={folder}/%n.log
 GresTypes=gpu
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 PriorityTier=1 State=UP
+PartitionName=urgent Nodes=ALL MaxTime=1-00:00:00 PriorityTier=9 State=UP
 PartitionName=short Nodes=n1 MaxTime=00:10:00 State=UP
 """
 _NODE = "NodeName={name} NodeHostName={host} NodeAddr={address} Port={port} CPUs={cpus} RealMemory={memory}"
@@ -147,7 +152,7 @@ class Slurm:
         host, numbers = socket.gethostname(), dict(enumerate(NODES.items(), 1))
         nodes = [
             _NODE.format(name=name, host=host, address=address, port=PORT + number, cpus=CPUS, memory=MEMORY)
-            + (" Gres=gpu:v100:2" if number == 1 else "")
+            + (" Gres=gpu:v100:2 Feature=fast" if number == 1 else "")
             for number, (name, address) in numbers.items()
         ]
         text = _CONFIGURATION.format(

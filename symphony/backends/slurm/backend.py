@@ -14,6 +14,7 @@ BACKEND = Backend(
             "depends_on",
             "inherit",
             "liveness_probe",
+            "place",
             "port_range",
             "preamble_cmds",
             "primary",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 
 from symphony.backends.slurm.settings import Settings
@@ -16,9 +16,15 @@ _MIB = 1 << 20
 
 def share(process: ProcessSettings, group: str) -> Share:
     """Return the share of a process."""
-    request, limit = process.resource_request, process.resource_limit
-    cpus, memory = amount(request.cpu or 0) or 0, amount(request.memory or 0) or 0
-    return Share(cpus=float(cpus), memory=ceil(memory / _MIB), gpus=limit.gpu or 0, group=group)
+    request, place = process.resource_request, process.place
+    return Share(
+        cpus=float(amount(request.cpu or place.cpu or 0) or 0),
+        memory=ceil((amount(request.memory or place.memory or 0) or 0) / _MIB),
+        gpus=process.resource_limit.gpu or place.gpu or int(bool(place.gpu_type)),
+        gpu_type=place.gpu_type or "",
+        constraint=place.constraint or "",
+        group=group,
+    )
 
 
 def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
@@ -28,36 +34,48 @@ def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) 
         "account": settings.account,
         "qos": settings.qos,
         "time": settings.time,
-        "constraint": settings.constraint,
+        "constraint": _all_of({settings.constraint or ""} | {each.constraint for each in shares.values()}),
         "nodes": settings.nodes,
         "ntasks-per-node": 1,
     }
     fixed = [f"--{name}={value}" for name, value in named.items() if value]
-    gpus, cpus, memory, _ = placement.needed(shares, settings.nodes)
-    sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, "gpus": gpus}
+    cpus, memory, gpus = placement.needed(shares, settings.nodes)
+    sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, **gpus}
     now = folder.options()
     if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:
         had = _sizes(now)
-        if all(had[name] >= size for name, size in sizes.items()):
+        if all(had.get(name, 0) >= size for name, size in sizes.items()):
             return list(now)
     return [*fixed, *_written(sizes), *settings.sbatch_options]
 
 
 def _written(sizes: Mapping[str, int]) -> list[str]:
-    gpus = [f"--gres=gpu:{sizes['gpus']}"] if sizes["gpus"] else []
+    gres = ",".join(f"{name}:{count}" for name, count in _gpus(sizes).items())
     memory = [f"--mem={sizes['mem']}M"] if sizes["mem"] else []
-    return [f"--cpus-per-task={sizes['cpus-per-task']}", *memory, *gpus]
+    return [f"--cpus-per-task={sizes['cpus-per-task']}", *memory, *([f"--gres={gres}"] if gres else [])]
+
+
+def _gpus(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the GPUs of a node by their type: `gpu`, `gpu:v100`."""
+    return {name: sizes[name] for name in sorted(sizes) if name.partition(":")[0] == "gpu"}
 
 
 def _sizes(options: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {"cpus-per-task": 0, "mem": 0, "gpus": 0}
+    found: dict[str, int] = {"cpus-per-task": 0, "mem": 0}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
         if option.startswith("--gres=gpu:"):
-            found["gpus"] = int(value.rpartition(":")[2])
+            parts = (part.rpartition(":") for part in value.split(","))
+            found |= {kind: int(count) for kind, _, count in parts}
         elif name in found:
             found[name] = int(value.removesuffix("M"))
     return found
+
+
+def _all_of(constraints: Collection[str]) -> str:
+    """Return the constraint that all of these make."""
+    every = sorted({*constraints} - {""})
+    return "&".join(f"({each})" if len(every) > 1 and "|" in each else each for each in every)
 
 
 def _rest(options: Sequence[str]) -> list[str]:
@@ -70,7 +88,7 @@ def in_words(options: Sequence[str]) -> str:
     sizes, nodes = _sizes(options), next(o.partition("=")[2] for o in options if o.startswith("--nodes="))
     parts = [f"{sizes['cpus-per-task']} cpu"]
     parts += [f"{sizes['mem'] / 1024:.3g} GiB"] * bool(sizes["mem"])
-    parts += [f"{sizes['gpus']} GPU"] * bool(sizes["gpus"])
+    parts += [" ".join([str(n), *kind.split(":")[1:], "GPU"]) for kind, n in _gpus(sizes).items()]
     shown = ("partition", "account", "qos", "time", "constraint")
     named = [option.removeprefix("--").replace("=", " ", 1) for option in options]
     where = [option for option in named if option.partition(" ")[0] in shown]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
 from symphony.backends.slurm import job_size
@@ -11,7 +13,8 @@ from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
-from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.pod import Place
 from symphony_slurm import commands
 from symphony_slurm.folder import Folder
 from symphony_tmux.processes import launch_file
@@ -23,6 +26,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     path = search_path(launch_file.caller())
     settings, folder = settings_of(context), folder_for(context)
     problems, remarks = _of_the_job(spec, settings, folder)
+    problems = (*_pools(spec), *problems)
     return Target(
         backend="slurm",
         physical_name=context.physical_name,
@@ -37,9 +41,22 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
         problems=problems,
+        pools_are_known=False,
         remarks=(*remarks, *local_commands.missing_programs(spec, context.folder, path)),
         changed_files=launching.changed_files(spec, folder.place),
     )
+
+
+def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Yield what place() says of pools, and of groups, whose processes have a share each."""
+    for owner in (*spec.groups, *(process for _, process in spec.members())):
+        place = owner.place
+        if isinstance(owner, ProcessGroupSpec) and place != Place():
+            what = f"the group {owner.name} is placed, and on Slurm its processes have a share each"
+            yield Problem(what, "place its processes", (owner.at("place"),))
+        elif place.pool or place.per_machine or place.spot:
+            what = f"{owner.name} is placed in a pool, and Slurm has none"
+            yield Problem(what, "set constraint, or symphony:partition", (owner.at("place"),))
 
 
 def _of_the_job(

@@ -49,6 +49,11 @@ class Lab:
 
         return wait_for(there, seconds, f"{path} is {state}", pause=0.5)
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the output of all processes."""
+        out = self.sandbox.symphony("logs", "rl", "*", "--json").out
+        return [json.loads(line) for line in out.splitlines()]
+
     def addresses(self) -> dict[str, Any]:
         """Return the addresses of the services, as the nodes published them."""
         (file,) = (self.sandbox.home / "slurm").glob("rl-*/services.json")

@@ -21,6 +21,19 @@ def test_the_options_of_a_job(tmp_path: Path) -> None:
     assert job_size.in_words(options) == "2 nodes with 5 cpu, 2 GiB, 1 GPU each (partition gpu)"
 
 
+def test_gpus_of_a_type_and_constraints(tmp_path: Path) -> None:
+    shares = {
+        "learner": Share(gpus=2, gpu_type="v100", constraint="fast|new"),
+        "actor": Share(gpus=1, group="g"),
+        "critic": Share(gpus=1, gpu_type="v100", group="g", constraint="big"),
+    }
+    options = job_size.options_of(SETTINGS, shares, Folder(tmp_path))
+    assert {"--gres=gpu:1,gpu:v100:2", "--constraint=(fast|new)&big"} <= {*options}
+    assert "1 GPU, 2 v100 GPU each" in job_size.in_words(options)
+    Folder(tmp_path).note_options(tuple(options))
+    assert job_size.options_of(SETTINGS, shares, Folder(tmp_path)) == options
+
+
 def test_a_change_that_fits_keeps_the_job_and_a_larger_one_does_not(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     before = job_size.options_of(SETTINGS, {"a": Share(cpus=4, gpus=1)}, folder)

@@ -111,16 +111,16 @@ def test_the_end_is_told_after_two_rotations(log: Path) -> None:
 def test_a_pending_restart_is_seen_after_two_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
     index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
-    assert diagnosis.starting_again(status, str(log)).since == 7.0
+    assert logs.starting_again(status, str(log)).since == 7.0
     index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
-    result = diagnosis.starting_again(status, str(log))
+    result = logs.starting_again(status, str(log))
     assert (result.state, result.why, result.restarts) == ("waiting", "restarting after exit 3: two", 2)
 
 
 def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
     size = old.with_name("index").stat().st_size
     before = bytes_read()
-    result = diagnosis.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    result = logs.starting_again(ProcessStatus("a", "running", ready=True), str(old))
     assert (result.state, result.since, result.restarts) == ("running", 1e9, 0)
     assert len(made) < 10
     assert bytes_read() - before < size * 1.1

@@ -19,7 +19,7 @@ def test_a_process_with_a_gpu_is_alone_on_its_node_where_that_is_possible() -> N
     nodes = Nodes(["n1", "n2"], {})
     nodes.place(shares)
     assert nodes.of("learner") not in (nodes.of("a"), nodes.of("b"))
-    assert needed(shares, 2) == (1, 4, 0, 2)
+    assert needed(shares, 2) == (4, 0, {"gpu": 1})
 
 
 def test_placed_processes_stay_when_others_come_and_go() -> None:

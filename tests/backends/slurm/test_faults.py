@@ -1,0 +1,137 @@
+"""What is told, and what goes on, when a node, the memory or the disk fails, or another job goes before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.slurm.conftest import Lab
+from tests.sandbox import wait_for
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+TWO = """
+with Experiment() as e:
+    for name in ("a", "b"):
+        e.new_process(name, "exec sleep 1000")
+"""
+
+
+def up(lab: Lab, program: str = TWO) -> str:
+    lab.sandbox.write(program)
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    (job,) = lab.jobs()
+    return job
+
+
+def comes_back(lab: Lab, job: str) -> None:
+    """Wait until the job runs again; Slurm itself would wait for two minutes."""
+    lab.ask("scontrol", "update", f"jobid={job}", "starttime=now")
+    for path in ("a", "b"):
+        lab.becomes(path, "running", 60)
+    assert lab.jobs() == [job]
+
+
+def test_a_node_that_fails_has_the_job_start_again_on_others(lab: Lab) -> None:
+    job = up(lab)
+    before, node = lab.sandbox.trees(), lab.sandbox.processes("rl")["b"]["node"]
+    try:
+        lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        assert "in the queue" in lab.becomes("b", "waiting")["why"]
+        comes_back(lab, job)
+    finally:
+        lab.ask("scontrol", "update", f"nodename={node}", "state=resume")
+    assert node not in {status["node"] for status in lab.sandbox.processes("rl").values()}
+    after = lab.sandbox.trees()
+    assert not {*before["rl/a"], *before["rl/b"]} & {*after["rl/a"], *after["rl/b"]}
+
+
+def test_a_job_that_is_preempted_is_taken_up_again(lab: Lab) -> None:
+    job = up(lab)
+    words = ["--partition=urgent", "-N4", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
+    urgent = lab.ask("sbatch", "--parsable", *words).strip()
+    try:
+        assert "in the queue" in lab.becomes("a", "waiting")["why"]
+    finally:
+        lab.ask("scancel", urgent)
+    comes_back(lab, job)
+
+
+def test_what_uses_more_memory_than_its_job_has_is_told_so(lab: Lab) -> None:
+    lab.sandbox.config("rl", sbatchOptions='["--acctg-freq=task=1"]')
+    hog = "import time; x = b'x' * (600 << 20); time.sleep(1000)"
+    up(
+        lab,
+        f"""
+from symphony import Resources
+with Experiment() as e:
+    e.new_process("hog", "sleep 2; exec python3 -c \\"{hog}\\"", resources=Resources(memory="400Mi"))
+    e.new_process("other", "exec sleep 1000")
+""",
+    )
+
+    def ended() -> str | None:
+        status = lab.sandbox.processes("rl")["hog"]
+        return status["why"] if status["state"] in ("failed", "lost") else None
+
+    assert "out of memory" in wait_for(ended, 40, "the hog has ended", pause=0.5)
+    assert any("out of memory" in link["what"] for link in lab.why("hog"))
+    assert lab.sandbox.processes("rl")["other"]["state"] == "running"
+
+
+def test_a_node_has_the_gpus_and_the_features_that_its_processes_ask_for(lab: Lab) -> None:
+    lab.sandbox.config("rl", nodes="1")
+    up(
+        lab,
+        """
+with Experiment() as e:
+    show = "echo gpus $CUDA_VISIBLE_DEVICES; exec sleep 1000"
+    e.new_process("a", show, place=Place(gpu=2, gpu_type="v100"))
+    e.new_process("b", show, place=Place(constraint="fast"))
+""".replace("with", "from symphony import Place\nwith", 1),
+    )
+    assert {status["node"] for status in lab.sandbox.processes("rl").values()} == {"n1"}
+    lines = [line["text"] for line in lab.lines()]
+    assert sorted(lines) == ["gpus", "gpus 0,1"]
+    lab.sandbox.write(
+        "from symphony import Place\n" + TWO.replace('000")', '000", place=Place(constraint="x"))')
+    )
+    ran = lab.sandbox.symphony("plan", "rl", code=2)
+    assert "constraint x" in ran.out + ran.err
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], check=True, timeout=10)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True, timeout=10)
+
+
+def test_a_full_shared_disk_ends_nothing_and_is_caught_up_with(lab: Lab, small_disk: Path) -> None:
+    lab.sandbox.config("rl", sharedFolder=str(small_disk))
+    up(lab, TWO.replace('"exec sleep 1000"', '"while ! test -e end; do sleep 0.2; done; exit 3"'))
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        while True:
+            try:
+                file.write(b"x" * 4096)
+            except OSError:
+                break
+    before = lab.sandbox.trees()
+    (lab.sandbox.folder / "end").touch()
+    wait_for(lambda: not lab.sandbox.trees(), 20, "both have ended")
+    assert before
+    filler.unlink()
+    assert lab.becomes("a", "failed")["why"].startswith("exit 3")
+    lab.becomes("b", "failed")
+    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+    assert [*small_disk.iterdir()] == []
