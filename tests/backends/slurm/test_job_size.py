@@ -28,7 +28,7 @@ def test_gpus_of_a_type_and_constraints(tmp_path: Path) -> None:
         "critic": Share(gpus=1, gpu_type="v100", group="g", constraint="big"),
     }
     options = job_size.options_of(SETTINGS, shares, Folder(tmp_path))
-    assert {"--gres=gpu:1,gpu:v100:2", "--constraint=(fast|new)&big"} <= {*options}
+    assert {"--gres=gpu:1,gpu:v100:2", "--constraint=big&(fast|new)"} <= {*options}
     assert "1 GPU, 2 v100 GPU each" in job_size.in_words(options)
     Folder(tmp_path).note_options(tuple(options))
     assert job_size.options_of(SETTINGS, shares, Folder(tmp_path)) == options
