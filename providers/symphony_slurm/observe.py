@@ -84,7 +84,8 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     if record is not None and record.attempt >= attempt:
         if record.state == "ended":
             return _ended(record)
-        if record.state == "lost":
+        # A job that is requeued, such as after the failure of a node, starts a lost one again.
+        if record.state == "lost" and not (job is not None and job.is_waiting):
             return Condition("lost", record.why, record)
         if record.hold is not None and record.hold.stopped:
             return Condition("stopped", record.hold.why, record)

@@ -48,6 +48,8 @@ _WHY = {
 }
 # What slurmstepd and srun say of a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
+# What srun says of a node that takes no step, and how often a start tries again at most.
+_REFUSED, _MOST_REFUSALS = "Unable to create step", 20
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
 # Run by a node, as a step: prints a port for each PORT, that one if it is free, else (0 for any) one of those
 # from FIRST to LAST, beginning at START and STEP apart.
@@ -106,6 +108,8 @@ class Slurm(logs.Outputs):
         self._state = b""
         self._running: dict[str, Running] = {}
         self._records: dict[str, Record] = {}
+        self._unwritten: set[str] = set()
+        self._refusals: dict[str, int] = {}
         self._due: list[Wanted] = []
         self._addresses: dict[str, Address] = {}
         self._version, self._services = 0, Path()
@@ -123,14 +127,18 @@ class Slurm(logs.Outputs):
         while not self._why:
             try:
                 over = self._step()
+                self._write()
                 self._why = self._why or over
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
-                # A full disk, or a node that does not answer.
-                sys.stderr.write(f"{error}; it tries again\n")
+                # A full disk, which has the log as well, or a node that does not answer.
+                with suppress(OSError):
+                    sys.stderr.write(f"{error}; it tries again\n")
                 time.sleep(1)
             self._hear(PERIOD)
         self._end_all()
-        self._folder.note_end(Ended(job=self._job, why=self._why, at=time.time()))
+        with suppress(OSError):
+            self._write()
+            self._folder.note_end(Ended(job=self._job, why=self._why, at=time.time()))
 
     def _step(self) -> str:
         """Do what is due now; return why the job is to end, nothing while it is not."""
@@ -454,6 +462,7 @@ class Slurm(logs.Outputs):
         if kind in ("start", "again"):
             running.since = self.now()
             running.ports.clear()
+            self._refusals.pop(running.record.path, None)
             self._change(running, state="running", began=at, ended=0, exit=0, signal=0, ready=False, why="")
         elif kind == "listen":
             running.ports.add(number)
@@ -477,6 +486,9 @@ class Slurm(logs.Outputs):
             self.hold(record.path, running.hold)
         elif record.ended:
             self._change(running, state="ended", why=_out_of_memory(running.troubles))
+        elif _REFUSED in "".join(running.troubles) and self._refusals.get(record.path, 0) < _MOST_REFUSALS:
+            # A node that has just come back may refuse its first steps.
+            self._refusals[record.path] = self._refusals.get(record.path, 0) + 1
         else:
             # The step never began, or ended without a word: its node failed, or was killed.
             why = _out_of_memory(running.troubles) or _trouble(running.troubles)
@@ -491,8 +503,13 @@ class Slurm(logs.Outputs):
     def _note(self, record: Record) -> None:
         if self._records.get(record.path) != record:
             self._records[record.path] = record
-            files.own_folder(self._folder.process(record.path))
-            self._folder.note(record)
+            self._unwritten.add(record.path)
+
+    def _write(self) -> None:
+        for path in [*self._unwritten]:
+            files.own_folder(self._folder.process(path))
+            self._folder.note(self._records[path])
+            self._unwritten.discard(path)
 
 
 def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
@@ -528,14 +545,16 @@ def main() -> None:
     configuration = experiment.configuration if experiment else ""
     names = commands.node_names(configuration, os.environ["SLURM_JOB_NODELIST"])
     job = int(os.environ["SLURM_JOB_ID"])
+    environ = {*os.environ}
     # A step that inherits the layout of the batch step would be laid out like it.
     for name in [*os.environ]:
         if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
             del os.environ[name]
     for path in experiment.shares if experiment else ():
         record = folder.record(path)
-        if record is not None and record.state == "running":
-            # It ran before the job was requeued.
+        is_requeued = record is not None and record.state == "lost" and "SLURM_RESTART_COUNT" in environ
+        if record is not None and (record.state == "running" or is_requeued):
+            # It ran before the job was requeued, or in another job.
             folder.note(msgspec.structs.replace(record, state="starting", ready=False))
     Slurm(folder, job, Nodes(names, commands.addresses(configuration, names))).supervise()
 
