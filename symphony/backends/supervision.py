@@ -19,7 +19,7 @@ _NOTIFY = "symphony:notify"
 def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
     """Return whether the plan declares an order, equal workers, a probe or an end."""
     probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
-    return bool(plan.is_ordered or probed or tuple(plan.equal_workers) or plan.ends.are_declared or notify)
+    return bool(plan.is_ordered or probed or plan.equal_workers or plan.ends.are_declared or notify)
 
 
 def declaration(
@@ -36,7 +36,7 @@ def declaration(
     return Declaration(
         name=plan.physical_name,
         members={each.path: _member(each, ports) for each in plan.processes},
-        equal=equal,
+        equal=tuple(plan.equal_workers),
         primary=plan.ends.primary,
         stop_after=plan.ends.stop_after,
         idle_after=plan.ends.idle_after,
