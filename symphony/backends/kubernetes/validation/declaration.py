@@ -107,11 +107,11 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _order(spec, settings)
     for part_name, part in spec.parts():
         yield from _part_of(part_name, part, settings)
+        if part.place.constraint:
+            what = f"{part_name} is placed with a constraint, which Slurm alone knows"
+            yield Problem(what, "use node_selector here", (part.at("place constraint"),))
     for part_name, owner in spec.owners():
         yield from _texts(part_name, owner)
-        if owner.place.constraint:
-            what = f"{part_name} is placed with a constraint, which Slurm alone knows"
-            yield Problem(what, "use node_selector here", (owner.at("place constraint"),))
     for group, process in spec.members():
         path = path_of(group, process)
         yield from _image(path, process.image, process.at("image"))
