@@ -46,9 +46,9 @@ _WHY = {
     signal.SIGTERM: "it was cancelled, preempted, or came to its time limit",
     signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
 }
-# What slurmstepd and srun say of a step that used too much memory.
+# The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
-# What srun says of a node that takes no step, and how often a start tries again at most.
+# srun's words about a node that takes no step, and the most tries of a start.
 _REFUSED, _MOST_REFUSALS = "Unable to create step", 20
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
 # Run by a node, as a step: prints a port for each PORT, that one if it is free, else (0 for any) one of those

@@ -186,7 +186,7 @@ class Live(App[None]):
                 widths.pop(head.index(less), None)
         last = max(widths)
         while (rest := self._rest(widths)) < 0:
-            # Of a last line the beginning says enough; names and states keep theirs longer.
+            # Cut last lines first: their beginning says enough; names and states stay longer.
             column = last if head[last] == "last line" else max(widths, key=lambda i: widths[i])
             if widths[column] <= _NARROW:
                 column = max(widths, key=lambda i: widths[i])

@@ -17,7 +17,7 @@ from symphony.operations import kept_code, runs, stacks
 from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 
-# What may stand beside a path in a command of a shell.
+# Characters beside a path in a command of a shell.
 _PUNCTUATION = re.compile(r"[\s;|&<>()'\"=:,]+")
 # The processes that use something, and why it is not as it was in the run.
 Lack = tuple[tuple[str, ...], str]
@@ -71,7 +71,7 @@ def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str
     for link in _links(code):
         name = str(link.relative_to(code))
         users = {row["path"]: words for row in processes if (words := _words_in(row, name))}
-        # Of a folder, only the files that processes name are looked at.
+        # In a folder, only the files that processes name are compared.
         inner = {word for words in users.values() for word in words}
         for file in sorted({name, *inner} if link.is_dir() else {name}):
             if how := _changed(code / file, run):

@@ -1,4 +1,4 @@
-"""What `symphony drift` says of tmux."""
+"""The output of `symphony drift` in tmux."""
 
 from __future__ import annotations
 

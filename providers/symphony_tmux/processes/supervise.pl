@@ -354,7 +354,7 @@ sub wait_for_news {
     obey() if $is_told;
 }
 
-# What the supervisor of a step is told: to end, by the end of its input; to restart the process; to log a line.
+# Requests to the supervisor of a step: the end of its input ends it; others restart the process, or log a line.
 sub obey {
     return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
     while ($orders =~ s/^(.*)\n//) {

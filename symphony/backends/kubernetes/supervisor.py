@@ -392,7 +392,7 @@ class _Api:
                 pods = _by_name(every)
                 yield pods, self._given_up(pods)
                 if self.now() + seconds(pods, self.now()) < until - 1:
-                    # What has happened made something due before this watch ends.
+                    # An event made something due before this watch ends.
                     return
 
     def patch(self, pod: Pod, patch: Mapping[str, Any]) -> Pod:

@@ -27,6 +27,6 @@ def test_a_proxy_that_never_answers_is_an_error_in_time(
         assert time.monotonic() - began < 10
     assert plugin.KUBERNETES in error.value.what
     assert all(word in error.value.remedy for word in ("https_proxy", "pulumi plugin install"))
-    # What is there needs no host.
+    # A plugin that is installed needs no host.
     (tmp_path / plugin.program(plugin.KUBERNETES)).touch(mode=0o755)
     plugin.require(plugin.KUBERNETES)

@@ -1,4 +1,4 @@
-"""What is told, and what goes on, when a node, the memory or the disk fails, or another job goes before."""
+"""Failures of a node, of the memory or of the disk, and preemption by another job."""
 
 from __future__ import annotations
 
