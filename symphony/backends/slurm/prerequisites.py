@@ -1,18 +1,21 @@
-"""The prerequisites of experiments on Slurm: its client programs, munge, perl."""
+"""The prerequisites of experiments on Slurm: its client programs, munge, a shared folder."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
+from symphony import files, paths
 from symphony.backends.prerequisites import Finding
+from symphony_slurm import commands
 
 
 def findings() -> list[Finding]:
     """Return what experiments on Slurm need; none of it is needed elsewhere."""
     found = [_program(name) for name in ("sbatch", "squeue")]
     if all(finding.there for finding in found):
-        found.append(_munge())
+        found += [_munge(), _shared_folder()]
     return found
 
 
@@ -30,6 +33,26 @@ def _munge() -> Finding:
     answers = bool(place) and _first_line([place, "-n"]).startswith("MUNGE")
     get = "ask the administrators of the cluster: munge proves to Slurm who you are"
     return Finding("munge (optional)", answers, place=place, get=get, needed=False)
+
+
+def _shared_folder() -> Finding:
+    """Return whether a node can write into the folder of experiments; no node may be free to tell."""
+    place = paths.home() / "slurm"
+    name, get = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
+    file = files.own_folder(place) / f"doctor.{os.getpid()}"
+    words = ["srun", "--quiet", "--immediate=5", "--time=1", "-N1", "-n1", "--chdir=/", "touch", str(file)]
+    try:
+        done = subprocess.run(
+            words, env=commands.environment(""), capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Finding(name, False, "Slurm does not answer", str(place), get, needed=False)
+    finally:
+        is_there = file.exists()
+        files.remove(file)
+    if "Unable to allocate resources" in done.stderr:
+        return Finding(name, True, "not tried: no node was free", str(place), get, needed=False)
+    return Finding(name, is_there, "", str(place), get, needed=False)
 
 
 def _first_line(words: list[str]) -> str:

@@ -137,3 +137,12 @@ def test_a_full_shared_disk_ends_nothing_and_is_caught_up_with(lab: Lab, small_d
     lab.becomes("b", "failed")
     lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
     assert [*small_disk.iterdir()] == []
+
+
+def test_doctor_says_whether_a_node_can_write_into_the_shared_folder(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(lab.sandbox.environment, "SLURM_CONF", str(lab.slurm.configuration))
+    (row,) = [line for line in lab.sandbox.symphony("doctor").out.splitlines() if "shared folder" in line]
+    assert " here " in row
+    assert [*(lab.sandbox.home / "slurm").iterdir()] == []
