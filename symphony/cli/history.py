@@ -68,7 +68,8 @@ def _grouped(changed: list[str]) -> list[str]:
         path, _, why = line.partition(": ")
         names.setdefault(why, []).append(path)
     return [
-        f"{paths[0] if len(paths) == 1 else f'{len(paths)} processes'}: {why}" for why, paths in names.items()
+        f"{paths[0] if len(paths) == 1 else f'{len(paths)} processes'}: {why}".removesuffix(": ")
+        for why, paths in names.items()
     ]
 
 

@@ -333,6 +333,7 @@ class Recording:
             # The code of a run that came back, or of a sweep, is kept already.
             run.code, run.git = kept.code, kept.git
             if folder_of(self.name) in Path(kept.code).parents:
+                run.changed.insert(0, f"run {Path(kept.code).parent.name} again")
                 with _noting(run, "the code"):
                     kept_code.keep(Path(kept.code), place / CODE, Path(kept.code), secret_files)
                     run.code = str(place / CODE)

@@ -251,6 +251,7 @@ def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
     assert "one first" in sandbox.symphony("logs", "rl", "--run", "3").out
     third = sandbox.symphony("history", "rl", "--json").json[0]
     assert third["settings"]["sandbox:lr"] == "0.1"
+    assert third["changed"][0] == "run 1 again"
     assert sandbox.symphony("diff", "rl", "1", "3", "--json").json["code"] == {}
     # The project and its settings are as they were.
     assert "0.3" in (sandbox.folder / "Pulumi.rl.yaml").read_text()
