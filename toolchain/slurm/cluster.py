@@ -25,6 +25,8 @@ from toolchain.kubernetes.machine.packages import search_path
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 NODES = {f"n{number}": f"127.0.1.{number}" for number in range(1, 5)}
+# Two more, in partitions of their own, whose failures disturb no other test.
+SPARE = {f"n{number}": f"127.0.1.{number}" for number in (5, 6)}
 # The resources that the nodes advertise; nothing of them is reserved.
 CPUS, MEMORY = 64, 64000
 # The first of the ports; the nodes have the next ones.
@@ -69,8 +71,9 @@ GresTypes=gpu
 {nodes}
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-PartitionName=main Nodes=ALL Default=YES MaxTime=1-00:00:00 PriorityTier=1 State=UP
-PartitionName=urgent Nodes=ALL MaxTime=1-00:00:00 PriorityTier=9 State=UP
+PartitionName=main Nodes=n[1-4] Default=YES MaxTime=1-00:00:00 State=UP
+PartitionName=spare Nodes=n[5-6] MaxTime=1-00:00:00 PriorityTier=1 State=UP
+PartitionName=urgent Nodes=n[5-6] MaxTime=1-00:00:00 PriorityTier=9 State=UP
 PartitionName=short Nodes=n1 MaxTime=00:10:00 State=UP
 """
 _NODE = "NodeName={name} NodeHostName={host} NodeAddr={address} Port={port} CPUs={cpus} RealMemory={memory}"
@@ -101,7 +104,7 @@ class Slurm:
             self._start_munged()
             environment = ["env", f"SLURM_CONF={self.configuration}", f"PATH={search_path()}"]
             run([*environment, "slurmctld", "-f", self.configuration], timeout=20)
-            for name in NODES:
+            for name in (*NODES, *SPARE):
                 run([*environment, "slurmd", "-f", self.configuration, "-N", name], timeout=20)
         deadline = time.monotonic() + 30
         while not self.is_ready():
@@ -147,9 +150,9 @@ class Slurm:
     def _configure(self) -> None:
         self.folder.mkdir(parents=True, mode=0o755)
         (self.folder / "state").mkdir(mode=0o700)
-        for name in NODES:
+        for name in (*NODES, *SPARE):
             (self.folder / name).mkdir()
-        host, numbers = socket.gethostname(), dict(enumerate(NODES.items(), 1))
+        host, numbers = socket.gethostname(), dict(enumerate((NODES | SPARE).items(), 1))
         nodes = [
             _NODE.format(name=name, host=host, address=address, port=PORT + number, cpus=CPUS, memory=MEMORY)
             + (" Gres=gpu:v100:2 Feature=fast" if number == 1 else "")

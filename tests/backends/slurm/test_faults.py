@@ -20,7 +20,8 @@ with Experiment() as e:
 """
 
 
-def up(lab: Lab, program: str = TWO) -> str:
+def up(lab: Lab, program: str = TWO, **settings: str) -> str:
+    lab.sandbox.config("rl", **settings)
     lab.sandbox.write(program)
     lab.sandbox.symphony("up", "rl", "-y", timeout=120)
     (job,) = lab.jobs()
@@ -36,7 +37,7 @@ def comes_back(lab: Lab, job: str) -> None:
 
 
 def test_a_job_whose_node_fails_starts_again(lab: Lab) -> None:
-    job = up(lab)
+    job = up(lab, partition="spare")
     before, node = lab.sandbox.trees(), lab.sandbox.processes("rl")["b"]["node"]
     try:
         lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
@@ -44,15 +45,15 @@ def test_a_job_whose_node_fails_starts_again(lab: Lab) -> None:
     finally:
         # It may have come back by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
-    wait_for(lab.slurm.is_ready, 20, "the node is back")
+    wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
     comes_back(lab, job)
     after = lab.sandbox.trees()
     assert not {*before["rl/a"], *before["rl/b"]} & {*after["rl/a"], *after["rl/b"]}
 
 
 def test_a_job_that_is_preempted_is_taken_up_again(lab: Lab) -> None:
-    job = up(lab)
-    words = ["--partition=urgent", "-N4", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
+    job = up(lab, partition="spare")
+    words = ["--partition=urgent", "-N2", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
     urgent = lab.ask("sbatch", "--parsable", *words).strip()
     try:
         assert "in the queue" in lab.becomes("a", "waiting")["why"]

@@ -66,10 +66,18 @@ def test_the_plan_refuses_a_job_that_slurm_would_never_start(lab: Lab) -> None:
 
 
 def test_a_job_that_waits_says_why_and_starts_what_is_declared_by_itself(lab: Lab) -> None:
-    words = ["sbatch", "--parsable", "-N4", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
+    words = [
+        "sbatch",
+        "--parsable",
+        "-pspare",
+        "-N2",
+        "--exclusive",
+        "--wrap=sleep 300",
+        "--output=/dev/null",
+    ]
     blocker = lab.ask(*words).strip()
     try:
-        lab.sandbox.config("rl", patience="1")
+        lab.sandbox.config("rl", patience="1", partition="spare")
         up(lab, code=1)
         status = lab.sandbox.processes("rl")["client"]
         assert status["state"] == "waiting"
