@@ -10,9 +10,7 @@ from tests.conformance.backend import Backend
 from tests.conformance.conftest import BACKENDS
 from tests.sandbox import wait_for
 
-# Slurm refuses probes and ends so far.
-SUPPORTING = [each for each in BACKENDS if each.id != "slurm"]
-pytestmark = pytest.mark.parametrize("backend", SUPPORTING, indirect=True, scope="module")
+pytestmark = pytest.mark.parametrize("backend", BACKENDS, indirect=True, scope="module")
 STACK = "ends"
 SERVE = "python3 -m http.server $SYMPH_{0}_PORT --bind $SYMPH_{0}_BIND"
 
@@ -78,7 +76,8 @@ def test_a_failed_liveness_probe_restarts_a_process_and_what_restarts_with_it(
 ) -> None:
     backend.up(stack, RESTARTS)
     before = {path: backend.identities(stack)[path] for path in ("web", "follows", "stays")}
-    backend.end_supervisor(stack)
+    if backend.outlives_supervisor:
+        backend.end_supervisor(stack)
 
     def follows_again() -> bool:
         # In tmux its window goes on, and a pod is another one.
