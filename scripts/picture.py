@@ -53,11 +53,12 @@ def surreal(planned: dict[str, Any]) -> str:
 def sweep(sandbox: Sandbox) -> dict[str, list[str]]:
     """Run the sweep of README.md in a copy of its example; return what its commands print."""
     shutil.copytree(ROOT / "examples" / "descent", sandbox.folder, dirs_exist_ok=True)
-    (commands,) = blocks("README.md", "console")
-    return {
-        command: sandbox.symphony(*shlex.split(command)[1:], timeout=300).out.splitlines()
-        for command in screens(commands)
-    }
+    (shown,) = blocks("README.md", "console")
+    start, *others = screens(shown)
+    sandbox.symphony(*shlex.split(start)[1:], timeout=300)
+    sandbox.symphony("wait", "grid", timeout=300)
+    sandbox.symphony("results", "grid", "--plot", "loss")
+    return {command: sandbox.symphony(*shlex.split(command)[1:]).out.splitlines() for command in others}
 
 
 async def top() -> str:

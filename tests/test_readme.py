@@ -16,7 +16,7 @@ from tests.documents import blocks, on_a_terminal, screens, shape, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
-HELLO, TALK = blocks("README.md", "python")
+HELLO, STEPS, TALK = blocks("README.md", "python")
 (SETTINGS,) = blocks("docs/settings.md", "python")
 (LOOP,) = blocks("README.md", "")
 (SWEEP,) = blocks("README.md", "console")
@@ -57,7 +57,7 @@ def test_the_table_and_the_picture_of_the_sweep(tmp_path: Path) -> None:
     """With matplotlib, which `make test-thorough` installs."""
     with sandbox_in(tmp_path, folder=tmp_path / "descent") as sandbox:
         shown = picture.sweep(sandbox)
-        assert [shown[command] for command in screens(SWEEP)][1:] == [*screens(SWEEP).values()][1:]
+        assert shown == {command: screens(SWEEP)[command] for command in shown}
         drawn = (sandbox.folder / "grid-loss.svg").read_text()
         assert drawn == text("docs/screens/sweep.svg"), "run `python -m scripts.picture`"
 
@@ -94,6 +94,17 @@ def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
     lab.symphony("delete", "lab", "-y")
 
 
+def test_the_steps_follow_one_another_and_end(lab: Sandbox) -> None:
+    for step in ("prepare", "train", "evaluate"):
+        (lab.folder / f"{step}.py").write_text(f"print({step!r}, 'is done')\n")
+    (lab.folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (lab.folder / "__main__.py").write_text(STEPS)
+    lab.symphony("up", "lab", "-y", "--wait")
+    logs = lab.symphony("logs", "lab").out
+    places = [logs.index(f"{step} is done") for step in ("prepare", "train", "evaluate")]
+    assert places == sorted(places)
+
+
 def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
     """A program with the mistakes of the README, on the same lines."""
     lines = {
@@ -127,12 +138,16 @@ def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
 
 
 def test_the_messages_of_processes(sandbox: Sandbox) -> None:
-    (sandbox.folder / "talk.py").write_text(TALK)
+    """The first half is the learner's, the other the agent's."""
+    pull, push = (TALK.partition("pusher =")[0], "pusher =" + TALK.partition("pusher =")[2])
+    imports = "import caraml\nimport numpy as np\n"
+    (sandbox.folder / "learner.py").write_text(imports + pull)
+    (sandbox.folder / "agent.py").write_text(f"{imports}{push}pusher.close()\n")
     declared = """
     from symphony import Experiment
     with Experiment("talk") as experiment:
         for name, says in (("learner", "binds"), ("agent", "connects")):
-            process = experiment.new_process(name, command="python", args=["-u", "talk.py", name])
+            process = experiment.new_process(name, command="python", args=["-u", f"{name}.py"])
             getattr(process, says)("replay")
     """
     (sandbox.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))
