@@ -14,6 +14,7 @@ from tests.sandbox import ROOT, Ran, Sandbox, wait_for
 DEMO = "examples/numint/demo.py"
 NEVER_ENDS = "import time\ntime.sleep(600)\n"
 DIES = "raise SystemExit('no disk')\n"
+LISTENS = "import time\nfrom caraml import ZmqServer\nserver = ZmqServer(service='pieces')\n"
 
 
 def settings_of(sandbox: Sandbox, stack: str, **settings: str) -> None:
@@ -79,13 +80,15 @@ def test_the_demo_is_right_and_leaves_a_numint_alone(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("seconds", "message"),
-    [(0, "`symphony up` ended with exit code 1"), (10, "the reducer came to no result")],
+    ("program", "message"),
+    [
+        (DIES, "`symphony up` ended with exit code 1"),
+        (f"{LISTENS}time.sleep(10)\n{DIES}", "the reducer came to no result"),
+    ],
     ids=["at once", "later"],
 )
-def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, seconds: float, message: str) -> None:
-    later = f"import time\ntime.sleep({seconds})\n{DIES}"
-    (sandbox.folder / "examples/numint/reducer.py").write_text(later)
+def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, program: str, message: str) -> None:
+    (sandbox.folder / "examples/numint/reducer.py").write_text(program)
     ran = demo(sandbox, code=1)
     assert ran.err.endswith(f"demo: {message}.\n")
 
