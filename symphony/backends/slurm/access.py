@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import IO
 
 from symphony.backends.access import ServiceRoute, Streams
-from symphony.backends.copying import fetch as fetch
-from symphony.backends.copying import send as send
+from symphony.backends.local_folder import fetch as fetch
+from symphony.backends.local_folder import send as send
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony_slurm import commands

@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Any
 
 from symphony.backends.access import CannotStart, ServiceRoute, Streams
-from symphony.backends.copying import fetch as fetch
-from symphony.backends.copying import send as send
-from symphony.backends.copying import start_folder
+from symphony.backends.local_folder import fetch as fetch
+from symphony.backends.local_folder import send as send
+from symphony.backends.local_folder import start_folder
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony.paths import tmux_socket
