@@ -9,6 +9,7 @@ from symphony.backends.expand import Context
 from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
+from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
@@ -42,7 +43,11 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         defaults={"start_dir": str(context.folder)},
         problems=problems,
         pools_are_known=False,
-        remarks=(*remarks, *local_commands.missing_programs(spec, context.folder, path)),
+        remarks=(
+            *remarks,
+            *notify_is_not_used(context),
+            *local_commands.missing_programs(spec, context.folder, path),
+        ),
         changed_files=launching.changed_files(spec, folder.place),
     )
 

@@ -65,6 +65,12 @@ def test_the_plan_refuses_a_job_that_slurm_would_never_start(lab: Lab) -> None:
     assert lab.jobs() == []
 
 
+def test_the_plan_says_that_notify_is_not_run(lab: Lab) -> None:
+    lab.sandbox.config("rl", notify="python tell.py")
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
+    assert "symphony:notify is not run on slurm" in lab.sandbox.symphony("plan", "rl").out
+
+
 def test_a_job_that_waits_says_why_and_starts_what_is_declared_by_itself(lab: Lab) -> None:
     words = [
         "sbatch",
