@@ -95,7 +95,7 @@ def _target(stack: stacks.Stack) -> SelectedStack:
             remedy="In it, launch(experiment, force=True) restarts what changed;"
             f" after `symphony delete {stack.display_name}` it starts all of it anew",
         )
-    if place is None or place.project != stack.name.project or not place.program.is_file():
+    if place is None or place.project != stack.name.project:
         raise UserError(
             f"the program of {stack.display_name} no longer exists",
             where=folder,

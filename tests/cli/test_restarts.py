@@ -40,3 +40,15 @@ def test_a_changed_policy_restarts_that_process(sandbox: Sandbox) -> None:
     assert row["kind"] == "restart"
     assert any("restart_policy" in why for why in row["why"])
     assert plan["unused"] == []
+
+
+def test_a_program_in_the_folder_of_several_needs_no_other(sandbox: Sandbox) -> None:
+    (sandbox.folder / "__main__.py").unlink(missing_ok=True)
+    (sandbox.folder / "stacks").mkdir()
+    sandbox.write(
+        'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])', file="stacks/rl.py"
+    )
+    sandbox.symphony("up", "rl", "-y")
+    before = sandbox.trees()
+    sandbox.symphony("restart", "rl", "-y")
+    assert before["rl/a"] != sandbox.trees()["rl/a"]
