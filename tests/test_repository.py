@@ -40,10 +40,10 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
         (
             "symphony/operations/delete.py",
             "import symphony.backends.kubernetes.api.kubeconfig",
-            "A backend is asked through its row",
+            "Backends are reached through the registry",
         ),
-        ("symphony/spec/plain.py", "import kubernetes", "Spec, placement and plan know no backend"),
-        ("caraml/limits.py", "import symphony", "caraml stands alone"),
+        ("symphony/spec/plain.py", "import kubernetes", "Spec, placement and plan import no backend"),
+        ("caraml/limits.py", "import symphony", "caraml imports no other package of ours"),
     ],
     ids=["classic", "old home", "a package in no layer", "one backend", "backend", "caraml"],
 )
