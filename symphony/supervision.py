@@ -112,15 +112,22 @@ def _moved(probe: Probe | None, ports: Mapping[int, int], host: str | None) -> P
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a process does not run.
 
-    why: in words. blocked: waiting alone does not help. stopped: the end of the experiment that stopped it.
-    since: in the seconds of World.now; None where that is not known.
+    why: in words. with_workers: it starts again with its equal workers. blocked: waiting alone does not help.
+    stopped: the end of the experiment that stopped it. since: in the seconds of World.now; None where that is
+    not known.
     """
 
     waits_for: tuple[Wait, ...] = ()
     why: str = ""
+    with_workers: bool = False
     blocked: bool = False
     stopped: Literal["", "completed", "failed", "stopped"] = ""
     since: float | None = None
+
+    def waits(self) -> tuple[str, ...]:
+        """Return the conditions it waits for, such as `prepare (completed)`; none where it was stopped."""
+        workers = ("the other workers (started)",) if self.with_workers else ()
+        return () if self.stopped else (*map(str, self.waits_for), *workers)
 
 
 @dataclass(frozen=True)
@@ -437,7 +444,8 @@ class Supervisor:
             elif changed < running.keys():
                 why = f"for the other workers: {', '.join(sorted(changed))} started again"
                 for path in running:
-                    hold = Hold(waits_for=self._members[path].waits_for, why=why, since=now)
+                    waits = self._members[path].waits_for
+                    hold = Hold(waits_for=waits, why=why, with_workers=True, since=now)
                     self._world.hold(path, hold)
                     look.facts[path] = Fact("ending", hold=hold)
                     self._state.met.pop(path, None)

@@ -89,7 +89,7 @@ def test_files_of_an_earlier_build_are_kept(tmp_path: Path) -> None:
         (tmp_path / "a" / "x.txt").write_text("two")
     with pytest.raises(UserError, match="has no typo"):
         DockerBuilder.from_dict({"typo": 1})
-    with pytest.raises(UserError, match=r"is called \.\./x"):
+    with pytest.raises(UserError, match=r"context directory \.\./x is outside"):
         DockerBuilder("d", [{"name": "../x", "path": "."}], tmp_path)
 
 

@@ -182,7 +182,7 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         words=words[-3:],
         node=record.node,
         code=services.get(VARIABLE, ""),
-        waits_for=waits_of(record) if now.state in ("waiting", "blocked") else (),
+        waits_for=record.hold.waits() if record.hold and now.state in ("waiting", "blocked") else (),
         exit_code=(128 + record.signal if record.signal else record.exit) if is_over else None,
     )
     if facts.get("restart_policy") in (None, "Never") or now.state not in ("running", "completed", "failed"):
@@ -190,10 +190,6 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
     from symphony.backends import process_logs
 
     return process_logs.starting_again(status, log)
-
-
-def waits_of(record: Record) -> tuple[str, ...]:
-    return tuple(map(str, record.hold.waits_for)) if record.hold is not None else ()
 
 
 def _last_words(log: str) -> tuple[str, ...]:

@@ -39,7 +39,9 @@ def _shared_folder() -> Finding:
     """Return whether a node can write into the folder of experiments; no node may be free to tell."""
     place = paths.home() / "slurm"
     name, get = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
-    file = files.own_folder(place) / f"doctor.{os.getpid()}"
+    # Before the first `up`, it is not there yet.
+    existing = next(folder for folder in (place, *place.parents) if folder.is_dir())
+    file = existing / f".symphony-doctor.{os.getpid()}"
     words = ["srun", "--quiet", "--immediate=5", "--time=1", "-N1", "-n1", "--chdir=/", "touch", str(file)]
     try:
         done = subprocess.run(

@@ -287,8 +287,7 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> Proces
     if held.stopped == "completed":
         return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
     state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"
-    waits = () if held.stopped else tuple(map(str, held.waits_for))
-    return ProcessStatus(path, state, ready=False, why=held.why, since=since, waits_for=waits)
+    return ProcessStatus(path, state, ready=False, why=held.why, since=since, waits_for=held.waits())
 
 
 def _since(condition: Condition, launched: float | None) -> float | None:
