@@ -32,7 +32,9 @@ def own_folder(path: Path) -> Path:
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
-        raise SymphonyError(f"{path} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
+        raise SymphonyError(
+            f"{path} is not a folder of this user", remedy="Remove it, or set SYMPHONY_HOME to another folder"
+        )
     if facts.st_mode & 0o777 != 0o700:
         path.chmod(0o700)
     return path

@@ -1,4 +1,4 @@
-"""The paths of files on this machine, by the environment, and without a home folder."""
+"""The paths of symphony's files, as environment variables set them, and for a user without a home folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sandbox import Sandbox
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a user without HOME and without an entry in the table of users."""
+    """Return the folder of a user without HOME and without an entry in /etc/passwd."""
 
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -61,7 +61,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("given", ["", "state", "./state", "~/state"])
 def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The specification says so; else a command would keep a state in the folder where it is typed."""
+    """The XDG specification says so; otherwise a command would keep its state in the current folder."""
     monkeypatch.delenv("SYMPHONY_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
     monkeypatch.setenv("XDG_STATE_HOME", given)
@@ -74,7 +74,7 @@ def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("character", ["#", "?", "%", "\n"])
-def test_a_home_that_pulumi_cannot_take_is_refused(
+def test_a_symphony_home_that_no_backend_url_can_hold_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str
 ) -> None:
     monkeypatch.delenv("PULUMI_BACKEND_URL")
@@ -93,7 +93,7 @@ def test_a_home_that_pulumi_cannot_take_is_refused(
 def test_a_home_that_other_users_can_write_to_is_refused(
     own_home: Path, part: str, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of the state are executed: another user could put code there."""
+    """Files of the state hold code: another user could put his own there."""
     folder = own_home / part
     folder.mkdir(parents=True, mode=0o700)
     assert paths.home() == own_home

@@ -1,4 +1,4 @@
-"""The classic module name: everything of caraml.zmq that caraml 0.10 had in `caraml.zmq.communicator`."""
+"""Exports the names that the module `caraml.zmq.communicator` of caraml 0.10 had."""
 
 from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
 from caraml.transport.socket import ZmqSocket as ZmqSocket

@@ -56,7 +56,7 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(
-            f"the engine ended before {exp.name} was up", remedy=f"`symphony up {exp.name}` shows more"
+            f"Pulumi ended before {exp.name} was up", remedy=f"`symphony up {exp.name}` shows why"
         )
     stacks.set_current(selected.name)
     if folder is not None:

@@ -15,9 +15,9 @@ from symphony.operations.compare import differences, unified
 def command(
     name: arguments.Experiment = None,
     first: Annotated[
-        int | None, typer.Argument(metavar="[RUN]", help="By default the run before the last.")
+        int | None, typer.Argument(metavar="[FIRST]", help="By default the run before the second.")
     ] = None,
-    second: Annotated[int | None, typer.Argument(metavar="[RUN]", help="By default the last run.")] = None,
+    second: Annotated[int | None, typer.Argument(metavar="[SECOND]", help="By default the last run.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Print the lines that differ, as a diff.")] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
@@ -30,7 +30,7 @@ def command(
         symphony diff rl 6 7 --full
     """
     if name is not None and name.isdecimal() and second is None:
-        # Two numbers, of the experiment of this project.
+        # `diff 6` and `diff 6 7`: the experiment is that of this project.
         name, first, second = None, int(name), first
     experiment = runs.find(name)
     known = runs.numbers(experiment)
@@ -38,7 +38,7 @@ def command(
     earlier = [number for number in known if number < after.number]
     if not earlier:
         raise UserError(f"{experiment.stack} has no run before run {after.number}")
-    # `diff NAME 3` compares with the last run, where that is not run 3 itself.
+    # `diff NAME 3` compares run 3 with the last run, the last run with the one before it.
     before = runs.read(experiment, first if first not in (None, after.number) else earlier[-1])
     if full:
         for line in unified(experiment, before, after):
@@ -54,7 +54,7 @@ def command(
     rows += [("setting", f"{key}: {old} -> {new}") for key, (old, new) in different.settings.items()]
     rows += [("code", file if how == "changed" else f"{file}: {how}") for file, how in different.code.items()]
     rows += [("git", " -> ".join(different.git))] if different.git else []
-    rows += [("unknown", line) for line in different.unknown]
+    rows += [("not compared", line) for line in different.unknown]
     if not rows:
         print(screen.clean(f"Runs {before.number} and {after.number} of {experiment.stack} do not differ."))
         return

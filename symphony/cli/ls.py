@@ -17,7 +17,12 @@ HEAD = ("name", "on", "ready", "state", "age", "")
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Filter by substring or glob.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Show experiments whose name contains this, or matches it as a glob."
+        ),
+    ] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
     """List the experiments that started something.

@@ -28,7 +28,7 @@ def command(
         symphony plan rl --json
         symphony plan rl.gke --yaml
     """
-    # With --json and --yaml, standard output has the facts alone.
+    # With --json or --yaml, standard output has the document alone; what the program prints goes elsewhere.
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
     selected = selected_stack.select(stack)

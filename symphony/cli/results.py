@@ -30,7 +30,10 @@ def command(
         str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - prints it.")
     ] = None,
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="NAME", help="Draw the curves of a value (matplotlib).")
+        str | None,
+        typer.Option(
+            "--plot", metavar="NAME", help="Draw the curves of a reported value into a file (matplotlib)."
+        ),
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="The picture, .svg or .png.")

@@ -22,7 +22,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="[EXPERIMENT] SOURCE TARGET",
-            help="One of them is PROCESS:PATH, the other a path here.",
+            help="SOURCE or TARGET is PROCESS:PATH, the other a path on this machine.",
             autocompletion=arguments.complete_copy,
         ),
     ],

@@ -268,7 +268,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
 def _unreachable(stack: str) -> SymphonyError:
     return SymphonyError(
         f"the Kubernetes cluster of {stack} does not answer",
-        remedy="Run it again once `kubectl cluster-info` works: the experiment may still be running",
+        remedy="Run this command again once the cluster answers; the experiment may still be running",
     )
 
 

@@ -160,7 +160,7 @@ def changing(name: StackName) -> Generator[Sweep]:
     with files.locked(folder / "lock", seconds=20, what=f"the sweep {name.stack}"):
         sweep = read(name)
         if sweep is None:
-            raise UserError(f"there is no sweep {name.stack}")
+            raise UserError(f"there is no sweep {name.stack}", remedy="`symphony ls` lists sweeps")
         yield sweep
         _write(sweep)
 
@@ -219,7 +219,10 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
 def _listed(text: str) -> list[str]:
     values: list[str] = []
     if text.startswith(("log(", "uniform(")):
-        raise UserError(f"{quoted(text)} says not how many values", remedy="Write log(1e-4,1e-1)*20")
+        raise UserError(
+            f"{quoted(text)} says not how many values",
+            remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
+        )
     for part in text.split(","):
         if match := _RANGE.fullmatch(part):
             first, last = int(match[1]), int(match[2])
@@ -240,7 +243,8 @@ def _drawn(match: re.Match[str], seed: str) -> list[str]:
     except ValueError:
         kind = "numbers above 0" if match[1] == "log" else "numbers"
         raise UserError(
-            f"the bounds of {match[0]} are not {kind}", remedy="Write log(1e-4,1e-1)*20"
+            f"the bounds of {match[0]} are not {kind}",
+            remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
         ) from None
     draws = [source.uniform(low, high) for _ in range(int(match[4]))]
     return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]

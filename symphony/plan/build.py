@@ -184,9 +184,10 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if target.named(spec.name) == target.physical_name != spec.name:
         mapped = {spec.name: target.physical_name, **mapped}
     if mapped:
-        pairs = [f"{declared} is {name}" for declared, name in mapped.items()]
+        pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
         more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
-        yield Problem(f"Names are changed on {target.backend}: {', '.join(pairs[:_LISTED])}{more}.", "")
+        listing = ", ".join(pairs[:_LISTED])
+        yield Problem(f"{target.backend} does not allow these names and uses others: {listing}{more}", "")
 
 
 def merge(

@@ -28,7 +28,7 @@ def _pattern(value: Any, setting: str) -> str | None:
     except re.error as error:
         remedy = 'Write it as re.search takes it, such as "Listening on .*"'
         raise UserError(
-            f"{setting} is no regular expression: {error}", where=str(caller()), remedy=remedy
+            f"{setting} is not a valid regular expression: {error}", where=str(caller()), remedy=remedy
         ) from None
     return pattern
 
@@ -87,7 +87,11 @@ class Probe(Checked):
             raise UserError(what, where=str(caller()), remedy=f"Give it one of: {', '.join(HANDLERS)}")
         if self.port is not None and self.http is None:
             what = f"a probe by {given[0]} has a port"
-            raise UserError(what, where=str(caller()), remedy="port= goes with http=; tcp= names its own")
+            raise UserError(
+                what,
+                where=str(caller()),
+                remedy="Use port= only with http=; tcp= takes the port itself: tcp=6006",
+            )
 
     @property
     def handler(self) -> str:

@@ -1,4 +1,4 @@
-"""The settings that an experiment, a process group and a process have in common, and their declaration."""
+"""The settings that an experiment, a process group and a process share, and the types of their keywords."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ SecretEnv = Mapping[str, Text | Output]
 
 
 class Image(Protocol):
-    """An image that is built; this module knows only its declaration."""
+    """An image that symphony builds; only its spec is needed here."""
 
     @property
     def spec(self) -> ImageSpec: ...
 
 
 class SharedOptions(TypedDict, total=False):
-    """Keywords of an experiment, a process group and a process."""
+    """Keyword arguments of an experiment, a process group and a process."""
 
     preamble_cmds: Texts | None
     start_dir: Text | None
@@ -60,7 +60,7 @@ class SharedOptions(TypedDict, total=False):
 
 
 class MemberOptions(SharedOptions, total=False):
-    """Keywords of a process group and a process."""
+    """Keyword arguments of a process group and a process."""
 
     image_pull_policy: PullPolicy | None
     place: Place | None
@@ -74,7 +74,7 @@ class MemberOptions(SharedOptions, total=False):
 
 @dataclass(frozen=True)
 class Declared:
-    """A thing with a name, the line that declared it, and the lines that made its settings."""
+    """A named declaration, its source line, and the source line of each of its settings."""
 
     name: str = required(strict_text)
     _: KW_ONLY
@@ -82,12 +82,12 @@ class Declared:
     places: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
-        """Return the line that made a setting (or one part of it: `env PATH`), else the declaration's."""
+        """Return the line that set a setting, or a part of it (`env PATH`), else that of the declaration."""
         return place_of(setting, self.places, self.where)
 
 
 def _secret(value: Any, setting: str) -> Any:
-    """Return the path of a file, an Output, or what the launch made of these."""
+    """Return the path of a file, an Output, or the Secret that a launch has read from them."""
     secret = value if isinstance(value, (Secret, Output)) else builtin(value)
     if not isinstance(secret, (str, Secret, Output)):
         raise wrong_type(setting, value, "the path of a file, or a secret Output")
@@ -106,8 +106,10 @@ _IMAGE = instance_of(ImageSpec, "the name of an image, an Output of one, or Imag
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSettings:
-    """Settings that hold for every process of an experiment or a group: lists are joined, the experiment's
-    first; of mappings, and of everything else, the value nearest to the process wins.
+    """Settings of every process of an experiment or a group.
+
+    Lists are concatenated, the experiment's items first. Mappings are merged by key. For a key, and for every
+    other setting, the value that is set closest to the process wins.
     """
 
     preamble_cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)
@@ -121,7 +123,7 @@ class SharedSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSettings(SharedSettings):
-    """Settings of a process, or of a group for each of its processes."""
+    """Settings of a process, or of a group, which apply to each of its processes."""
 
     image_pull_policy: PullPolicy | None = setting(of_type(PullPolicy | None), keyword=True, varies=True)
     mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)

@@ -17,7 +17,7 @@ def config() -> Iterator[SymphonyConfig]:
     SymphonyConfig().reset()
 
 
-def test_it_is_one_object_that_puts_the_username_before_a_name_once(config: SymphonyConfig) -> None:
+def test_it_is_a_singleton_and_puts_the_username_before_a_name_once(config: SymphonyConfig) -> None:
     assert config is SymphonyConfig()
     assert config.prefixed("rl") == "rl"
     SymphonyConfig().set_username("ada")
@@ -33,7 +33,7 @@ def test_an_unknown_field_changes_nothing(config: SymphonyConfig) -> None:
     assert config.username is None
 
 
-def test_a_handler_of_the_users_own_until_reset(config: SymphonyConfig) -> None:
+def test_reset_removes_the_handlers_and_settings_of_the_user(config: SymphonyConfig) -> None:
     config.register_handler("gpus", lambda number: number * 2)
     config.update({"gpus": 8})
     assert vars(config)["gpus"] == 16
@@ -69,7 +69,9 @@ def test_settings_from_a_file(config: SymphonyConfig, tmp_path: Path, text: str)
         (b"experiment_folder: 5", "experiment_folder"),
     ],
 )
-def test_a_file_of_no_use(config: SymphonyConfig, tmp_path: Path, content: bytes | None, error: str) -> None:
+def test_an_invalid_config_file_is_reported_on_one_line(
+    config: SymphonyConfig, tmp_path: Path, content: bytes | None, error: str
+) -> None:
     file = tmp_path / "symphony.yaml"
     if content is not None:
         file.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The choice of the experiment, process or folder, and the errors where it is ambiguous."""
+"""The experiment, process or folder that a command selects, and its error where several match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
         ("logs rl -t abc", '--tail "abc" is not a number of lines. Write it as `-t 20`.'),
     ],
 )
-def test_one_line_that_leads_on(lab: Sandbox, words: str, message: str) -> None:
+def test_an_error_is_one_line_and_names_the_remedy(lab: Sandbox, words: str, message: str) -> None:
     ran = lab.symphony(*words.split(), code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -44,15 +44,15 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Pat
         yield sandbox, other, nowhere
 
 
-def test_the_experiment_of_the_project_is_meant(two: tuple[Sandbox, Path, Path]) -> None:
+def test_a_command_selects_the_experiment_of_its_project(two: tuple[Sandbox, Path, Path]) -> None:
     sandbox, other, nowhere = two
     assert sandbox.symphony("switch").out == "mine\n"
     assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
     assert "there are several experiments" in sandbox.symphony("switch", cwd=nowhere, code=2).err
 
 
-def test_inside_a_project_no_other_project_is_meant(sandbox: Sandbox) -> None:
-    """`delete -y` in a project where nothing runs once deleted the only experiment of another."""
+def test_a_command_never_selects_an_experiment_of_another_project(sandbox: Sandbox) -> None:
+    """In a project without experiments, `delete -y` deleted the only experiment of another project."""
     sandbox.write(PROGRAM)
     other = sandbox.home.parent / "other"
     other.mkdir()
@@ -78,7 +78,9 @@ def test_inside_a_project_no_other_project_is_meant(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_switch_counts_outside_of_projects_and_is_shown_inside(two: tuple[Sandbox, Path, Path]) -> None:
+def test_switch_selects_outside_of_projects_and_inside_the_project_wins(
+    two: tuple[Sandbox, Path, Path],
+) -> None:
     sandbox, other, nowhere = two
     sandbox.symphony("up", "second", "-y")
     sandbox.symphony("switch", "second")
@@ -90,7 +92,7 @@ def test_switch_counts_outside_of_projects_and_is_shown_inside(two: tuple[Sandbo
     sandbox.symphony("delete", "second", "-y")
 
 
-def test_another_folder_is_named(two: tuple[Sandbox, Path, Path]) -> None:
+def test_the_error_names_the_folder_that_started_the_experiment(two: tuple[Sandbox, Path, Path]) -> None:
     sandbox, other, nowhere = two
     before = sandbox.trees()
     for folder in (other, nowhere):
@@ -111,7 +113,7 @@ def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
 
 
 def test_the_only_program_needs_no_name_and_a_plan_writes_nothing(sandbox: Sandbox) -> None:
-    """The stack has the name of its project, or of its file among several programs."""
+    """The stack is named after its project or, where the project has several programs, after the program."""
     sandbox.write(PROGRAM)
     before = sorted(sandbox.folder.iterdir())
     assert "sandbox on tmux" in sandbox.symphony("plan").out

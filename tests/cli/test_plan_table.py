@@ -20,12 +20,15 @@ def planned(*changes: Change) -> Planned:
     )
 
 
-def test_a_long_reason_of_several_stands_below_them_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_reason_that_processes_share_is_printed_once_below_the_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     images = "image: registry.example.com/team/project/rl:1 -> registry.example.com/team/project/rl:2"
     changes = [Change(name, "restart", (images,)) for name in ("learner", "w-0", "w-1")]
     changes.insert(0, Change("actor", "restart", ("failed: exit 1", images)))
     plan_table.show(planned(*changes, Change("other", "restart", ("env LR: 0.1 -> 0.2",))))
     out = capsys.readouterr().out
+    # The reason names two images.
     assert out.count("registry.example.com") == 2
     assert f"actor, learner, w-0..1: {images}\n" in out
     assert "other    restart  env LR: 0.1 -> 0.2" in out

@@ -1,4 +1,4 @@
-"""Equal workers on every backend: four processes that meet and sum, by the variables of torch.distributed."""
+"""Equal workers on every backend: four of them meet by the variables of torch.distributed and add up."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def test_four_workers_sum(backend: Backend, stack: str) -> None:
     backend.up(stack, PROGRAM)
     for rank in range(4):
         backend.becomes(stack, f"train-{rank}", "completed", 40)
+    # Lines that tell of the end of a process are left out.
     printed = [line for line in backend.lines(stack, "train-*") if not line["ended"]]
-    # Elsewhere each sees its own GPUs only.
+    # In tmux they share the GPUs of one machine; elsewhere a worker sees its own GPUs only.
     locals_ = range(4) if backend.name == "tmux" else [0] * 4
     assert sorted(line["text"] for line in printed if line["text"].startswith("rank")) == [
         f"rank {rank} of 4, local {local}: [0.0, 10.0]" for rank, local in enumerate(locals_)
     ]
-    assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "without names it is rank 0"
+    assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "logs without names show rank 0"

@@ -50,7 +50,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     sandbox.write(PROGRAM.format(word="second"))
     sandbox.config("rl", **{"sandbox:lr": "0.3"})
     sandbox.symphony("up", "rl", "-y")
-    # What changes nothing is no run.
+    # An `up` that changes nothing is not recorded.
     sandbox.symphony("up", "rl", "-y")
     second, first = sandbox.symphony("history", "rl", "--json").json
     assert (first["number"], second["number"]) == (1, 2)
@@ -92,7 +92,7 @@ def test_an_experiment_is_deleted_with_its_runs_only_where_that_is_asked(sandbox
     assert "no experiment" in sandbox.symphony("history", "rl", code=2).err
 
 
-def test_two_runs_of_one_second_have_two_numbers(sandbox: Sandbox) -> None:
+def test_runs_that_start_at_once_have_different_numbers(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     words = ["up", "rl", "-y"]
     both = [sandbox.start([str(sandbox.program), *words], stdout=subprocess.DEVNULL) for _ in range(2)]
@@ -103,7 +103,7 @@ def test_two_runs_of_one_second_have_two_numbers(sandbox: Sandbox) -> None:
     assert "running" in sandbox.symphony("process", "rl").out
 
 
-def test_a_secret_is_in_no_record(sandbox: Sandbox) -> None:
+def test_secrets_are_not_recorded(sandbox: Sandbox) -> None:
     sandbox.write("import pulumi\n" + PROGRAM.format(word="x"))
     (sandbox.folder / ".env").write_text("KEY=leaked\n")
     (sandbox.folder / "settings.py").write_text(f"T = 'ghp_{'leaked' * 6}'\n")
@@ -120,7 +120,7 @@ def test_a_secret_is_in_no_record(sandbox: Sandbox) -> None:
             assert b"leaked" not in file.read_bytes(), file
 
 
-def test_a_full_disk_leaves_a_record_that_says_what_it_lacks(
+def test_with_a_full_disk_a_record_lists_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*_: object, **__: object) -> list[str]:
@@ -170,7 +170,7 @@ def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None
     assert "no record" in fourth.missing[0]
 
 
-def test_the_oldest_runs_go_above_the_bounds() -> None:
+def test_the_oldest_runs_over_the_limits_are_removed() -> None:
     for number in range(1, 26):
         _record(number, settings={"symphony:keepRuns": "7"})
     assert runs.prune(NAME) == list(range(1, 19))
@@ -181,7 +181,7 @@ def test_the_oldest_runs_go_above_the_bounds() -> None:
     assert runs.numbers(NAME) == [24, 25]
 
 
-def test_old_runs_are_pruned_and_the_running_one_stays() -> None:
+def test_the_run_that_still_runs_is_not_among_the_old_ones() -> None:
     _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
     _record(2, started="2026-01-02T00:00:00Z")
     assert runs.older(NAME, 3600) == [1]
@@ -204,7 +204,7 @@ def test_a_copy_shares_unchanged_files_and_leaves_data_out(tmp_path: Path) -> No
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
 
-def test_a_run_has_its_end_from_its_processes(sandbox: Sandbox) -> None:
+def test_the_end_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sh", "-c", "exit 3"])')
     sandbox.symphony("up", "rl", "-y", code=None)
     wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
@@ -213,7 +213,7 @@ def test_a_run_has_its_end_from_its_processes(sandbox: Sandbox) -> None:
     assert run["processes"]["a"]["exit_code"] == 3
 
 
-def test_a_file_whose_name_is_no_text_is_in_no_records_way(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_not_utf8_can_be_recorded(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     with (project / os.fsdecode(b"\xff.bin")).open("wb") as file:
@@ -236,7 +236,7 @@ def test_a_project_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: py
         kept_code.freeze(project, tmp_path / "2" / "code")
 
 
-def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
+def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="first; cat data"))
     sandbox.config("rl", **{"sandbox:lr": "0.1"})
     (sandbox.folder / ".gitignore").write_text("data\n")
@@ -260,7 +260,7 @@ def test_a_run_comes_back_with_its_code_and_settings(sandbox: Sandbox) -> None:
     assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
 
 
-def test_a_plain_pulumi_up_gets_its_record_from_the_next_command(sandbox: Sandbox) -> None:
+def test_the_next_command_records_a_plain_pulumi_up(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("up", "--yes", "--stack", "rl")
@@ -268,7 +268,7 @@ def test_a_plain_pulumi_up_gets_its_record_from_the_next_command(sandbox: Sandbo
     assert (run["command"], run["backend"]) == ("pulumi up", "tmux")
     assert run["missing"]
     assert "one x" in sandbox.symphony("logs", "rl", "--run", "1").out
-    # Seen once, also after another of symphony's own.
+    # It is recorded once, even where another `symphony up` follows.
     sandbox.symphony("restart", "rl", "a")
     assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == [
         "restart",

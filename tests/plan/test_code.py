@@ -42,7 +42,7 @@ def test_a_process_without_code_has_no_digest(declare: Any, tmux: Target) -> Non
     assert not plan.code
 
 
-def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: Target) -> None:
+def test_missing_code_is_reported_with_its_line(declare: Any, tmux: Target) -> None:
     spec, lines = declare(
         """
         exp = Experiment("rl")
@@ -52,7 +52,7 @@ def test_code_that_is_not_there_is_a_problem_with_its_line(declare: Any, tmux: T
     )
     files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="which is not there")}
     (problem,) = problems(replace(spec, code_files=files), tmux)
-    assert problem.what == 'b names the code "gone.py": which is not there'
+    assert problem.what == 'b has the code "gone.py", which is not there'
     assert [place.line for place in problem.where] == lines
 
 
@@ -93,13 +93,13 @@ def _reasons(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return list(row.reasons)
 
 
-def test_files_that_the_state_holds_are_told_from_those_of_now() -> None:
+def test_files_in_the_state_are_compared_with_the_current_ones() -> None:
     kept = code.unpacked(code.packed(SETS))
     assert code.why("old", "new", {**kept, "new": SETS["new"]}) == "code: agents/net.py, gone.py, new.py"
     assert code.unpacked("") == code.unpacked("damaged!") == {}
 
 
-def test_ten_thousand_files_are_few_bytes_of_the_state() -> None:
+def test_ten_thousand_files_take_little_of_the_state() -> None:
     files = {
         f"some/folder/of/the/project/{number}.py": f"{number * 7919:032x}"[::-1] for number in range(10_000)
     }

@@ -1,4 +1,4 @@
-"""Probes: mistakes in themselves, and those about the services of their process."""
+"""Probes: invalid options, and ports that are not services of the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from symphony.errors import UserError
 from symphony.spec.probe import Probe
 
 
-def test_probes_are_keywords_and_calls_and_know_the_only_service(planned):
+def test_probes_are_keywords_or_calls_and_take_the_only_service(planned):
     plan = planned(
         """
         exp = Experiment("rl")
@@ -31,7 +31,7 @@ def test_probes_are_keywords_and_calls_and_know_the_only_service(planned):
         ('Probe(http="/", port="web")', "it serves: replay, stats"),
     ],
 )
-def test_a_probe_is_at_a_service_of_its_own_process(problems_of, declared, words):
+def test_a_probe_must_use_a_service_of_its_process(problems_of, declared, words):
     (problem,) = problems_of(
         f"""
         exp = Experiment("rl")
@@ -44,7 +44,7 @@ def test_a_probe_is_at_a_service_of_its_own_process(problems_of, declared, words
     assert problem.where
 
 
-def test_a_line_of_the_log_does_not_show_that_a_process_lives(problems_of):
+def test_a_liveness_probe_cannot_use_log(problems_of):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
@@ -66,7 +66,7 @@ def test_a_line_of_the_log_does_not_show_that_a_process_lives(problems_of):
         ({"exec": ["true"], "timeout_seconds": "1s"}, "timeout_seconds"),
     ],
 )
-def test_a_wrong_probe_is_an_error_on_its_line(options, what):
+def test_an_invalid_probe_is_reported_with_its_file(options, what):
     with pytest.raises(UserError) as raised:
         Probe(**options)
     assert what in raised.value.what

@@ -347,7 +347,7 @@ def test_names_are_mapped_where_they_must_be_labels(
     assert plan.service_env["SYMPH_REPLAY_SERVER_ADDR"] == address
     assert plan.processes[1].connects == ("replay-server",)
     (remark,) = plan.remarks
-    assert "agent_0 is agent-0" in remark.what
+    assert "agent_0 -> agent-0" in remark.what
     unmapped = planned(MAPPED)
     assert [each.path for each in unmapped.processes] == ["agent_0", "Joy/b_1"]
     assert (unmapped.renamed, unmapped.remarks) == ({}, ())
@@ -359,7 +359,7 @@ def test_the_classic_api_maps_illegal_names(declare: Callable[[str], Any], tmux:
     assert plan.processes[0].path == "agent-0"
     assert set(plan.service_env) == {f"SYMPH_REPLAY_SERVER_{end}" for end in ("HOST", "PORT", "ADDR")}
     (remark,) = plan.remarks
-    assert "My Exp is My-Exp" in remark.what
+    assert "My Exp -> My-Exp" in remark.what
 
 
 def test_a_process_is_in_one_group(declare: Callable[[str], Any]) -> None:

@@ -179,7 +179,10 @@ def _refuse_foreign(folder: Path) -> None:
         return
     facts = folder.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
-        raise TmuxError(f"{folder} is not a folder of this user", remedy="Remove it or set SYMPHONY_HOME")
+        raise TmuxError(
+            f"{folder} is not a folder of this user",
+            remedy="Remove it, or set SYMPHONY_HOME to another folder",
+        )
 
 
 def list_panes(server: str) -> Listing:

@@ -1,6 +1,6 @@
-"""Limits of a tmux server that its processes inherit.
+"""Checks the limits of a tmux server: those that it would reach, and those that its processes inherit.
 
-A server that runs out of descriptors takes minutes over every further window instead of refusing it.
+A server without free file descriptors takes minutes to open another window instead of failing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from symphony_tmux.processes import launch_file, process_table
 from symphony_tmux.tmux.client import Listing
 
-# The terminal of a window, and the pipe to its log.
+# File descriptors of a window: its terminal, and the pipe to its log.
 DESCRIPTORS = 2
 # For the server itself, and for attached clients.
 SPARE = 32
@@ -21,8 +21,8 @@ TERMINALS = Path("/proc/sys/kernel/pty")
 CAP_SYS_RESOURCE, CAP_SYS_NICE = 24, 23
 # The limit -> its description, and its letter in `ulimit`.
 CALLED = {
-    "CPU": ("seconds of processor time", "t"),
-    "FSIZE": ("bytes a file", "f"),
+    "CPU": ("seconds of CPU time", "t"),
+    "FSIZE": ("bytes per file", "f"),
     "DATA": ("bytes of data", "d"),
     "NPROC": ("processes", "u"),
     "AS": ("bytes of memory", "v"),
@@ -41,7 +41,7 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
     if limit != resource.RLIM_INFINITY and wanted > fit:
         yield (
             f"the tmux server can open {limit} files, enough for {fit} of {wanted} processes",
-            "raise that limit (ulimit -H -n) before its first experiment, or start fewer",
+            "raise the limit (ulimit -H -n) and start all experiments of that server again, or start fewer",
         )
     if (known := _terminals()) is not None and wanted - ours > max(0, known[0] - known[1]):
         most, used = known
@@ -52,14 +52,14 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
 
 
 def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Yield the limits that are lower in this tmux server than in this process, and the remedy.
+    """Yield the hard limits of this tmux server that are below the limits of this process, and the remedy.
 
-    The user who started the server had lower limits, and only a privileged process can raise them again.
+    The server has the limits of the shell that started it, and only a privileged process can raise them.
     """
     pid = listing.server_pid
     if not pid or not hasattr(resource, "prlimit"):
         return
-    remedy = "set symphony:server to a new name for this experiment, or restart all those of that server"
+    remedy = "set symphony:server to a new name, or stop all experiments of that server and start them again"
     try:
         for name, (called, letter) in CALLED.items():
             most, wanted = (
@@ -83,7 +83,7 @@ def _is_less(most: int, wanted: int) -> bool:
 
 
 def _terminals() -> tuple[int, int] | None:
-    """Return the maximum and the present number of terminals of this machine."""
+    """Return the maximum of terminals of this machine, and the number in use."""
     try:
         return int((TERMINALS / "max").read_text()), int((TERMINALS / "nr").read_text())
     except (OSError, ValueError):

@@ -53,7 +53,7 @@ def _shared_folder() -> Finding:
         is_there = file.exists()
         files.remove(file)
     if "Unable to allocate resources" in done.stderr:
-        return Finding(name, True, "not tried: no node was free", str(place), get, needed=False)
+        return Finding(name, True, "not tried: no node was idle", str(place), get, needed=False)
     return Finding(name, is_there, "", str(place), get, needed=False)
 
 

@@ -58,7 +58,7 @@ def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
         place = owner.place
         if isinstance(owner, ProcessGroupSpec) and place != Place():
             what = f"the group {owner.name} is placed, and on Slurm its processes have a share each"
-            yield Problem(what, "place its processes", (owner.at("place"),))
+            yield Problem(what, "call place() of each of its processes instead", (owner.at("place"),))
         elif place.pool or place.per_machine or place.spot:
             what = f"{owner.name} is placed in a pool, and Slurm has none"
             yield Problem(what, "set constraint, or symphony:partition", (owner.at("place"),))
@@ -87,4 +87,4 @@ def _of_the_job(
     except SymphonyError as error:
         what = f"{asked}{again}, and Slurm would not start it: {error.what}"
         return (Problem(what, "ask for less, or change the settings of the stack", (spec.where,)),), ()
-    return (), (Problem(f"{asked}{again}; it starts about {start[11:16]} (sbatch --test-only)", ""),)
+    return (), (Problem(f"{asked}{again}; Slurm would start it about {start[:16].replace('T', ' ')}", ""),)

@@ -1,8 +1,8 @@
-"""Decides whether a run may leave out Pulumi's checkpoints, which take most of the time of a large one.
+"""Decides whether a run may leave out Pulumi's checkpoints, which take most of the time of a large run.
 
-Without checkpoints, the state learns of a run at its end only. A killed run loses nothing of an experiment,
-whose processes are found again by their labels, but a bucket of the same program would be in no state. So a
-run skips them only while the program registers nothing but resources of ours; else it runs again with them.
+Without checkpoints, the state learns of a run only at its end. If such a run is killed, symphony finds its
+processes again by their labels, but a bucket of the same program would be missing from the state. So a run
+skips checkpoints while the program registers only resources of symphony; otherwise it runs again with them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ NEEDED = "is only made by a run that keeps checkpoints"
 # The components, and the resources of each provider in providers/.
 _PROVIDERS = ("symphony_docker", "symphony_slurm", "symphony_tmux")
 _OURS = ("symphony:", *(f"pulumi-python:dynamic/{name}:" for name in _PROVIDERS))
-# Nothing outside of the state depends on these.
+# These exist in the state only.
 _BOOKKEEPING = ("pulumi:pulumi:Stack", "pulumi:pulumi:StackReference", "pulumi:providers:")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 def may_be_skipped(env: Mapping[str, str], name: file_store.StackName) -> bool:
-    """Return whether a run may skip checkpoints; a user who sets the engine's variable decides."""
+    """Return whether a run may skip checkpoints; not where the user has set the variable of the engine."""
     return VARIABLE not in env and file_store.is_files() and _holds_only_ours(name)
 
 
@@ -35,12 +35,12 @@ def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a resource belongs to an experiment, or is only noted in the state."""
+    """Return whether a resource belongs to an experiment, or exists in the state only."""
     return type_.startswith((*_OURS, *_BOOKKEEPING)) or _managed_by(inputs) == "symphony"
 
 
 def _holds_only_ours(name: file_store.StackName) -> bool:
-    """Return whether the state has nothing but experiments in it, begun operations included."""
+    """Return whether the state has only resources of experiments, pending operations included."""
     try:
         state = file_store.read(name)
     except KeyError:

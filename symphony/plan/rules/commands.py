@@ -119,8 +119,8 @@ def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
-                    f"{owner_name} names the code {quoted(text)}: {code.trouble}",
-                    "name a file, a folder or a glob, from the folder of the project",
+                    f"{owner_name} has the code {quoted(text)}, {code.trouble}",
+                    "give a file, a folder or a glob, relative to the folder of the project",
                     (owner.at("code"),),
                 )
 

@@ -56,8 +56,8 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting, texts in (("command", process.command or ()), ("args", process.args)):
             if word := next(filter(_SHELL_WORD.fullmatch, texts), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, which no shell reads",
-                    'its program gets the text unchanged; for a shell line set cmds=["..."]',
+                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, and no shell reads it",
+                    'its program gets the text as it is; a shell runs the lines of cmds=["..."]',
                     (process.at(setting),),
                 )
 

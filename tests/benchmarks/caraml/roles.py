@@ -1,7 +1,7 @@
-"""One process of a row: python roles.py SIDE PATTERN ROLE PAYLOAD COUNT PORT.
+"""One process of a benchmark: python roles.py SIDE PATTERN ROLE PAYLOAD COUNT PORT.
 
-The consumer answers the producer's first and last message by a request of its own kind, so that the producer
-measures until all is received.
+The consumer tells of the first and of the last message on another socket, so that the producer measures until
+all messages have arrived. SIDE is `raw` (pyzmq), `ours` or the original caraml.
 """
 
 import sys
@@ -24,13 +24,13 @@ def value() -> Any:
 
 
 def raw(kind: str) -> tuple[Any, Any]:
-    """Return a plain pyzmq socket's send and receive, of as many bytes."""
+    """Return send and receive of a plain pyzmq socket; the messages have the same size."""
     import zmq
 
     socket = zmq.Context.instance().socket(getattr(zmq, kind))
     socket.linger = 0
     if kind in ("PUB", "SUB"):
-        socket.set_hwm(0)  # else it drops, and the consumer waits for ever
+        socket.set_hwm(0)  # otherwise it drops messages, and the consumer waits for ever
     if kind in ("PULL", "REP", "PUB"):
         socket.bind(f"{END}:{PORT}")
     else:
@@ -46,7 +46,7 @@ def parts(message: Any) -> Any:
 
 
 def caraml(kind: str) -> tuple[Any, Any]:
-    """Return the send and receive of caraml's class, ours or the original's: the API is the same."""
+    """Return send and receive of a class of caraml, this one or the original: the API is the same."""
     import caraml.zmq as patterns
 
     name = None if PAYLOAD == "16 B" else "msgpack" if SIDE == "ours" else "pickle"

@@ -82,7 +82,8 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     cluster = _entry(content, "cluster", str(entry.get("cluster") or ""))
     if not str(cluster.get("server") or "").startswith(("https://", "http://")):
         raise UserError(
-            f'context "{name}" of the kubeconfig has no server', remedy="Add a cluster with a server to it"
+            f'context "{name}" of the kubeconfig has no server',
+            remedy="Give its cluster one: `kubectl config set-cluster CLUSTER --server=URL`",
         )
     user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}
     user = {**user, **_credentials(user, cluster)}

@@ -118,7 +118,9 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
         for use in (*process.binds, *process.exposes):
             if (label := as_label(use.name)) and not label[0].isalpha():
                 what = f"{path} serves {quoted(use.name)}, which begins with a digit"
-                yield Problem(what, "the name of a Kubernetes Service begins with a letter", (use.where,))
+                yield Problem(
+                    what, "rename it: the name of a Kubernetes Service begins with a letter", (use.where,)
+                )
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)

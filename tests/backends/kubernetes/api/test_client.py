@@ -1,4 +1,4 @@
-"""Requests to an API server and its answers, with a server that a test scripts."""
+"""The client of the Kubernetes API, with a scripted HTTP server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def well(_: Asked) -> Answer:
     return 200, {"items": []}
 
 
-def test_a_server_under_a_path_of_its_own_is_asked_there() -> None:
+def test_requests_keep_the_path_of_the_server_url() -> None:
     with serving(well) as api:
         client = api.client("/k8s/clusters/c-1")
         client.get("/api/v1/pods", limit=1)
@@ -26,7 +26,7 @@ def test_a_server_under_a_path_of_its_own_is_asked_there() -> None:
         assert client.target("/x/exec?stdin=true") == "/k8s/clusters/c-1/x/exec?stdin=true"
 
 
-def test_an_exec_goes_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exec_keeps_the_path_of_the_server_url(monkeypatch: pytest.MonkeyPatch) -> None:
     from symphony.backends.kubernetes.api.channels import Channels
 
     with serving(lambda _: (404, {"message": "nothing"})) as api:
@@ -36,7 +36,7 @@ def test_an_exec_goes_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3], ids=["between two pieces", "in a piece"])
-def test_an_answer_that_breaks_off_is_a_broken_connection(cut: int) -> None:
+def test_a_truncated_response_raises_an_error(cut: int) -> None:
     result = chunked(b"one\n", b"tw", end=False)
     with (
         serving(lambda _: (200, result[: len(result) - cut])) as api,
@@ -47,7 +47,7 @@ def test_an_answer_that_breaks_off_is_a_broken_connection(cut: int) -> None:
             list(lines)
 
 
-def test_an_answer_that_is_whole_ends() -> None:
+def test_a_complete_response_ends_without_an_error() -> None:
     for result in (chunked(b"one\n", b"two\n"), b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\none\ntwo\n"):
         with (
             serving(lambda _, message=result: (200, message)) as api,
@@ -57,7 +57,7 @@ def test_an_answer_that_is_whole_ends() -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (401, Refused), (500, Refused)])
-def test_a_refusal_is_one_of_its_kind(status: int, kind: type[Refused]) -> None:
+def test_an_http_error_raises_the_exception_of_its_status(status: int, kind: type[Refused]) -> None:
     with serving(lambda _: (status, {"message": "no"})) as api, pytest.raises(kind) as error:
         api.client().get("/x")
     assert error.value.remedy
@@ -109,7 +109,7 @@ def test_a_token_that_expired_is_fetched_again_once(tmp_path: Path) -> None:
         assert len(api.asked) - before == 2
 
 
-def test_a_server_that_is_away_is_waited_for_once_by_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_waits_once_for_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PATIENCE", 0.5)
     with serving(lambda _: (200, b"")) as api:
         client = api.client()

@@ -22,7 +22,7 @@ ENCRYPTED = "{'4dabf18193072939515e22adb298388d': '1b47', 'ciphertext': 'v1:x'}"
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
-def test_a_server_that_does_not_say_who_it_is_is_no_other_cluster(
+def test_an_error_of_the_server_is_not_told_as_another_cluster(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
@@ -64,7 +64,7 @@ def test_all_users_of_a_namespace_see_the_same_cluster() -> None:
             assert inventory.identifier(api.client()) == ("ours" if status == 200 else api.url)
 
 
-def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
+def test_an_expired_token_is_reported() -> None:
     with serving(Cluster(status=401)) as api:
         for connection in (None, {"context": "c"}):
             with pytest.raises(Refused, match="credentials rejected") as error:
@@ -72,7 +72,9 @@ def test_a_token_that_ended_after_up_is_said_by_every_command() -> None:
             assert error.value.remedy == "Log in again"
 
 
-def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_an_error_only_with_new_connection_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     with serving(Cluster(status=503)) as api:
         observe.ensure_same_location(recorded(api), "rl")
@@ -80,7 +82,7 @@ def test_a_server_that_is_away_leaves_the_word_to_what_looks(monkeypatch: pytest
             observe.ensure_same_location(recorded(api), "rl", {})
 
 
-def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
+def test_a_wrong_path_of_a_kubeconfig_can_be_corrected() -> None:
     system = {"/api/v1/namespaces/kube-system": namespace("kube-system", "ours")}
     with serving(Cluster(system)) as api:
         before = recorded(api, kubeconfig="/nowhere/kubeconfig")
@@ -93,7 +95,7 @@ def test_a_kubeconfig_that_led_nowhere_may_be_corrected() -> None:
             observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
 
 
-def test_settings_that_name_another_cluster_move_nothing() -> None:
+def test_settings_cannot_move_an_experiment_to_another_cluster() -> None:
     theirs = Cluster()
     theirs.system = namespace("kube-system", "theirs")
     with serving(Cluster()) as here, serving(theirs) as there:
@@ -135,14 +137,14 @@ def test_the_state_of_a_cluster_that_is_gone_can_be_removed(monkeypatch: pytest.
         (namespace("rl", owner="symphony/other#1"), False, "set symphony:namespace to another"),
     ],
 )
-def test_a_namespace_that_cannot_be_had_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
+def test_a_conflict_of_namespaces_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
     with serving(Cluster({SPACE: there} if there else {})) as api:
         result = inventory.namespace_conflict(api.client(), "rl", OWNER, create=create)
     assert result is not None
     assert remedy in result[1]
 
 
-def test_a_refused_user_reads_the_reason_with_the_stack() -> None:
+def test_exec_into_a_pod_that_waits_points_to_why() -> None:
     waits = {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}
     result = thing("Pod", "a", "p", OWNER, spec={"containers": [{"name": "a", "image": "x"}]})
     result["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
@@ -151,7 +153,7 @@ def test_a_refused_user_reads_the_reason_with_the_stack() -> None:
     assert error.value.remedy == "`symphony why rl a` shows what keeps it"
 
 
-def test_the_clock_of_the_server_is_asked_and_not_ours() -> None:
+def test_the_time_is_that_of_the_api_server() -> None:
     with serving(Cluster({"/version": {}})) as api:
         client = api.client()
         assert client.clock_skew == 0
@@ -221,7 +223,7 @@ def test_objects_that_another_user_created_again_are_not_deleted(kind: str) -> N
             observe.ensure_reachable(replace(recorded(api), objects=places))
 
 
-def test_objects_that_another_user_created_again_are_known_by_the_state() -> None:
+def test_the_uids_of_objects_are_read_from_the_state() -> None:
     metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
     inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
     pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
@@ -247,14 +249,14 @@ class TestTextOfAKubeconfig:
         yield file
         identity.client_of.cache_clear()
 
-    def test_the_cause_is_told_when_the_users_own_has_no_such_context(self, own: Any) -> None:
+    def test_the_error_says_that_the_kubeconfig_of_the_user_has_no_such_context(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig("another"))
             with pytest.raises(UserError, match='no context "c"') as error:
                 observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
             assert "keeps encrypted, so symphony uses your own kubeconfig" in error.value.remedy
 
-    def test_the_cause_is_told_when_it_means_another_cluster(self, own: Any) -> None:
+    def test_the_error_says_that_the_kubeconfig_of_the_user_points_to_another_cluster(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig())
             observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
@@ -263,7 +265,7 @@ class TestTextOfAKubeconfig:
                 observe.ensure_same_location(other, "rl")
             assert "keeps encrypted" in error.value.remedy
 
-    def test_one_in_json_is_no_encrypted_one(self) -> None:
+    def test_a_kubeconfig_in_json_is_not_taken_for_an_encrypted_one(self) -> None:
         import json
 
         import yaml
