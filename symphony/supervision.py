@@ -191,7 +191,7 @@ class World(Protocol):
         ...
 
     def tell(self, path: str, line: str) -> None:
-        """Put a line of ours into the log of a process that runs."""
+        """Put a line of symphony into the log of a process that runs."""
         ...
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
@@ -614,7 +614,7 @@ class Supervisor:
         if left > min(_WARNING, limit / 2) or why in self._state.warned:
             return
         self._state.warned = (*self._state.warned, why)
-        # The warning is no output of the processes.
+        # The warning is not output of the processes.
         self._seen = None
         self._save()
         for path, fact in facts.items():

@@ -107,7 +107,7 @@ class Endpoint:
     def close(self, linger: float | None = None) -> None:
         """Close; unsent messages get `linger` seconds in the background (None: for ever, 0: none).
 
-        That is no promise of delivery: see ZmqSender for one.
+        That does not promise delivery: see ZmqSender for one.
         """
         self._wire.close(linger)
 

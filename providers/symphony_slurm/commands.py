@@ -141,7 +141,7 @@ def expected_start(configuration: str, options: Sequence[str]) -> str:
 
 
 def cancel(configuration: str, numbers: Iterable[int]) -> None:
-    """End jobs; those that have ended already are no error."""
+    """End jobs; those that have ended already are not an error."""
     words = [str(number) for number in numbers]
     if words:
         call(configuration, ["scancel", *words])

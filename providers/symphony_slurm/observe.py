@@ -14,7 +14,7 @@ from symphony_tmux.processes.observe import signal_name
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped"]
 IN_QUEUE = "in the queue"
-# Reasons of squeue that are no sentence, in words.
+# Reasons of squeue, in words.
 _REASONS = {
     "Priority": "other jobs have a higher priority",
     "Resources": "its nodes are in use",

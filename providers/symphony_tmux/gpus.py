@@ -195,7 +195,7 @@ def folder() -> Path:
         place.chmod(0o1777)
     mode = place.lstat().st_mode
     if not stat.S_ISDIR(mode) or not mode & stat.S_ISVTX:
-        raise SymphonyError(f"{place} is no folder with the sticky bit", remedy=f"chmod 1777 {place}")
+        raise SymphonyError(f"{place} is not a folder with the sticky bit", remedy=f"chmod 1777 {place}")
     return place
 
 

@@ -21,7 +21,7 @@ _EXTENSIONS = b"xgXLK"
 
 
 class Damaged(SymphonyError):
-    """The archive is cut off, or is no archive."""
+    """The archive is truncated, or is not an archive."""
 
 
 class _Header(tarfile.TarInfo):

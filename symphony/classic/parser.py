@@ -1,4 +1,4 @@
-"""SymphonyParser: a command line of the user's own, with every command of `symphony` beside theirs."""
+"""SymphonyParser: a command line with the user's commands beside every command of `symphony`."""
 
 from __future__ import annotations
 

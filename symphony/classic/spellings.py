@@ -200,17 +200,17 @@ class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportInco
 
     @classmethod
     def load_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the experiment that dump_dict() saved. UserError: it is not a saved experiment."""
+        """Return the experiment that dump_dict() saved. UserError: it is none."""
         return cls.from_dict(data)
 
     @classmethod
     def load_json_str(cls, text: str) -> Self:
-        """Return the experiment in a JSON text, which is YAML too. UserError: it is no saved experiment."""
+        """Return the experiment in a JSON text, which is YAML too. UserError: it is none."""
         return cls.load_yaml_str(text)
 
     @classmethod
     def load_yaml_str(cls, text: str) -> Self:
-        """Return the experiment in a YAML text. UserError: it is not a saved experiment."""
+        """Return the experiment in a YAML text. UserError: it is none."""
         import yaml
 
         try:
@@ -220,12 +220,12 @@ class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportInco
 
     @classmethod
     def load_json(cls, file: str | Path) -> Self:
-        """Return the experiment in a JSON file. UserError: it is not a saved experiment."""
+        """Return the experiment in a JSON file. UserError: it is none."""
         return cls.load_yaml_str(_read(file))
 
     @classmethod
     def load_yaml(cls, file: str | Path) -> Self:
-        """Return the experiment in a YAML file. UserError: it is not a saved experiment."""
+        """Return the experiment in a YAML file. UserError: it is none."""
         return cls.load_yaml_str(_read(file))
 
     dump_json_file, dump_yaml_file = dump_json, dump_yaml

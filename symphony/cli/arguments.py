@@ -160,12 +160,12 @@ def split(
 ) -> tuple[stacks.Stack, Sequence[str]]:
     """Return the experiment and the names in it of `[EXPERIMENT] [NAME]...`.
 
-    The first word is the experiment if it is the full name of one, or if the words are no names in the
+    The first word is the experiment if it is the full name of one, or if the words are not names in the
     experiment of a command without a name.
 
     Args:
         words: All words.
-        check: Raises UserError where words are no names in an experiment.
+        check: Raises UserError where words are not names in an experiment.
         required: How many names there must be.
     """
     if not words:

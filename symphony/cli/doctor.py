@@ -103,9 +103,11 @@ def _secrets() -> Finding:
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
     if not paths.home().exists():
-        return Finding("passphrase", True, "ours", "the first `up` makes it")
+        return Finding("passphrase", True, "symphony's", "the first `up` makes it")
     return guarded(
-        "passphrase", "", lambda: Finding("passphrase", True, "ours", str(environment.ensure_passphrase()))
+        "passphrase",
+        "",
+        lambda: Finding("passphrase", True, "symphony's", str(environment.ensure_passphrase())),
     )
 
 

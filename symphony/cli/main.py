@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # With a large state, garbage collection would take an eighth of the time.
         gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
-    # A name may have bytes that are no text.
+    # A name may have bytes that are not text.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     code = 0

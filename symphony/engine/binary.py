@@ -99,7 +99,7 @@ def _ask_version(engine: Engine) -> str:
     """Return the text of `pulumi version`.
 
     Raises:
-        SymphonyError: The engine does not start, or the text is no version.
+        SymphonyError: The engine does not start, or the text is not a version.
     """
     env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     command = [engine.pulumi, "version"]

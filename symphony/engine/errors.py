@@ -179,7 +179,7 @@ def _of_resource(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symphon
 
 
 def _of_program(message: str, outcome: Outcome) -> SymphonyError:
-    """Return the error that the user's program raised; any but ours with its line."""
+    """Return the error that the user's program raised; one of another kind than symphony's with its line."""
     trace = find_traceback(message)
     if trace is None:
         known = _known(message, outcome.stack, outcome.project)

@@ -75,7 +75,7 @@ def unified(name: StackName, before: Run, after: Run) -> Iterator[str]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """Return the settings of a run that are no parameters of its program."""
+    """Return the settings of a run that are not parameters of its program."""
     own = f"{run.project}:"
     return {key: fact for key, fact in run.settings.items() if key.removeprefix(own) not in run.parameters}
 

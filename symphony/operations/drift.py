@@ -109,7 +109,7 @@ def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
         return
     is_ours = kind.startswith("pulumi-python:")
     declared, lives = (_flat(state.get("outputs")) for state in (before, now))
-    # Fields of a Kubernetes object that others set are no drift.
+    # Fields of a Kubernetes object that others set are not drift.
     fields = declared if is_ours else _flat(before.get("inputs"))
     for field in fields:
         now_has = lives.get(field, _ABSENT)

@@ -104,7 +104,7 @@ def logs(
         tail: Only so many last lines of each process.
 
     Raises:
-        UserError: The experiment is not up, a word matches no process, or since is no duration.
+        UserError: The experiment is not up, a word matches no process, or since is not a duration.
     """
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None:

@@ -93,7 +93,7 @@ def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterat
     """Yield the lines that match a regular expression, and so many lines of the same process around them.
 
     Raises:
-        UserError: The pattern is no regular expression.
+        UserError: The pattern is not a regular expression.
     """
     try:
         search = re.compile(pattern).search
@@ -122,7 +122,9 @@ def number_of(word: str) -> int | None:
     if word == "all":
         return None
     if not word.isdecimal():
-        raise UserError(f"--run {quoted(word)} is no number of a run", remedy="Write --run 6 or --run all")
+        raise UserError(
+            f"--run {quoted(word)} is not the number of a run", remedy="Write --run 6 or --run all"
+        )
     return int(word)
 
 

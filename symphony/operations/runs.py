@@ -355,7 +355,7 @@ class Recording:
             run.missing += kept_code.keep(self.folder, place / CODE, before, secret_files)
             run.code = str(place / CODE) if (place / CODE).is_dir() else ""
         if not run.code:
-            # A part of it is no code that runs.
+            # A part of it would not run.
             remove(place / CODE)
 
     def _write(self) -> None:

@@ -145,7 +145,7 @@ def match_names(words: Sequence[str], known: Iterable[StackName]) -> list[StackN
     `other/sweep-*`.
 
     Raises:
-        UserError: A word matches nothing, or is no regular expression.
+        UserError: A word matches nothing, or is not a regular expression.
     """
     project, label_of = current_project(), labels(known)
     matched: dict[StackName, None] = {}
@@ -180,7 +180,7 @@ def find_orphan(word: str | None) -> Stack | None:
 def orphans(recorded: Iterable[StackName]) -> list[Stack]:
     """Return experiments that run on this machine and are in no state, because their first `up` was killed.
 
-    The marker that every process of ours has names store, project and stack.
+    The marker that every process of symphony has names store, project and stack.
     """
     known = {(name.project, name.stack) for name in recorded}
     stacks: list[Stack] = []

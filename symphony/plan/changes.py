@@ -21,7 +21,7 @@ Inputs = Mapping[str, Any]
 # Variables with values that a screen does not show.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
-# Inputs that are no reasons: names, and those that `services`, `secret_env` and the pod repeat.
+# Inputs that are not reasons: names, and those that `services`, `secret_env` and the pod repeat.
 _NOT_COMPARED = (
     *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),

@@ -64,7 +64,7 @@ def rendezvous_variables(
     """Return the variables by which one of several equal workers finds the others, as torchrun sets them.
 
     Args:
-        process: The worker; none for a process that is no such worker.
+        process: The worker; none for another process.
         services: The services of the experiment.
         shares_gpus: Whether all workers see the same GPUs, those of one machine.
     """

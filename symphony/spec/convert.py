@@ -160,7 +160,7 @@ def seconds(duration: str) -> float:
     """Return the seconds of `90s`, `5m`, `1h30m` or `2d`.
 
     Raises:
-        UserError: The text is no duration.
+        UserError: The text is not a duration.
     """
     parts = _DURATION.findall(duration)
     if not parts or "".join(number + unit for number, unit in parts) != duration:

@@ -72,7 +72,7 @@ _silent: dict[Path, tuple[float, Silent]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane as tmux knows it; owner and what follows are empty when it is no process of ours."""
+    """One pane as tmux knows it; owner and what follows are empty where symphony did not start it."""
 
     session_id: str
     window_id: str
@@ -92,7 +92,7 @@ class Pane:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One session of ours."""
+    """A session of symphony."""
 
     session_id: str
     name: str
@@ -292,7 +292,7 @@ def _pane(row: dict[str, str]) -> Pane:
 
 
 def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
-    """Return the value of the pane option by which `parse` knows a process of ours."""
+    """Return the value of the pane option by which `parse` recognizes a process of symphony."""
     return f"{owner} {path} {attempt} {launched:.3f} {digest}"
 
 

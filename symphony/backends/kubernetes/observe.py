@@ -49,7 +49,7 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """Return what the state records on Kubernetes; None when it has no namespace and no pod of ours."""
+    """Return what the state records on Kubernetes; None when it has no namespace and no pod of symphony."""
     result: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}

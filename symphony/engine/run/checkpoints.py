@@ -30,7 +30,7 @@ def may_be_skipped(env: Mapping[str, str], name: file_store.StackName) -> bool:
 
 
 def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Return whether a run without checkpoints ended before it made a resource that is not ours."""
+    """Return whether a run without checkpoints ended before it made a resource that is not of symphony."""
     return any(event.severity == "error" and NEEDED in event.message for event in diagnostics)
 
 

@@ -133,7 +133,7 @@ class Reader:
         self._began: dict[str, float] = {}
 
     def read(self, line: bytes, now: float) -> Event | None:
-        """Return the event of one line; None for a line that is no event, or one that no command needs."""
+        """Return the event of one line; None for a line that is not an event, or is not needed."""
         # The program's SDK sends six debug lines a resource: skip them before they cost a parse.
         is_debug = b'"severity":"debug"' in line and _REPORT not in line
         if is_debug or not line.startswith(b"{"):

@@ -459,7 +459,7 @@ def engine_command(
         workspace: The project.
         env: The environment of the engine.
         serves_program: Start a server of the project's program at the socket start.PROGRAM.
-        skips_checkpoints: The program may register only resources of ours.
+        skips_checkpoints: The program may register only resources of symphony.
         namespace: Run the engine in a network namespace if this machine allows it.
     """
     python = python_of(workspace, env)

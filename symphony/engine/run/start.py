@@ -118,7 +118,7 @@ def _listen(path: str) -> socket.socket:
 
 
 def _start(process: dict[str, Any], stdin: socket.socket) -> None:
-    """Start a child of the engine with a socket as its input; its output is no event of the engine's."""
+    """Start a child of the engine with a socket as its input; its output is not an event of the engine."""
     parent = os.getpid()
     if os.fork() == 0:
         command = process["command"]

@@ -59,7 +59,7 @@ def kill_session(session: int, *, spare_leader: bool = False) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123 : pathlib is not worth its import here
             return stat.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")

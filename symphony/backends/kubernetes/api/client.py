@@ -146,7 +146,7 @@ class Client:
             raise
 
     def delete(self, path: str, uid: str = "", grace: int | None = None) -> None:
-        """Delete one object, only if it is still the one of this uid; one that is gone is no error."""
+        """Delete one object, only if it is still the one of this uid; one that is gone is not an error."""
         # A Job is only gone when its pods are.
         body: Body = {"propagationPolicy": "Foreground" if path.startswith("/apis/") else "Background"}
         if uid:

@@ -175,7 +175,7 @@ def _shown_file(recorded: str, configured: str) -> str:
 
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
-    """Raise UserError where another made a Service or a file that replaced ours in a shared namespace."""
+    """Raise UserError where another user replaced a Service or a file in a shared namespace."""
     # A namespace of the experiment is deleted as a whole.
     if NAMESPACE not in recorded.connection:
         _refuse_foreign(client, recorded, recorded.objects, paths.stack_of(recorded.owner))

@@ -32,7 +32,7 @@ class Inventory:
     Attributes:
         pods: By their names, as the others.
         services: All of them.
-        jobs: Those of ours.
+        jobs: Those of symphony.
         job_pods: The pods that Jobs have made, by their names in the plan.
         now: The time by the server's clock.
     """
@@ -111,7 +111,7 @@ def server_time(client: Client) -> float:
 
 
 def _jobs(client: Client, namespace: str) -> list[Body]:
-    """Return the Jobs of ours; none where the user may not list them."""
+    """Return the Jobs of symphony; none where the user may not list them."""
     try:
         jobs = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
     except Refused as refused:
@@ -248,7 +248,7 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Delete every pod of a namespace of ours without waiting; where the user may not, do nothing."""
+    """Delete every pod of a namespace that symphony created without waiting, where the user may."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):

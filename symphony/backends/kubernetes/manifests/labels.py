@@ -16,7 +16,7 @@ EXPERIMENT = "symphony/experiment"
 # The Services of a pod select it by this label.
 POD = "symphony/pod"
 
-# The stack that created it, as an annotation: an owner's name is no legal label value.
+# The stack that created it, as an annotation: an owner's name is not a legal label value.
 OWNER = "symphony/owner"
 # The process group of the pod; a pod without it runs one process that is in no group.
 GROUP = "symphony/group"
