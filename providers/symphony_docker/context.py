@@ -302,5 +302,5 @@ def _content(name: str, path: str, facts: os.stat_result) -> Iterator[bytes]:
             left -= len(chunk)
             yield chunk
         if left or stamp_of(os.fstat(file.fileno())) != stamp_of(facts):
-            raise SymphonyError(f"{name} changed while the image was built", remedy="Run it again")
+            raise SymphonyError(f"{name} changed while the image was built", remedy="Run the command again")
     yield bytes(-facts.st_size % tarfile.BLOCKSIZE)

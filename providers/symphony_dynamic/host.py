@@ -39,7 +39,7 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from symphony import own_user_server
 from symphony.errors import SymphonyError
 
-# Pulumi's host has 4; the engine asks for four resources a processor at once.
+# Pulumi's host has 4; the engine asks for four resources per CPU at once.
 THREADS = 16
 ENGINE_LOOKED_AT_EVERY = 0.5
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
@@ -156,7 +156,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def _provider(self, *props: dict[str, Any]) -> ResourceProvider:
-        """Return the provider that the last of the properties name, unless it is not known yet."""
+        """Return the provider that the last properties name in which its name is known."""
         project = os.environ.get("PULUMI_PROJECT", "project")
         # Settings are per thread.
         runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
@@ -178,7 +178,7 @@ def _own(name: str) -> ResourceProvider | None:
 
 
 def _unpickled(name: str) -> ResourceProvider:
-    # Lets it contain outputs, as a program's provider may.
+    # With _deserialize, a provider of the user's program may contain outputs.
     load: Callable[[bytes], Any] = dill.loads  # pyright: ignore
     return _deserialize(lambda: load(base64.b64decode(name)))
 

@@ -31,7 +31,7 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0 or (header.type in _EXTENSIONS and header.size > LONGEST_HEADER):
-            raise SymphonyError(f"the archive has a header of {header.size} bytes")
+            raise SymphonyError(f"the archive is refused: one of its headers has {header.size} bytes")
         return header
 
 

@@ -69,7 +69,9 @@ class SymphonyConfig:
                 f'the handler of "{field}" is a {type(handler).__name__}', remedy="Give a function"
             )
         if field in self._handlers or hasattr(type(self), field):
-            raise UserError(f'the field "{field}" has a handler', remedy="Use another name")
+            raise UserError(
+                f'the field "{field}" already has a handler', remedy="Give the new one another name"
+            )
         self._handlers[field] = handler
 
     def update(self, settings: Mapping[str, Any]) -> None:

@@ -98,8 +98,8 @@ Program = Annotated[
     str | None,
     typer.Argument(
         metavar="[STACK]",
-        help="Name of the experiment, which the only program of a project does not need. Where a"
-        " project has several, NAME or NAME.ANYTHING runs program NAME.",
+        help="Name of the experiment; not needed where the project has one program only. Where it"
+        " has several, NAME or NAME.ANYTHING runs program NAME.",
         autocompletion=complete_programs,
     ),
 ]

@@ -15,9 +15,12 @@ from symphony.operations.compare import differences, unified
 def command(
     name: arguments.Experiment = None,
     first: Annotated[
-        int | None, typer.Argument(metavar="[FIRST]", help="By default the run before the second.")
+        int | None,
+        typer.Argument(metavar="[FIRST]", help="The first run; by default the one before the second."),
     ] = None,
-    second: Annotated[int | None, typer.Argument(metavar="[SECOND]", help="By default the last run.")] = None,
+    second: Annotated[
+        int | None, typer.Argument(metavar="[SECOND]", help="The second run; by default the last.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print the lines that differ, as a diff.")] = False,
     as_json: arguments.AsJson = False,
 ) -> None:

@@ -27,9 +27,9 @@ from symphony.operations.top import Row, View
 # Seconds between two looks, and the share of a processor that they may take.
 _PERIOD, _SHARE = 1.0, 0.2
 _RIGHT = ("cpu", "mem", "restarts", "age")
-# Shown where the terminal is wide enough, the last ones first left out.
+# Left out, in this order, where the terminal is too narrow.
 _LESS = ("node", "age", "restarts", "gpu", "port")
-# Columns of these widths need not be drawn anew when a figure grows.
+# Least widths, so that a figure can grow; the widest column; the narrowest one of text.
 _LEAST, _WIDEST, _NARROW = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40, 12
 _MARKED = ("ready", "state", "answers")
 _CLEAR = "\x1b[2J\x1b[H"
@@ -37,7 +37,7 @@ _ENTER = "\n[Enter returns to symphony top] "
 
 
 class Source(Protocol):
-    """A Looker."""
+    """The experiment that is shown."""
 
     def look(self, lines: Sequence[str]) -> View: ...
     def check(self) -> bool: ...
@@ -78,7 +78,7 @@ class Live(App[None]):
         self._source, self._period = source, period
         self._view = View("", "", (), ())
         self._folds, self._word = True, ""
-        # The processes of each row that is shown, and its cells.
+        # The processes of each row; by table, the widths of the columns and the cells that are drawn.
         self._paths: dict[str, tuple[str, ...]] = {}
         self._shown: dict[str, tuple[dict[int, int], dict[str, dict[str, str]]]] = {}
 

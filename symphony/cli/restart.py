@@ -29,7 +29,7 @@ def command(
         symphony restart rl -y
     """
     if as_json and not yes:
-        raise UserError("--json does not ask", remedy="Run `symphony restart -y --json`")
+        raise UserError("--json cannot ask for confirmation", remedy="Run `symphony restart -y --json`")
     stack, names = arguments.processes(words or ())
     wanted = prepare(stack, names)
     if wanted.sharing and not as_json:

@@ -56,7 +56,7 @@ def command(
         symphony delete grid
     """
     if as_json and not (yes or dry_run):
-        raise UserError("--json does not ask", remedy="Run `symphony sweep -y --json`")
+        raise UserError("--json cannot ask for confirmation", remedy="Run `symphony sweep -y --json`")
     base = selected_stack.select(program)
     existing = sweep.read(base.name)
     if existing is not None and not words:

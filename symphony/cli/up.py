@@ -63,7 +63,7 @@ def command(
     if watch and wait:
         raise UserError("--watch and --wait exclude each other", remedy="Choose one of them")
     if as_json and (watch or not (yes or dry_run)):
-        problem = "--watch has no JSON" if watch else "--json does not ask"
+        problem = "--watch has no JSON" if watch else "--json cannot ask for confirmation"
         raise UserError(problem, remedy="Run `symphony up -y --json`")
     if stack is not None and (names := selected_stack.select_all(stack)):
         if watch or run is not None:

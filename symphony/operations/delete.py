@@ -171,12 +171,12 @@ def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: b
 
 
 def _interrupt_runs(name: file_store.StackName) -> bool:
-    """Interrupt every `up` and `restart` of a stack on this machine, as Ctrl-C would; return if any ran."""
+    """Interrupt every `up` and `restart` of a stack here as Ctrl-C would; return whether any ran."""
     interrupted = False
     for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
         command = locks.command_of(lock)
         with suppress(psutil.Error, OSError):
-            # Wait for another deletion instead.
+            # Another deletion is left alone.
             if command is None or "destroy" in psutil.Process(lock.pid).cmdline():
                 continue
             interrupted = True

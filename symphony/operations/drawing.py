@@ -125,8 +125,8 @@ def _run(command: list[str], text: str) -> bytes:
 def svg(graph: Graph) -> str:
     """Return a picture of processes as rows and services as columns.
 
-    An arrow leads from the column of a service to the process that binds it, a line from a process that
-    connects to the column; a dot joins them.
+    An arrow leads from the column of a service to the process that binds it; a line leads to the column from
+    each process that connects, and a dot joins them.
     """
     columns = [
         *((s.label, s.binds, s.connects, _LINES[i % len(_LINES)], "") for i, s in enumerate(graph.services)),

@@ -220,7 +220,7 @@ def _listed(text: str) -> list[str]:
     values: list[str] = []
     if text.startswith(("log(", "uniform(")):
         raise UserError(
-            f"{quoted(text)} says not how many values",
+            f"{quoted(text)} does not say how many values",
             remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
         )
     for part in text.split(","):

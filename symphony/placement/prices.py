@@ -19,7 +19,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Prices:
-    """List prices: of which month and region they are, on demand and of spot machines."""
+    """List prices: their month and region, and the rates on demand and of spot machines."""
 
     date: str
     region: str
@@ -48,7 +48,7 @@ class Prices:
 
 
 # Of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. Where a family
-# has one ratio of memory, a vCPU's price holds its GiB; of an A3 that of a GPU holds its part of the machine.
+# has one ratio of memory, a vCPU's price holds its GiB; the GPU price of an A3 its part of the machine.
 # Custom types cost more than their family, and spot GPUs of an N1 are not listed there.
 LIST_PRICES = Prices(
     date="2025-03",

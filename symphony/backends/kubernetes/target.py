@@ -1,4 +1,4 @@
-"""Returns what Kubernetes supports for an experiment and would refuse. Pure: it reads nothing."""
+"""Returns what Kubernetes supports, and refuses, of an experiment. Pure: it reads nothing."""
 
 from __future__ import annotations
 

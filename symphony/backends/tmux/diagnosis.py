@@ -64,7 +64,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         since = launched if held.since is None else time.time() - (process_table.now() - held.since)
         yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
-        remedy = f"It starts by itself when that is free: wait, or stop the program that uses it; {again}"
+        remedy = "It starts by itself when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
         how = f"{logs.how(mark)}; it restarts by itself ({facts['restart_policy']})"

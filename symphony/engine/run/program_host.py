@@ -29,7 +29,7 @@ from symphony.engine.run import checkpoints
 
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
 SKIPS_CHECKPOINTS = "--skips-checkpoints"
-# The attribute that a program with a cluster sets on its stack.
+# The attributes that an experiment and a cluster set on their stack.
 _EXPERIMENT, _CLUSTER = "_symphony_run", "_symphony_cluster"
 _END_OF_OUTPUT = b"\0symphony: the program has ended\n"
 

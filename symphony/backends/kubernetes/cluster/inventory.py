@@ -30,7 +30,7 @@ class Inventory:
     """The pods, Services and Jobs of a namespace, as they are now; objects with a controller are left out.
 
     Attributes:
-        pods: By their names, as the others.
+        pods: By name, like the others.
         services: All of them.
         jobs: Those of symphony.
         job_pods: The pods that Jobs have made, by their names in the plan.
@@ -54,7 +54,7 @@ def identifier(client: Client, shared: str = "") -> str:
             kube-system is for administrators.
 
     Raises:
-        Refused: The cluster does not say now; another answer in its place would mean another cluster.
+        Refused: The cluster does not tell it now; a substitute would look like another cluster.
     """
     places = [path_of("configmaps", shared, "kube-root-ca.crt")] if shared else []
     for place in (*places, path_of("namespaces", name="kube-system")):
@@ -182,7 +182,7 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in blocked.items()]
         nodes = " ".join(blocked)
         raise UserError(
-            f"has not ended: {'; '.join(places)}, which does not answer",
+            f"has not ended: {'; '.join(places)}, and no answer comes from there",
             remedy=f"If that machine will not come back: `kubectl delete node {nodes}`, and try again",
         )
 
@@ -241,14 +241,14 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
     if supervisor.is_gated(controllers.pod_in(body)) and not supervisor.is_gated(
         controllers.pod_in(manifest)
     ):
-        # Without a waiting pod, no supervisor takes the gate away.
+        # No supervisor opens the gate if no planned pod waits.
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
     return all(labels.annotation(body, note) == labels.annotation(manifest, note) for note in notes)
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Delete every pod of a namespace that symphony created without waiting, where the user may."""
+    """Delete every pod of a namespace that symphony created, where the user may; do not wait."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):

@@ -15,7 +15,7 @@ from symphony.plan.plan import Plan, PlannedService
 
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
-# Pulumi's plugin reads objects as YAML, which refuses these characters or, U+0085, makes a space of it.
+# Pulumi's plugin reads objects as YAML, which refuses these characters, or makes U+0085 a space.
 REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
 
 

@@ -140,7 +140,7 @@ def test_overdue_pods_on_a_dead_machine_are_told_at_once() -> None:
     with pytest.raises(UserError) as error:
         inventory.refuse_unending(live, OWNER, declared)
     assert error.value.line == (
-        "has not ended: late on n1, which does not answer. "
+        "has not ended: late on n1, and no answer comes from there. "
         "If that machine will not come back: `kubectl delete node n1`, and try again."
     )
     inventory.refuse_unending(live, OWNER, declared[1:])
@@ -150,5 +150,5 @@ def test_overdue_pods_on_a_dead_machine_are_told_at_once() -> None:
     # A pod of a Job: the finalizer of the Job controller is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
     of_job = inventory.Inventory({}, {}, {}, {"trial": made})
-    with pytest.raises(UserError, match="trial on n2, which does not answer"):
+    with pytest.raises(UserError, match="trial on n2, and no answer comes from there"):
         inventory.refuse_unending(of_job, OWNER, ["trial"])
