@@ -26,6 +26,14 @@ def text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def talk() -> str:
+    """Return the program of README.md with caraml: `python talk.py learner` pulls, any other word pushes."""
+    pull, push = blocks("README.md", "python")[-1].split("pusher = ")
+    branches = (f"if sys.argv[1] == 'learner':\n{pull}", f"else:\npusher = {push}pusher.close()\n")
+    lines = "".join(textwrap.indent(branch, "    ").removeprefix("    ") for branch in branches)
+    return f"import sys\n\nimport caraml\nimport numpy as np\n\n{lines}"
+
+
 def blocks(name: str, language: str) -> list[str]:
     """Return the fenced blocks of a language in a document, in order."""
     result = re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text(name), re.M | re.S)

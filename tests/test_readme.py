@@ -12,11 +12,11 @@ import pytest
 from scripts import picture
 from symphony import paths
 from symphony.cli.commands import COMMANDS, find
-from tests.documents import blocks, on_a_terminal, screens, shape, text
+from tests.documents import blocks, on_a_terminal, screens, shape, talk, text
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
 
 TEXT = text("README.md")
-HELLO, STEPS, TALK = blocks("README.md", "python")
+HELLO, STEPS, _ = blocks("README.md", "python")
 (SETTINGS,) = blocks("docs/settings.md", "python")
 (LOOP,) = blocks("README.md", "")
 (SWEEP,) = blocks("README.md", "console")
@@ -138,16 +138,12 @@ def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
 
 
 def test_the_messages_of_processes(sandbox: Sandbox) -> None:
-    """The first half is the learner's, the other the agent's."""
-    pull, push = (TALK.partition("pusher =")[0], "pusher =" + TALK.partition("pusher =")[2])
-    imports = "import caraml\nimport numpy as np\n"
-    (sandbox.folder / "learner.py").write_text(imports + pull)
-    (sandbox.folder / "agent.py").write_text(f"{imports}{push}pusher.close()\n")
+    (sandbox.folder / "talk.py").write_text(talk())
     declared = """
     from symphony import Experiment
     with Experiment("talk") as experiment:
         for name, says in (("learner", "binds"), ("agent", "connects")):
-            process = experiment.new_process(name, command="python", args=["-u", f"{name}.py"])
+            process = experiment.new_process(name, command="python", args=["-u", "talk.py", name])
             getattr(process, says)("replay")
     """
     (sandbox.folder / "stacks" / "talk.py").write_text(textwrap.dedent(declared))

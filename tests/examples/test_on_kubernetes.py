@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.documents import blocks
+from tests.documents import blocks, talk
 from tests.examples.test_zmq import PRINTED
 from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
@@ -134,7 +134,7 @@ def test_code_outside_the_clone_has_caraml_in_its_image(
     monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
     registry = f"{cluster.registry}/test"
     with made("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:
-        (sandbox.folder / "talk.py").write_text(blocks("README.md", "python")[-1])
+        (sandbox.folder / "talk.py").write_text(talk())
         sandbox.write(program, "stacks/hello.py")
         (sandbox.folder / ".dockerignore").write_text("")
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
