@@ -116,7 +116,7 @@ def test_too_many_processes_for_the_limit_of_open_files(sandbox: Sandbox) -> Non
         "up", "rl", "-y", code=2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, low)
     )
     assert "the tmux server can open 256 files, enough for 112 of 200 processes   line 2" in output.err
-    assert "raise that limit (ulimit -H -n)" in output.err
+    assert "raise the limit (ulimit -H -n)" in output.err
     assert sandbox.trees() == {}
 
 
