@@ -252,8 +252,8 @@ def test_equal_workers_wait_for_the_last_one_to_end(world: World) -> None:
     paths = ("w0", "w1")
     supervisors = _supervised(world, members=dict.fromkeys(paths, Member()), equal=(paths,))
     _steps(supervisors, 2)
-    for path, state in (("w0", "ending"), ("w1", "held")):
-        world.known[path] = Fact(state, hold=Hold(since=world.clock))  # type: ignore[arg-type]
+    world.known["w0"] = Fact("ending", hold=Hold(since=world.clock))
+    world.known["w1"] = Fact("held", hold=Hold(since=world.clock))
     _steps(supervisors, 3)
     assert {path: fact.state for path, fact in world.known.items()} == {"w0": "ending", "w1": "held"}
     world.hold("w0", Hold(since=world.clock))

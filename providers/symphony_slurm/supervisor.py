@@ -77,6 +77,8 @@ for port in kept:
     ports.append(port)
 print(*ports)
 """
+# A step without a share of its own runs beside the others.
+_NO_SHARE = Share()
 
 
 @dataclass
@@ -359,7 +361,7 @@ class Slurm(logs.Outputs):
             running = self._running[wish.path] = Running(record, srun, self.now())
             self._selector.register(srun.stdout, selectors.EVENT_READ, running)
 
-    def _srun(self, node: str, share: Share = Share()) -> list[str]:  # noqa: B008 : it is frozen
+    def _srun(self, node: str, share: Share = _NO_SHARE) -> list[str]:
         # Steps share the nodes: what a process claims counts in the allocation.
         words = ["srun", "--overlap", "--exact", "-N1", "-n1", f"-c{max(1, ceil(share.cpus))}", "--mem=0"]
         return [

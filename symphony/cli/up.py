@@ -119,7 +119,7 @@ def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack
 
 
 def _of_run(selected: selected_stack.SelectedStack, number: int, to: TextIO) -> selected_stack.SelectedStack:
-    """Return the stack with the declaration of a run, and say what is not as it was."""
+    """Return the stack with the declaration of a run, and print the differences from that run."""
     from symphony.operations import rerun
 
     if selected.overrides:

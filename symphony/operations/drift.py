@@ -26,7 +26,7 @@ _WELL = ("running", "completed", "stopped", "waiting")
 
 @dataclass(frozen=True)
 class Drift:
-    """One field that is not as it was declared; of an object that is gone, the field is empty."""
+    """A field that differs from its declaration; the field is empty for an object that is gone."""
 
     path: str
     object: str

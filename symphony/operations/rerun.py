@@ -19,7 +19,7 @@ from symphony.plan.names import listed
 
 # Characters beside a path in a command of a shell.
 _PUNCTUATION = re.compile(r"[\s;|&<>()'\"=:,]+")
-# The processes that use something, and why it is not as it was in the run.
+# The processes that use something, and how it differs from the run.
 Lack = tuple[tuple[str, ...], str]
 
 
@@ -64,7 +64,7 @@ def _is_there(image: str) -> bool:
 
 
 def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str, str]) -> Iterator[Lack]:
-    """Yield what is not as it was in a run, with the processes that use it; () where that is unknown."""
+    """Yield the differences from a run, with the processes they concern; () where these are unknown."""
     plan = runs.plan(target.name, run.number)
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
     lacks: dict[Lack, list[str]] = defaultdict(list)

@@ -55,3 +55,15 @@ def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     place: Path = tmp_path_factory.mktemp("w")
     with sandbox_in(place, "conformance") as sandbox:
         yield request.param(sandbox, request)
+
+
+@pytest.fixture
+def stack(request: pytest.FixtureRequest, backend: Backend) -> Iterator[str]:
+    """Yield the name STACK of a test's file, and delete that stack afterwards."""
+    name: str = request.module.STACK
+    try:
+        yield name
+    finally:
+        backend.delete(name)
+        assert backend.leftovers(name) == []
+        backend.forget(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,6 @@ source = {Path(__file__).with_name("all_reduce.py").read_text()!r}
 with Experiment() as e:
     e.new_process("train", command=["python3", "-u", "-c", source], replicas=4, rendezvous=True)
 """
-
-
-@pytest.fixture
-def stack(backend: Backend) -> Iterator[str]:
-    try:
-        yield STACK
-    finally:
-        backend.delete(STACK)
-        assert backend.leftovers(STACK) == []
-        backend.forget(STACK)
 
 
 def test_four_workers_sum(backend: Backend, stack: str) -> None:

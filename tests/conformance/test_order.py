@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,16 +24,6 @@ with Experiment() as e:
     client.connects("web", wait=True)
 """
 FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit 3", "true", "sleep 1000"))
-
-
-@pytest.fixture
-def stack(backend: Backend) -> Iterator[str]:
-    try:
-        yield STACK
-    finally:
-        backend.delete(STACK)
-        assert backend.leftovers(STACK) == []
-        backend.forget(STACK)
 
 
 def _states(backend: Backend) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.conformance.backend import Backend
@@ -13,16 +11,6 @@ from tests.sandbox import wait_for
 pytestmark = pytest.mark.parametrize("backend", BACKENDS, indirect=True, scope="module")
 STACK = "ends"
 SERVE = "python3 -m http.server $SYMPH_{0}_PORT --bind $SYMPH_{0}_BIND"
-
-
-@pytest.fixture
-def stack(backend: Backend) -> Iterator[str]:
-    try:
-        yield STACK
-    finally:
-        backend.delete(STACK)
-        assert backend.leftovers(STACK) == []
-        backend.forget(STACK)
 
 
 PROBES = f"""

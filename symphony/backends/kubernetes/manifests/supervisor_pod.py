@@ -16,7 +16,7 @@ from symphony.spec.probe import Probe
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
 _SOURCE = Path(supervisor.__file__).read_text(encoding="utf-8")
-# The user `nobody` of most images.
+# The uid of the user `nobody` in most images.
 _NOBODY = 65534
 _RETRIES = 1_000_000
 
