@@ -22,14 +22,21 @@ _GCLOUD = re.compile(r"(.*/)?\.config/gcloud")
 _SUSPECT = re.compile(
     r"(?i)(.*[-_.])?(credentials?|secrets?|service[-_]?account([-_]?key)?|passwords?|passwd|api[-_]?keys?)"
     r"([-_.].*)?\.?(json|ya?ml|toml|ini|cfg|conf|txt|env|csv)|\.?(credentials?|htpasswd|npmrc|vault-token)"
-    r"|\.?([a-z]+[-_])?token(\.txt)?|.+\.env|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?key(\..+)?"
+    r"|\.?([a-z]+[-_])?token(\.txt)?|.+\.(env|tfvars)"
+    r"|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?key([-_.].*)?"
 )
-# detect-secrets has no rule for these; the formats are those of Hugging Face, gcloud, kubectl and Docker.
+# detect-secrets has no rule for these, or none for their newer form; the formats are those of their makers.
 _CONTENTS = (
+    ("GitHub token", re.compile(r"\bgithub_pat_[A-Za-z0-9_]{60,}")),
+    ("OpenAI key", re.compile(r"\bsk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}")),
+    ("Anthropic key", re.compile(r"\bsk-ant-[A-Za-z0-9_-]{40,}")),
+    ("Slack token", re.compile(r"\bxapp-\d-[A-Z0-9]+-\d+-[a-f0-9]{32,}")),
+    ("Google API key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("Weights & Biases key", re.compile(r"(?i)wandb_api_key\W{1,6}[a-f0-9]{40}\b")),
     ("Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,}\b")),
     ("key of a Google service account", re.compile(r'"type"\s*:\s*"service_account"')),
     ("kubeconfig", re.compile(r"(?m)^\s*client-key-data\s*:\s*\S")),
-    ("AWS secret key", re.compile(r"(?i)aws_secret_access_key\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}")),
+    ("AWS secret key", re.compile(r"(?i)secret_?access_?key\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")),
     ("registry password", re.compile(r'"auths?"\s*:\s*\{.{0,400}"auth"\s*:\s*"', re.DOTALL)),
     # The list of detect-secrets names the kinds of keys, and source code names them too.
     ("private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),

@@ -66,6 +66,15 @@ SUSPECTS = {
     "c.cfg": f"key = sk-{'a1B2c' * 4}T3BlbkFJ{'a1B2c' * 4}",
     "d.cfg": "url = xoxb-123456789012-123456789012-abcdefghij",
     "e.cfg": "id = AKIAIOSFODNN7EXAMPLE",
+    "f.cfg": f"token = github_pat_{'a1B2c' * 4}_{'a1B2' * 14}",
+    "g.cfg": f"key = sk-ant-api03-{'a1B2-_' * 15}",
+    "h.cfg": f"key = sk-proj-{'a1B2' * 12}",
+    "i.cfg": f"token = xapp-1-A0123456789-1234567890123-{'a1b2' * 16}",
+    "j.cfg": f"key = AIza{'a1B2c' * 7}",
+    "k.cfg": f"os.environ['WANDB_API_KEY'] = '{'a1b2' * 10}'",
+    "l.json": '{"SecretAccessKey": "' + "a1B2" * 10 + '"}',
+    "wandb_key_old": "x",
+    "prod.tfvars": "x",
     "cluster.yml": "users:\n- user:\n    client-key-data: LS0t\n",
 }
 HARMLESS = ("tokenizer.json", "special_tokens_map.json", "secrets.py", ".env.example", "keys.py", "train.py")
