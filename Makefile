@@ -38,7 +38,7 @@ test-thorough: examples ## further tests: more faults, doors and corners
 test-slow: setup ## the tests that take minutes each, an hour or two in all: 10,000 random changes and their like
 	@scripts/test.sh --slow $(PYTEST_ARGS)
 
-chaos: setup ## an hour of kills, races, full disks, damaged states and hostile processes
+chaos: setup ## an hour of kills, races and full disks
 	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos $(if $(KIND),--kind '$(KIND)') $(if $(SEED),--seed $(SEED))
 
 chaos-short: setup ## three minutes of it, other seeds each time

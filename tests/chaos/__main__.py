@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.chaos import disks, hostile, races, states
+from tests.chaos import disks, races
 from tests.chaos.kills import GENTLE, VICTIMS, kills
 from tests.chaos.trial import Outcome, Trial, new_trial
 
@@ -24,9 +24,7 @@ KINDS: dict[str, Callable[[Trial], Iterator[Outcome]]] = {
     **{f"kill {victim}": partial(kills, victim=victim) for victim in VICTIMS},
     "interrupt command line": partial(kills, victim="command line", signals=GENTLE),
     "race": races.races,
-    "state truncated": states.states,
     "full disk": disks.disks,
-    "hostile process": hostile.hostile,
 }
 
 

@@ -113,11 +113,6 @@ class Trial:
                 pids.setdefault(words[1], set()).add(pid)
         return pids
 
-    def tagged(self) -> dict[int, str]:
-        """Return the argument of every process that was started with one, whatever it has become."""
-        lines = _command_lines(self.tag)
-        return {pid: next(word for word in words if self.tag in word) for pid, words in lines.items()}
-
     def judge(self, disturbance: str, *, deleted: bool = False) -> Outcome:
         """Compare the processes that run with the declared ones, or with none."""
         declared = set() if deleted else {self.argument(path) for path in self.declared}
