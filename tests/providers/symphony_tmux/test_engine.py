@@ -118,36 +118,6 @@ LONGER = {"argv": ["sleep", "2000"]}
 
 
 @pytest.mark.thorough
-def test_life_of_an_experiment(engine: Engine, home: Path) -> None:
-    engine.declare(a=SLEEP, **{"g/b": SLEEP})
-    assert "4 created" in engine.up()
-    first = engine.outputs()
-    assert "4 unchanged" in engine.up(), "a second up does nothing"
-
-    engine.declare(a=SLEEP, c=SLEEP, **{"g/b": {"argv": ["sleep", "2000"]}})
-    output = engine.run("preview", "-s", "s", "--diff")
-    assert re.search(r'"1000" => "2000"|~ \[1\]', output)
-    output = engine.up()
-    assert "1 created" in output
-    assert "1 updated" in output
-    assert "3 unchanged" in output
-    second = engine.outputs()
-    assert second["a"]["pid"] == first["a"]["pid"]
-    assert (second["g/b"]["attempt"], second["g/b"]["pid"] != first["g/b"]["pid"]) == (2, True)
-
-    engine.declare(a=SLEEP, c=SLEEP)
-    output = engine.up()
-    assert "1 deleted" in output
-    assert "4 unchanged" in output
-    assert engine.markers() == [f"{OWNER}/a/1", f"{OWNER}/c/1"]
-
-    output = engine.destroy()
-    assert engine.markers() == []
-    assert list((home / "experiments").iterdir()) == []
-    assert "error" not in output
-
-
-@pytest.mark.thorough
 def test_repair_says_why(engine: Engine) -> None:
     engine.declare(a=SLEEP, b={"script": ["exit 3"]}, c={"argv": ["true"]}, d=SLEEP)
     engine.up()
@@ -176,37 +146,6 @@ def test_errors_say_what_is_wrong(engine: Engine) -> None:
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
     assert "it is not a name" in engine.up(fails=True)
     engine.declare(a=SLEEP)
-
-
-@pytest.mark.thorough
-def test_two_stacks_with_one_session(engine: Engine) -> None:
-    engine.declare(a=SLEEP)
-    engine.up()
-    engine.run("stack", "init", "s2")
-    output = engine.run("up", "-y", "--skip-preview", "-s", "s2", fails=True)
-    # Pulumi's own language host may show a traceback too, where the engine ends while the program registers.
-    assert re.search(r"Session \(session\):\n +error: the tmux session rl belongs to proj/s", output), output
-    assert engine.markers() == [f"{OWNER}/a/1"]
-
-
-@pytest.mark.thorough
-def test_canary_of_the_callers_environment_is_not_in_the_state(engine: Engine, tmp_path: Path) -> None:
-    engine.declare(a={**SLEEP, "inherit": ["TOKEN"]})
-    engine.up(TOKEN="SYMCANARY-9")
-    engine.run("refresh", "-y", "-s", "s", TOKEN="SYMCANARY-9")
-    assert b"TOKEN=SYMCANARY-9" in Path(f"/proc/{_child(engine)}/environ").read_bytes()
-    for file in (tmp_path / "state").rglob("*"):
-        assert file.is_dir() or b"SYMCANARY" not in file.read_bytes(), file
-
-
-def _child(engine: Engine) -> int:
-    pid = int(engine.outputs()["a"]["pid"])
-    deadline = time.monotonic() + 5
-    while True:
-        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        if below and Path(f"/proc/{below[0]}/comm").read_text().strip() == "sleep":
-            return int(below[0])
-        assert time.monotonic() < deadline
 
 
 def _kill_in_the_middle(engine: Engine, windows: int) -> None:
@@ -238,34 +177,6 @@ def _kill_in_the_middle(engine: Engine, windows: int) -> None:
 
 def _is_language_host(pid: int) -> bool:
     return b"pulumi-language-python" in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("windows", [0, 1, 5, 15])
-def test_killed_up_converges(engine: Engine, windows: int) -> None:
-    names = [f"p{i}" for i in range(16)]
-    engine.declare(**dict.fromkeys(names, SLEEP))
-    _kill_in_the_middle(engine, windows)
-    kept = [name for name in names if name not in ("p1", "p3")]
-    engine.declare(**dict.fromkeys(kept, SLEEP))
-    engine.up()
-    assert engine.markers() == sorted(f"{OWNER}/{name}/1" for name in kept)
-    assert "16 unchanged" in engine.up()
-    engine.destroy()
-    assert engine.markers() == []
-
-
-@pytest.mark.thorough
-def test_killed_update_and_then_destroy_leaves_nothing(engine: Engine, home: Path) -> None:
-    names = [f"p{i}" for i in range(8)]
-    engine.declare(**dict.fromkeys(names, SLEEP))
-    engine.up()
-    more = [*names, *(f"q{i}" for i in range(8))]
-    engine.declare(**dict.fromkeys(more, LONGER))
-    _kill_in_the_middle(engine, 11)
-    engine.destroy()
-    assert [process.marker for process in process_table.scan() if process.marker.startswith(OWNER)] == []
-    assert list((home / "experiments").iterdir()) == []
 
 
 @pytest.mark.thorough
@@ -306,21 +217,3 @@ def _providers(engine: Engine) -> list[int]:
         if here and b"symphony_dynamic" in words:
             result.append(process.pid)
     return result
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_thousand_processes(engine: Engine) -> None:
-    engine.declare(**{f"p{i}": SLEEP for i in range(1000)})
-    began = time.monotonic()
-    engine.up()
-    created = time.monotonic() - began
-    assert len(engine.markers()) == 1000
-    engine.up()
-    again = time.monotonic() - began - created
-    began = time.monotonic()
-    engine.destroy()
-    print(
-        f"1,000 processes: up {created:.1f} s, again {again:.1f} s, destroy {time.monotonic() - began:.1f} s"
-    )
-    assert engine.markers() == []
