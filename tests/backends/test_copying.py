@@ -1,4 +1,4 @@
-"""A hostile archive of a process writes nothing outside of its target; copies are equal."""
+"""`symphony scp`: a hostile tar from a process writes nothing outside the target; copies are equal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Entry = tuple[str, bytes, str]
 
 
 def tar(*entries: Entry, size: int | None = None, form: Literal[0, 1, 2] = tarfile.GNU_FORMAT) -> bytes:
-    """Return a tar of (name, kind, content of a file or target of a link)."""
+    """Return a tar of entries (name, kind, content of the file or target of the link)."""
     made = io.BytesIO()
     for name, kind, more in entries:
         header = tarfile.TarInfo(name)
@@ -42,11 +42,11 @@ TOP: Entry = ("./", tarfile.DIRTYPE, "")
 FILE: Entry = ("./a", tarfile.REGTYPE, "one")
 
 
-def unpacked(data: bytes, new: Path) -> Copied:
+def unpack_bytes(data: bytes, new: Path) -> Copied:
     return unpack(io.BytesIO(data), new)
 
 
-def everything(top: Path) -> dict[str, str]:
+def tree_content(top: Path) -> dict[str, str]:
     """Return the paths below a folder, with the content of files."""
     result: dict[str, str] = {}
     for path in sorted(top.rglob("*")):
@@ -58,7 +58,7 @@ def everything(top: Path) -> dict[str, str]:
     return result
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_unpacking_a_folder_restores_files_folders_and_links(tmp_path: Path) -> None:
     data = tar(
         TOP,
         FILE,
@@ -68,8 +68,8 @@ def test_a_folder(tmp_path: Path) -> None:
         ("./sub/up", tarfile.SYMTYPE, "../a"),
         ("./same", tarfile.LNKTYPE, "./a"),
     )
-    assert unpacked(data, tmp_path / "new") == Copied(2, 6)
-    assert everything(tmp_path / "new") == {
+    assert unpack_bytes(data, tmp_path / "new") == Copied(2, 6)
+    assert tree_content(tmp_path / "new") == {
         "a": "one",
         "in": "-> sub/b c",
         "same": "one",
@@ -79,8 +79,8 @@ def test_a_folder(tmp_path: Path) -> None:
     }
 
 
-def test_one_file(tmp_path: Path) -> None:
-    assert unpacked(tar(FILE), tmp_path / "new") == Copied(1, 3)
+def test_unpacking_a_single_file(tmp_path: Path) -> None:
+    assert unpack_bytes(tar(FILE), tmp_path / "new") == Copied(1, 3)
     assert (tmp_path / "new").read_text() == "one"
 
 
@@ -93,11 +93,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("entries", HOSTILE.values(), ids=HOSTILE)
-def test_nothing_lands_elsewhere(tmp_path: Path, entries: Sequence[Entry]) -> None:
+def test_a_hostile_tar_writes_nothing_outside_the_target(tmp_path: Path, entries: Sequence[Entry]) -> None:
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "place").mkdir()
     with suppress(SymphonyError):
-        unpacked(tar(*entries), tmp_path / "place" / "final")
+        unpack_bytes(tar(*entries), tmp_path / "place" / "final")
     assert (tmp_path / "victim").read_text() == "mine"
     assert {each.name for each in tmp_path.iterdir()} == {"victim", "place"}
     assert {each.name for each in (tmp_path / "place").iterdir()} <= {"final"}
@@ -115,19 +115,19 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("entry", LEFT_OUT.values(), ids=LEFT_OUT)
-def test_links_that_lead_out_are_omitted_and_told(tmp_path: Path, entry: Entry) -> None:
+def test_links_that_point_outside_are_omitted_and_reported(tmp_path: Path, entry: Entry) -> None:
     data = tar(TOP, FILE, ("./sub", tarfile.DIRTYPE, ""), entry)
-    done = unpacked(data, tmp_path / "new")
+    done = unpack_bytes(data, tmp_path / "new")
     assert [text.partition(":")[0] for text in done.left_out] == ["l"]
-    assert everything(tmp_path / "new") == {"a": "one", "sub": "/"}
+    assert tree_content(tmp_path / "new") == {"a": "one", "sub": "/"}
 
 
-def test_modes_give_other_users_no_rights(tmp_path: Path, any_umask: None) -> None:
+def test_unpacked_modes_follow_the_umask(tmp_path: Path, any_umask: None) -> None:
     data = bytearray(tar(TOP, FILE))
     header = tarfile.TarInfo("./a")
     header.mode, header.size = 0o6777, 3
     data[512:1024] = header.tobuf(tarfile.GNU_FORMAT)
-    unpacked(bytes(data), tmp_path / "new")
+    unpack_bytes(bytes(data), tmp_path / "new")
     mode = (tmp_path / "new" / "a").stat().st_mode
     assert stat.S_IMODE(mode) & 0o6000 == 0
     mask = os.umask(0)
@@ -156,7 +156,7 @@ class Endless(io.RawIOBase):
 
 
 @pytest.mark.parametrize("kind", [b"x", b"L"])
-def test_a_header_without_end_does_not_fill_the_memory(tmp_path: Path, kind: bytes) -> None:
+def test_an_endless_tar_header_does_not_fill_the_memory(tmp_path: Path, kind: bytes) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(SymphonyError):
@@ -166,23 +166,23 @@ def test_a_header_without_end_does_not_fill_the_memory(tmp_path: Path, kind: byt
         tracemalloc.stop()
 
 
-def test_a_file_with_holes_does_not_fill_the_disk(tmp_path: Path) -> None:
+def test_a_sparse_file_is_omitted_and_does_not_fill_the_disk(tmp_path: Path) -> None:
     headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(1 << 50), "GNU.sparse.numblocks": "1"}
     made = io.BytesIO(tar(TOP)[:512])
     made.seek(0, 2)
     member = tarfile.TarInfo("./hole")
     member.pax_headers = headers
     made.write(member.tobuf(tarfile.PAX_FORMAT) + bytes(1024))
-    done = unpacked(made.getvalue(), tmp_path / "new")
+    done = unpack_bytes(made.getvalue(), tmp_path / "new")
     assert done.bytes == 0
     assert len(done.left_out) == 1
 
 
 @pytest.mark.parametrize("cut", [0, 100, 1025])
-def test_a_stream_that_ends_early(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_tar_is_an_error(tmp_path: Path, cut: int) -> None:
     data = tar(TOP, FILE, ("./b", tarfile.REGTYPE, "two"))
     with pytest.raises(SymphonyError):
-        unpacked(data[:cut], tmp_path / "new")
+        unpack_bytes(data[:cut], tmp_path / "new")
 
 
 def names() -> st.SearchStrategy[str]:
@@ -199,7 +199,7 @@ kinds = st.sampled_from(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entries=st.lists(st.tuples(names(), kinds, names()), min_size=1, max_size=7), top=st.booleans())
-def test_whatever_it_says_nothing_leads_out(
+def test_no_generated_tar_leads_outside_the_target(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], top: bool
 ) -> None:
     place = tmp_path_factory.mktemp("h")
@@ -207,7 +207,7 @@ def test_whatever_it_says_nothing_leads_out(
     inside = place / "in"
     inside.mkdir()
     with suppress(SymphonyError):
-        unpacked(tar(*([TOP] if top else []), *entries), inside / "final")
+        unpack_bytes(tar(*([TOP] if top else []), *entries), inside / "final")
     for path in inside.rglob("*"):
         # A link to itself leads nowhere.
         assert os.path.realpath(path).startswith(f"{os.path.realpath(inside)}/"), path
@@ -219,7 +219,7 @@ def test_whatever_it_says_nothing_leads_out(
 @given(data=st.binary(max_size=2000), at=st.integers(0, 2500), noise=st.binary(min_size=1, max_size=40))
 @example(data=b"", at=2057, noise=b"\x00\n")
 @example(data=b"", at=2057, noise=b"\n")
-def test_noise_is_one_error(
+def test_a_damaged_tar_is_a_one_line_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int, noise: bytes
 ) -> None:
     good = bytearray(tar(TOP, FILE, ("./" + "n" * 150, tarfile.REGTYPE, "x"), form=tarfile.PAX_FORMAT))
@@ -227,7 +227,7 @@ def test_noise_is_one_error(
     for each in (data, bytes(good)):
         place = tmp_path_factory.mktemp("n")
         try:
-            unpacked(each, place / "new")
+            unpack_bytes(each, place / "new")
         except SymphonyError as error:
             lines = str(error).splitlines()
             if len(lines) != 1:
@@ -262,13 +262,11 @@ def test_packing_and_unpacking_give_equal_files(tree: Path, tmp_path: Path) -> N
     assert done.files == 3
     (tree / "out").unlink()
     (tree / "pipe").unlink()
-    assert everything(there) == everything(tree)
+    assert tree_content(there) == tree_content(tree)
     assert (there / "a").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_copy_here_is_the_same_and_becomes_one_with_a_folder_that_is_there(
-    tree: Path, tmp_path: Path
-) -> None:
+def test_a_local_copy_is_equal_and_merges_into_an_existing_folder(tree: Path, tmp_path: Path) -> None:
     moved: list[int] = []
     done = copy(tree, tmp_path / "there", moved.append)
     assert len(done.left_out) == 2
@@ -278,7 +276,7 @@ def test_a_copy_here_is_the_same_and_becomes_one_with_a_folder_that_is_there(
     copy(tree, tmp_path / "there", moved.append)
     (tree / "out").unlink()
     (tree / "pipe").unlink()
-    assert everything(tmp_path / "there") == {**everything(tree), "kept": "kept"}
+    assert tree_content(tmp_path / "there") == {**tree_content(tree), "kept": "kept"}
     assert copy(tree / "a", tmp_path / "one", moved.append) == Copied(1, 3)
     assert (tmp_path / "one").read_bytes() == b"two"
 
@@ -287,14 +285,16 @@ def test_a_copy_here_is_the_same_and_becomes_one_with_a_folder_that_is_there(
     ("source", "message"),
     [("no", "no such file"), ("pipe", "only files and folders"), ("a", "is a directory")],
 )
-def test_a_copy_that_cannot_be_is_one_error(tree: Path, tmp_path: Path, source: str, message: str) -> None:
+def test_an_impossible_local_copy_is_a_one_line_error(
+    tree: Path, tmp_path: Path, source: str, message: str
+) -> None:
     (tmp_path / "final").mkdir()
     with pytest.raises(SymphonyError, match=message):
         copy(tree / source, tmp_path / "final", lambda _: None)
     assert list((tmp_path / "final").iterdir()) == []
 
 
-def test_the_place_of_a_copy(tmp_path: Path) -> None:
+def test_the_destination_of_a_copy_follows_the_rules_of_cp(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert final_name(str(tmp_path), "a") == tmp_path / "a"
     assert final_name(f"{tmp_path}/", "a") == tmp_path / "a"

@@ -1,4 +1,4 @@
-"""Files that differ from what the running experiment has are named."""
+"""The plan lists secret and config files that differ from those of the running experiment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from symphony.backends.local_files import changes
 
 
-def test_each_change_is_named(tmp_path: Path) -> None:
+def test_changed_added_and_removed_files_are_listed(tmp_path: Path) -> None:
     for name in ("same", "other", "new"):
         (tmp_path / name).write_bytes(name.encode())
     files = [str(tmp_path / name) for name in ("same", "other", "new", "missing")]

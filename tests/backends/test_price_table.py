@@ -28,7 +28,7 @@ on_demand:
 """
 
 
-def test_prices_of_families_machines_and_gpus(tmp_path: Path):
+def test_hourly_prices_by_machine_family_machine_type_and_gpu(tmp_path: Path):
     (tmp_path / "prices.yaml").write_text(TABLE)
     prices = price_table.read("prices.yaml", tmp_path)
     assert (prices.date, prices.region) == ("2026-11", "europe-west4")
@@ -55,7 +55,7 @@ def test_prices_of_families_machines_and_gpus(tmp_path: Path):
         ("a: [", "is wrong"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, part: str):
+def test_an_invalid_price_file_is_an_error_that_names_the_field(tmp_path: Path, text: str, part: str):
     (tmp_path / "prices.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         price_table.read("prices.yaml", tmp_path)
@@ -64,6 +64,6 @@ def test_mistakes_are_named(tmp_path: Path, text: str, part: str):
     assert caught.value.where == "symphony:prices"
 
 
-def test_a_file_that_is_not_there(tmp_path: Path):
+def test_a_missing_price_file_is_an_error(tmp_path: Path):
     with pytest.raises(UserError, match=r"none.yaml cannot be read: no such file"):
         price_table.read("none.yaml", tmp_path)

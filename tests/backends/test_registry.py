@@ -18,17 +18,17 @@ from symphony.spec.setting import settings_of
     ("message", "backend"),
     [(None, "tmux"), ("", "tmux"), ("tmux", "tmux"), ("kube", "kubernetes"), ("k8s", "kubernetes")],
 )
-def test_known(message, backend):
+def test_a_name_or_alias_finds_its_backend(message, backend):
     assert registry.named(message).name == backend
 
 
-def test_unknown():
+def test_an_unknown_backend_name_is_an_error_that_lists_all():
     with pytest.raises(UserError) as raised:
         registry.named("tmx")
     assert str(raised.value).startswith('there is no backend "tmx". The backends are: tmux, kubernetes')
 
 
-def test_one_that_another_package_brings_and_that_is_broken(
+def test_a_broken_backend_of_another_package_is_an_error_that_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = tmp_path / "theirs-1.dist-info"
@@ -48,7 +48,7 @@ def test_one_that_another_package_brings_and_that_is_broken(
     )
 
 
-def test_the_settings_of_a_row_are_settings_that_vary() -> None:
+def test_backends_together_list_every_setting_that_differs_between_backends() -> None:
     kinds = (ExperimentSpec, ProcessGroupSpec, ProcessSpec, PodSettings)
     varying = {each.name for kind in kinds for each in settings_of(kind).values() if each.varies}
     varying = varying - {"mounts"} | {f"mount_{name}" for name in MOUNT_KINDS}

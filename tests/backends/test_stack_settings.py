@@ -1,4 +1,4 @@
-"""The settings of a stack: their values, the refused ones, and their table in docs/settings.md."""
+"""Settings of a stack (`symphony:NAME`): parsing, errors with their line, the table in docs/settings.md."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def problems(settings: StackSettings) -> list[str]:
         ),
     ],
 )
-def test_a_mistake_is_one_problem(given: dict[str, Any], problem: str) -> None:
+def test_each_invalid_setting_is_one_problem(given: dict[str, Any], problem: str) -> None:
     assert problems(kubernetes(**given)) == [problem]
 
 
 @pytest.mark.parametrize("server", ["a/b", ".x", "a" * 64])
-def test_the_name_of_the_tmux_server_is_checked(server: str) -> None:
+def test_an_invalid_tmux_server_name_is_a_problem(server: str) -> None:
     (problem,) = problems(settings_reader.read({"symphony:server": server}))
     assert problem.endswith("expected letters, digits, - and _")
 
 
-def test_values_as_pulumi_writes_them_and_as_they_stand_in_the_file() -> None:
+def test_settings_parse_from_pulumi_strings_and_from_yaml_values() -> None:
     ranges = '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]'
     result = kubernetes(expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False)
     assert result.problems == ()
@@ -75,21 +75,21 @@ def test_values_as_pulumi_writes_them_and_as_they_stand_in_the_file() -> None:
 
 
 @pytest.mark.parametrize(("given", "whole"), [("0", 0), ("0.9", 1), ("5.0", 5), (100, 100), (None, 5)])
-def test_grace_on_kubernetes_is_whole_seconds_and_never_less_than_was_given(given: Any, whole: int) -> None:
+def test_grace_on_kubernetes_is_rounded_up_to_whole_seconds(given: Any, whole: int) -> None:
     assert kubernetes(grace=given).grace_seconds == whole
 
 
-def test_an_encrypted_value_is_left_to_the_program() -> None:
+def test_an_encrypted_setting_is_not_checked() -> None:
     assert kubernetes(image=object()).problems == ()
 
 
-def test_each_setting_is_said_once_and_the_default_backend_is_the_default() -> None:
+def test_the_settings_table_has_unique_keys_and_the_default_backend() -> None:
     keys = [each.key for each in settings_reader.table()]
     assert len(keys) == len({*keys}) > 10
     assert StackSettings().backend == registry.DEFAULT
 
 
-def test_a_line_is_found_where_it_stands(tmp_path: Path) -> None:
+def test_unknown_and_misplaced_settings_are_reported_with_file_and_line(tmp_path: Path) -> None:
     own, project = tmp_path / "Pulumi.rl.yaml", tmp_path / "Pulumi.yaml"
     own.write_text("# ours\nsymphony:backend: kubernetes\nconfig:\n  symphony:bakend: kube\n  aws:a: b\n")
     project.write_text("name: rl\nconfig:\n  symphony:imge: {value: a}\n")
@@ -106,7 +106,9 @@ NUMBERS = [("1e3", "1000"), ("007", "7"), ("0123", "83"), ("1.10", "1.1")]
 
 
 @pytest.mark.parametrize(("written", "text"), NUMBERS)
-def test_a_text_that_yaml_makes_another_number_is_a_problem(tmp_path: Path, written: str, text: str) -> None:
+def test_an_unquoted_text_that_yaml_reads_as_a_number_is_a_problem(
+    tmp_path: Path, written: str, text: str
+) -> None:
     own = tmp_path / "Pulumi.rl.yaml"
     own.write_text(f"config:\n  symphony:namespace: {written}\n  symphony:grace: 1e1\n")
     (problem,) = settings_reader.read({"symphony:namespace": text, "symphony:grace": "10"}, own).problems
@@ -118,8 +120,8 @@ def test_a_text_that_yaml_makes_another_number_is_a_problem(tmp_path: Path, writ
     assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
 
 
-def test_the_table_of_the_readme_is_this_one() -> None:
-    """The table is up to date: after a change, paste the rows that a failure shows."""
+def test_the_settings_table_in_the_docs_is_up_to_date() -> None:
+    """After a change, paste the rows that the failure shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
     wanted = [f"| {row} |" for row in (" | ".join(settings_reader.COLUMNS), "|".join(["---"] * 5), *rows)]
     wanted[1] = "|---|---|---|---|---|"

@@ -64,14 +64,14 @@ def sandbox(cluster: Access, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 def stack(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A configured stack; its experiment goes with the test."""
+    """A configured stack; its experiment is deleted after the test."""
     with configured(sandbox, cluster, kubectl) as name:
         yield name
 
 
 @contextlib.contextmanager
 def configured(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A configured stack, whose experiment goes at the end of the block."""
+    """Configure a stack, and delete its experiment at the end of the block."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
     sandbox.config(
         name,

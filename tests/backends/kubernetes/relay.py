@@ -1,4 +1,4 @@
-"""A relay to the API server that breaks or falls silent when a test wants it."""
+"""A TCP relay to the API server, whose connections a test can break or silence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
                 each.shutdown(socket.SHUT_RDWR)
         return len(result) // 2
 
-    with _through_us(kubeconfig, folder, ends, threading.Event()) as file:
+    with _kubeconfig_through_relay(kubeconfig, folder, ends, threading.Event()) as file:
         yield file, cut
         cut()
 
@@ -36,12 +36,12 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
 def silenced(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
     """Yield a kubeconfig whose connections pass through this relay, and a function that silences them."""
     silence = threading.Event()
-    with _through_us(kubeconfig, folder, [], silence) as file:
+    with _kubeconfig_through_relay(kubeconfig, folder, [], silence) as file:
         yield file, silence
 
 
 @contextlib.contextmanager
-def _through_us(
+def _kubeconfig_through_relay(
     kubeconfig: str, folder: Path, ends: list[socket.socket], silence: threading.Event
 ) -> Iterator[str]:
     content: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())

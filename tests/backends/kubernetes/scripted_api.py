@@ -1,4 +1,4 @@
-"""An API server that answers what a test tells it to."""
+"""A fake API server whose answers are set by the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from symphony.backends.kubernetes.api.client import Client
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came."""
+    """One request that the server received."""
 
     verb: str
     path: str
@@ -111,7 +111,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
 
 
 def chunked(*pieces: bytes, end: bool = True) -> bytes:
-    """A whole answer that comes in pieces; without an end it breaks off."""
+    """Return a raw chunked HTTP response; without `end` it breaks off before the last chunk."""
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
     return head + body + (b"0\r\n\r\n" if end else b"")

@@ -1,4 +1,4 @@
-"""A classic program of a project on the real cluster: only its KubeCluster names the backend."""
+"""A classic program on the real cluster: the backend is chosen by its `KubeCluster` alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ cluster.launch(exp)
 """
 
 
-def test_from_plan_to_delete(
+def test_a_classic_program_with_kube_cluster_from_plan_to_delete(
     sandbox: Sandbox, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
     stack = f"kt-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""The options of the resources beside their manifests; without a run of the engine."""
+"""Pulumi resource options of pods: delete timeouts, and which changes replace a pod (no engine run)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.backends.kubernetes.scripted_api import MISSING, serving
 POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "rl", "annotations": {}}, "spec": {}}
 
 
-def made(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5) -> Any:
+def options_of_pod(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5) -> Any:
     """The options of the resource of a pod."""
     messages: list[Any] = []
     monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: messages.append(given[3]))
@@ -25,14 +25,14 @@ def made(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5)
     return messages[0]
 
 
-def test_a_process_that_saves_for_minutes_has_them_when_it_is_replaced(
+def test_the_delete_timeout_includes_the_grace_period(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = made(monkeypatch, set(), expand._SECONDS + 300)
+    options = options_of_pod(monkeypatch, set(), expand._SECONDS + 300)
     assert options.custom_timeouts.delete == "420s"
 
 
-def test_a_grace_in_pod_yml_is_waited_for_as_well() -> None:
+def test_the_longest_grace_period_of_pod_yml_counts() -> None:
     patient = {**POD, "spec": {"terminationGracePeriodSeconds": 600}}
     for pods, seconds in (({}, 5), ({"a": (None, POD)}, 5), ({"a": (None, POD), "b": (None, patient)}, 600)):
         manifests: Any = SimpleNamespace(pods=pods)
@@ -40,15 +40,19 @@ def test_a_grace_in_pod_yml_is_waited_for_as_well() -> None:
 
 
 @pytest.mark.parametrize("replaced", [set(), {"a"}])
-def test_only_what_is_replaced_is_compared(monkeypatch: pytest.MonkeyPatch, replaced: set[str]) -> None:
-    """An admission webhook may have rewritten the spec of a pod: that does not restart it."""
-    options = made(monkeypatch, replaced)
+def test_the_spec_is_compared_only_for_pods_to_be_replaced(
+    monkeypatch: pytest.MonkeyPatch, replaced: set[str]
+) -> None:
+    """Otherwise a pod whose spec an admission webhook rewrote would restart."""
+    options = options_of_pod(monkeypatch, replaced)
     assert options.ignore_changes == ([] if replaced else ["spec"])
     assert options.replace_on_changes == [replacement.ATTEMPT, replacement.DIGEST]
 
 
 @pytest.mark.parametrize("unknown", [(), ("a",)])
-def test_which_start_a_pod_will_be_is_unknown_in_a_preview_that_replaces_it(unknown: tuple[str, ...]) -> None:
+def test_the_attempt_annotation_is_unknown_in_a_preview_that_replaces_the_pod(
+    unknown: tuple[str, ...],
+) -> None:
     variables = {**POD, "kind": "ConfigMap"}
     manifests = Manifests(None, variables, None, None, None, {}, {"a": (None, POD)})
     with serving(lambda _: MISSING) as api:

@@ -1,4 +1,4 @@
-"""An engine dies in the first `up`, before it has written a state: `delete` finds its objects."""
+"""The engine is killed in the first `up` before it writes its state: `delete` still finds the objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ with Experiment() as e:
 """
 
 
-def test_objects_of_a_killed_first_up_are_deleted(sandbox: Sandbox, stack: str, live: Live) -> None:
+def test_delete_removes_objects_of_a_killed_first_up(sandbox: Sandbox, stack: str, live: Live) -> None:
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
     sandbox.write(PROGRAM, f"stacks/{stack}.py")

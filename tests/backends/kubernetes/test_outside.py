@@ -1,4 +1,4 @@
-"""Traffic in and out of the real cluster: config files, git, exposed services."""
+"""What enters and leaves pods on the real cluster: config files, git clones, NFS, exposed services."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_config_files_are_in_every_process_and_restart_nothing(
+def test_changed_config_files_reach_every_process_without_restarts(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 0.1\n")
@@ -54,7 +54,7 @@ with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
 
 
 @pytest.mark.thorough
-def test_a_config_file_arrives_with_every_character_and_is_not_changed_for_ever(
+def test_a_config_file_with_any_character_arrives_unchanged_and_shows_no_diff(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     text = "".join(map(chr, (*range(1, 256), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0xFFFE, 0x1F600)))
@@ -115,7 +115,7 @@ def repository(tmp_path: Path) -> Iterator[tuple[str, str]]:
     daemon.wait(10)
 
 
-def test_a_git_repository_is_there_before_the_process_starts(
+def test_mount_git_repo_clones_before_the_process_starts(
     sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
     place, first = repository
@@ -144,7 +144,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_at_the_restricted_level_git_is_cloned_as_an_ordinary_user(
+def test_git_is_cloned_as_non_root_at_the_restricted_level(
     sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
 ) -> None:
     place, _ = repository
@@ -161,7 +161,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
+def test_why_names_an_unreachable_nfs_server_and_delete_still_works(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     program = (
@@ -177,7 +177,7 @@ def test_an_nfs_server_that_does_not_answer_is_told_and_delete_is_not_stuck(
 
 
 @pytest.mark.usefixtures("own")
-def test_a_node_port_answers_from_outside(sandbox: Sandbox, stack: str, live: Live) -> None:
+def test_a_node_port_is_reachable_from_outside(sandbox: Sandbox, stack: str, live: Live) -> None:
     sandbox.config(stack, expose="NodePort")
     up(sandbox, stack, SERVER, code=0)
     (service,) = live("services", stack)
@@ -199,7 +199,7 @@ def test_a_node_port_answers_from_outside(sandbox: Sandbox, stack: str, live: Li
 
 
 @pytest.mark.usefixtures("own")
-def test_a_load_balancer_that_never_comes_is_shown_as_pending_until_it_does(
+def test_a_load_balancer_without_address_is_shown_as_pending(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     sandbox.config(stack, expose="LoadBalancer", sourceRanges="203.0.113.0/24")

@@ -1,4 +1,4 @@
-"""Failures of Pulumi's own Kubernetes plugin name the process and the reason."""
+"""Failures in Pulumi's Kubernetes plugin are reported by process, with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place(stack: str, cluster: Cluster, kubectl: Callable[..., str]) -> Iterator
     kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_a_failed_update_is_told_by_its_process_with_its_reason(
+def test_a_forbidden_pod_update_is_reported_with_its_process_and_reason(
     sandbox: Sandbox, stack: str, place: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
     settings = {"kubernetes:kubeconfig": cluster.user_kubeconfig}
@@ -61,7 +61,7 @@ with Experiment("e") as e:
     assert uids(live, place) == before
 
 
-def test_an_image_that_cannot_be_pulled_is_told_by_process_after_a_refresh(
+def test_a_failed_image_pull_is_reported_by_process_after_pulumi_refresh(
     sandbox: Sandbox, stack: str, own: Cluster
 ) -> None:
     program = f"""
@@ -91,13 +91,13 @@ if not pulumi.runtime.is_dry_run():
 """
 
 
-def test_with_the_server_down_the_advice_to_forget_what_lives_is_not_passed_on(
+def test_pulumis_advice_to_drop_live_resources_from_the_state_is_not_shown(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
 ) -> None:
     with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
         sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
         up(sandbox, stack, SLEEPER, code=0)
-        before, state = uids(live, stack), _state(sandbox, stack)
+        before, state = uids(live, stack), _recorded_urns(sandbox, stack)
         sandbox.write(SLEEPER.replace("999", "998") + GOES_AWAY)
         declared, go_on = sandbox.folder / "declared", sandbox.folder / "go-on"
         process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
@@ -116,21 +116,21 @@ def test_with_the_server_down_the_advice_to_forget_what_lives_is_not_passed_on(
         assert code == 1
         assert len(err.splitlines()) == 1, err
         assert "does not answer" in err
-    assert _state(sandbox, stack) == state
+    assert _recorded_urns(sandbox, stack) == state
     Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
     up(sandbox, stack, SLEEPER, code=0)
     assert set(uids(live, stack)) == set(before)
 
 
-def _state(sandbox: Sandbox, stack: str) -> set[str]:
-    """The URNs that the state of a stack holds."""
+def _recorded_urns(sandbox: Sandbox, stack: str) -> set[str]:
+    """Return the URNs in the state of a stack."""
     return {
         each["urn"]
         for each in sandbox.pulumi("stack", "export", "--stack", stack).json["deployment"]["resources"]
     }
 
 
-def test_a_pod_that_ctrl_c_caught_under_way_is_told_so_and_taken_up_by_the_next_up(
+def test_up_interrupted_while_creating_a_pod_says_so_and_the_next_up_adopts_the_pod(
     sandbox: Sandbox,
     stack: str,
     cluster: Cluster,
@@ -179,7 +179,7 @@ with Experiment("e") as e:
     assert "slow: interrupted while it changed" in out + err
     assert "failed" not in out + err
     sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
-    assert not any(urn.endswith("Pod::slow") for urn in _state(sandbox, stack))
+    assert not any(urn.endswith("Pod::slow") for urn in _recorded_urns(sandbox, stack))
     before = uids(live, stack)
     output = up(sandbox, stack, program, code=0)
     assert "2 of 2 running" in output

@@ -1,4 +1,4 @@
-"""Experiments on the real cluster: their troubles as a user sees them, and faults that must never happen."""
+"""Experiments on the real cluster: followed logs, secrets, and namespaces of other owners."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def uids(live: Live, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in live("pods", namespace)}
 
 
-def test_logs_are_followed_over_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
+def test_logs_are_followed_across_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     up(
         sandbox,
         stack,
@@ -75,7 +75,9 @@ with Experiment("e") as e:
     assert [each.text for each in observe.logs(recorded, ["q"], tail=1) if not each.ended] == ["q3"]
 
 
-def test_a_secret_is_in_the_process_and_nowhere_else(sandbox: Sandbox, stack: str, tmp_path: Path) -> None:
+def test_a_secret_reaches_the_process_and_no_file_of_symphony(
+    sandbox: Sandbox, stack: str, tmp_path: Path
+) -> None:
     (tmp_path / "key.txt").write_text("hush-hush-7")
     up(
         sandbox,
@@ -96,8 +98,10 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
         assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
 
 
-def test_a_secret_can_be_read_at_the_restricted_level(sandbox: Sandbox, stack: str, tmp_path: Path) -> None:
-    """The process is not root, and reads the file by its group."""
+def test_a_non_root_process_can_read_its_secret_at_the_restricted_level(
+    sandbox: Sandbox, stack: str, tmp_path: Path
+) -> None:
+    """It reads the file through its group."""
     (tmp_path / "key.txt").write_text("hush-hush-7")
     sandbox.config(stack, podSecurity="restricted")
     output = up(
@@ -119,7 +123,9 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
     assert printed() == ["65534", "hush-hush-7"]
 
 
-def test_no_key_of_the_kubeconfig_is_in_the_state(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
+def test_the_state_contains_no_credentials_of_the_kubeconfig(
+    sandbox: Sandbox, stack: str, cluster: Cluster
+) -> None:
     user = yaml.safe_load(Path(cluster.kubeconfig).read_text())["users"][0]["user"]
     up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
     secret = (
@@ -131,7 +137,7 @@ def test_no_key_of_the_kubeconfig_is_in_the_state(sandbox: Sandbox, stack: str, 
         assert secret[:60] not in file.read_text(errors="replace"), file
 
 
-def test_a_namespace_that_is_not_ours_is_left_alone(
+def test_up_and_delete_leave_a_foreign_namespace_untouched(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
 ) -> None:
     kubectl("create", "namespace", stack)
@@ -153,10 +159,10 @@ def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> No
     assert f"belongs to kube/{stack}" in output
 
 
-def test_an_ordinary_user_runs_in_a_namespace_made_for_them(
+def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
     sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    """Objects of others with our names are left alone."""
+    """Objects of other users with the same names stay untouched."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     sandbox.config(

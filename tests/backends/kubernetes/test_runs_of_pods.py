@@ -1,4 +1,4 @@
-"""The logs of pods outlive them: they are collected before a pod is replaced or deleted."""
+"""Logs are collected before a pod is replaced or deleted; `drift` and `leaks` on a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ with Experiment() as e:
 """
 
 
-def test_logs_of_pods_that_were_replaced_and_deleted(sandbox: Sandbox, stack: str) -> None:
+def test_runs_keep_the_logs_of_replaced_and_deleted_pods(sandbox: Sandbox, stack: str) -> None:
     def printed(word: str) -> None:
         wait_for(lambda: f"{word} 2" in sandbox.symphony("logs", stack).out, 30, f"it has printed {word}")
 
@@ -36,7 +36,7 @@ def test_logs_of_pods_that_were_replaced_and_deleted(sandbox: Sandbox, stack: st
     assert second["missing"] == []
 
 
-def test_drift_and_leaks_on_a_cluster(
+def test_drift_lists_changed_objects_and_leaks_list_unrecorded_ones(
     sandbox: Sandbox, stack: str, cluster: Access, kubectl: Callable[..., str]
 ) -> None:
     sandbox.write(PROGRAM.format(word="x").replace('1000"])', '1000"], binds=["replay"])'))

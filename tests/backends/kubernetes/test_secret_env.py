@@ -1,4 +1,4 @@
-"""Values of secret_env on a cluster: a Secret has them, the container gets them, nothing else shows them."""
+"""Values of `secret_env` on a cluster: they are in a Secret and in the container only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with Experiment(secret_env={"FILE": "key.txt"}, secrets=["file.txt"]) as e:
 """
 
 
-def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
+def test_secret_env_reaches_the_container_leaks_nowhere_and_a_new_value_restarts_it(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     (sandbox.folder / "key.txt").write_text("hush-9c1d-one\n")
@@ -54,7 +54,9 @@ def test_a_value_goes_to_its_container_and_a_new_one_restarts_it(
     assert {file.name for file in files if WORD.encode() in file.read_bytes()} == {"__main__.py"}
 
 
-def test_a_secret_that_the_run_creates_is_planned_and_arrives(sandbox: Sandbox, stack: str) -> None:
+def test_a_secret_output_of_another_resource_is_planned_and_reaches_the_container(
+    sandbox: Sandbox, stack: str
+) -> None:
     sandbox.write(
         """
 import pulumi

@@ -1,4 +1,4 @@
-"""The decisions of the pod that keeps the order of an experiment, on pods as the API has them."""
+"""The decisions of the supervisor pod: which pods it starts, blocks, restarts and stops (scripted pods)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNNING = {"running": {"startedAt": "2026-01-01T00:30:00Z"}}
 
 
 def pod(state: Any = None, *, ready: Any = False, policy: str = "Never", **notes: str) -> dict[str, Any]:
-    """Return a pod made an hour before; one without a state is held back."""
+    """Return a pod created an hour ago; without a state it is still gated."""
     gates = [{"name": supervisor.GATE}] if state is None else []
     ended = (state or {}).get("terminated")
     phase = "Pending" if state is None else "Running"
@@ -43,7 +43,7 @@ def orders(
     serves: bool = False,
     **more: Any,
 ) -> Mapping[str, Any]:
-    """Return orders by which b waits for a."""
+    """Return supervisor orders in which b waits for a."""
     place = {"path": "a", "pod": "a", "container": "main"}
     wait = {**place, "condition": condition, "timeout": timeout, "restart_with": restarts, "serves": serves}
     primaries = [{"path": primary, "pod": primary, "container": "main"}] if primary else []
@@ -63,7 +63,7 @@ def decided(orders: Mapping[str, Any], jobs: Any = (), **pods: Any) -> dict[str,
 
 
 def notes(patch: Mapping[str, Any]) -> dict[str, str]:
-    """Return what a patch says."""
+    """Return the annotations of a patch."""
     every = patch["metadata"]["annotations"].items()
     return {name.partition("/")[2]: text for name, text in every if text}
 
@@ -87,7 +87,9 @@ def notes(patch: Mapping[str, Any]) -> dict[str, str]:
         ("completed", None, "waits"),
     ],
 )
-def test_a_pod_starts_when_what_it_waits_for_has_come_so_far(condition: str, a: Any, outcome: str) -> None:
+def test_a_pod_starts_waits_or_is_blocked_by_the_state_of_its_dependency(
+    condition: str, a: Any, outcome: str
+) -> None:
     pods = {"b": pod()} | ({"a": a} if a is not None else {})
     patch = decided(orders(condition), **pods)["b"]
     told = "starts" if patch == STARTS else "blocked" if "blocked" in notes(patch) else "waits"
@@ -101,14 +103,14 @@ def test_an_unchanged_status_is_not_written_again() -> None:
     assert decided(orders("completed"), a=pod(RUNNING), b=pod(**{WHY: words})) == {}
 
 
-def test_a_blocked_pod_blocks_what_waits_for_it_and_waits_again_once_it_is_mended() -> None:
+def test_a_blocked_pod_blocks_its_dependents_until_its_dependency_runs_again() -> None:
     patch = decided(orders("completed"), a=pod(**{BLOCKED: "x failed"}), b=pod())["b"]
     assert notes(patch) == {"blocked": "a is blocked"}
     mended = decided(orders("completed"), a=pod(RUNNING), b=pod(**{BLOCKED: "a is blocked"}))["b"]
     assert (mended["metadata"]["annotations"][BLOCKED], notes(mended)) == (None, {"why": "for a (completed)"})
 
 
-def test_a_wait_is_over_at_its_deadline_which_counts_while_the_other_runs() -> None:
+def test_the_timeout_of_a_wait_counts_from_the_start_of_the_dependency() -> None:
     # It has run for half an hour.
     assert "blocked" in notes(decided(orders("ready", 1700), a=pod(RUNNING), b=pod())["b"])
     assert "why" in notes(decided(orders("ready", 1900), a=pod(RUNNING), b=pod())["b"])
@@ -116,11 +118,11 @@ def test_a_wait_is_over_at_its_deadline_which_counts_while_the_other_runs() -> N
     assert "why" in notes(decided(orders("ready", 60), a=pod(), b=pod())["b"])
 
 
-def test_a_server_that_has_ended_is_not_ready() -> None:
+def test_an_ended_server_is_not_ready() -> None:
     assert "blocked" in notes(decided(orders("ready", serves=True), a=pod(exited(0)), b=pod())["b"])
 
 
-def test_a_pod_restarts_with_another_once_that_has_started_again() -> None:
+def test_a_dependent_pod_restarts_once_its_dependency_has_restarted() -> None:
     together = orders("started", restarts=True)
     started = decided(together, a=_started(pod(RUNNING), "x"), b=pod())["b"]["metadata"]["annotations"]
     assert decided(together, a=_started(pod(RUNNING), "x"), b=pod(RUNNING, **started)) == {}
@@ -140,7 +142,7 @@ def _started(pod: dict[str, Any], start: str) -> dict[str, Any]:
     return pod
 
 
-def test_a_probe_by_log_makes_ready_the_start_that_has_printed_the_line() -> None:
+def test_a_log_probe_counts_only_for_the_start_that_printed_the_line() -> None:
     printed = {supervisor.LOG_PROBES: '{"main": "up"}', supervisor.PRINTED: '{"main": "x"}'}
     is_ready = decided(orders(), a=_started(pod(RUNNING, ready=True, **printed), "x"), b=pod())["b"] == STARTS
     assert is_ready
@@ -148,20 +150,20 @@ def test_a_probe_by_log_makes_ready_the_start_that_has_printed_the_line() -> Non
     assert "why" in notes(decided(orders(), a=other, b=pod())["b"])
 
 
-def test_a_failure_of_a_job_counts_once_the_job_makes_no_other_pod() -> None:
+def test_a_failed_pod_of_a_job_blocks_only_once_the_job_has_failed() -> None:
     failed = pod(exited(3))
     failed["metadata"]["ownerReferences"] = [{"name": "a-job", "controller": True}]
     assert "why" in notes(decided(orders("completed"), a=failed, b=pod())["b"])
     assert "blocked" in notes(decided(orders("completed"), ("a-job",), a=failed, b=pod())["b"])
 
 
-def test_an_old_pod_that_is_being_replaced_does_not_count() -> None:
+def test_a_pod_that_is_being_deleted_is_ignored() -> None:
     old = pod(exited(0))
     old["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:59Z"
     assert "why" in notes(decided(orders("completed"), a=old, b=pod())["b"])
 
 
-def test_the_others_are_stopped_when_the_primary_has_completed_after_their_delays() -> None:
+def test_other_pods_stop_after_their_delays_once_the_primary_completed() -> None:
     ends = orders(primary="a", delays={"slow": 90})
     pods = {"a": pod(exited(0)), "b": pod(), "c": pod(RUNNING), "slow": pod(RUNNING)}
     stopped = decided(ends, **pods)
@@ -172,18 +174,18 @@ def test_the_others_are_stopped_when_the_primary_has_completed_after_their_delay
     assert "spec" not in stopped["b"], "one that never started keeps its gate"
 
 
-def test_a_primary_that_has_ended_is_not_stopped_before_its_phase_says_so() -> None:
+def test_an_exited_primary_is_never_stopped_itself() -> None:
     late = pod(exited(3))
     late["status"]["phase"] = "Running"
     assert set(decided(orders(primary="a", pods={}), a=late, c=pod(RUNNING))) == {"c"}
 
 
 @pytest.mark.parametrize(("a", "is_over"), [(pod(RUNNING), False), (pod(exited(1)), True), (pod(), False)])
-def test_a_primary_that_failed_ends_the_experiment(a: Any, is_over: bool) -> None:
+def test_a_failed_primary_stops_the_other_pods(a: Any, is_over: bool) -> None:
     stopped = decided(orders(primary="a", pods={}), a=a, c=pod(RUNNING))
     assert ("c" in stopped and "failed" in stopped["c"]["metadata"]["annotations"][STOPPED]) == is_over
 
 
-def test_an_experiment_stops_at_its_limit_which_counts_from_its_oldest_pod() -> None:
+def test_stop_after_counts_from_the_oldest_pod() -> None:
     assert set(decided(orders(stop_after=3600), a=pod(exited(0)), c=pod(RUNNING))) == {"c"}
     assert decided(orders(stop_after=3601), c=pod(RUNNING)) == {}

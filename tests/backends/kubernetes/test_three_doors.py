@@ -1,4 +1,4 @@
-"""symphony, plain pulumi and scripts on the real cluster: each works on what another created."""
+"""`symphony`, plain `pulumi` and Python scripts on the real cluster: each can change what another created."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ print(cluster.describe_experiment({name!r})[None]["client"]["State"])
 
 
 @pytest.mark.thorough
-def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(
-    sandbox: Sandbox, stack: str, live: Live
-) -> None:
+def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox, stack: str, live: Live) -> None:
     sandbox.write(PROGRAM.format(seconds=1000))
     sandbox.pulumi("stack", "init", stack)
     sandbox.pulumi("up", "--stack", stack, "--yes", "--skip-preview", timeout=120)
@@ -69,7 +67,7 @@ def test_made_by_pulumi_changed_by_symphony_deleted_by_a_script(
 
 
 @pytest.mark.thorough
-def test_made_by_symphony_previewed_refreshed_and_destroyed_by_plain_pulumi(
+def test_symphony_creates_plain_pulumi_previews_refreshes_and_destroys(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     (sandbox.folder / "key").write_text("hush")
@@ -147,7 +145,7 @@ assert not {first, second} & set(cluster.list_experiments())
 
 
 @pytest.mark.thorough
-def test_a_script_plans_launches_and_uses_what_runs_in_the_cluster(
+def test_a_script_plans_launches_and_queries_an_experiment(
     sandbox: Sandbox, stack: str, live: Live, own: Cluster, kubectl: Callable[..., str]
 ) -> None:
     second = f"{stack}-b"
@@ -177,7 +175,7 @@ def test_a_script_plans_launches_and_uses_what_runs_in_the_cluster(
 
 @pytest.fixture
 def script(sandbox: Sandbox) -> Callable[..., str]:
-    """Run the plain script in its own folder; only the script names a kubeconfig."""
+    """Return a function that runs the script in its own folder; only the script names a kubeconfig."""
     folder = Path(sandbox.folder.parent, "scripts")
     folder.mkdir(exist_ok=True)
 
@@ -188,7 +186,7 @@ def script(sandbox: Sandbox) -> Callable[..., str]:
     return run
 
 
-def test_made_by_a_script_seen_by_symphony_changed_by_the_script_deleted_by_symphony(
+def test_a_script_creates_and_changes_symphony_shows_and_deletes(
     sandbox: Sandbox, stack: str, live: Live, script: Callable[..., str], cluster: Cluster, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"

@@ -21,7 +21,7 @@ __all__ = ["slurm"]
 
 @dataclass(frozen=True)
 class Lab:
-    """A project on the cluster, and Slurm's own programs beside it."""
+    """A project on the Slurm cluster, with access to Slurm's own programs."""
 
     sandbox: Sandbox
     slurm: Slurm

@@ -28,7 +28,7 @@ def up(lab: Lab, program: str = TWO, **settings: str) -> str:
     return job
 
 
-def comes_back(lab: Lab, job: str) -> None:
+def await_requeued(lab: Lab, job: str) -> None:
     """Wait until the job runs again; Slurm itself would wait for two minutes."""
     lab.ask("scontrol", "update", f"jobid={job}", "starttime=now")
     for path in ("a", "b"):
@@ -36,7 +36,7 @@ def comes_back(lab: Lab, job: str) -> None:
     assert lab.jobs() == [job]
 
 
-def test_a_job_whose_node_fails_starts_again(lab: Lab) -> None:
+def test_slurm_requeues_a_job_whose_node_failed(lab: Lab) -> None:
     job = up(lab, partition="spare")
     before, node = lab.sandbox.trees(), lab.sandbox.processes("rl")["b"]["node"]
     try:
@@ -46,12 +46,12 @@ def test_a_job_whose_node_fails_starts_again(lab: Lab) -> None:
         # It may have come back by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
     wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
-    comes_back(lab, job)
+    await_requeued(lab, job)
     after = lab.sandbox.trees()
     assert not {*before["rl/a"], *before["rl/b"]} & {*after["rl/a"], *after["rl/b"]}
 
 
-def test_a_job_that_is_preempted_is_taken_up_again(lab: Lab) -> None:
+def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     job = up(lab, partition="spare")
     words = ["--partition=urgent", "-N2", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
     urgent = lab.ask("sbatch", "--parsable", *words).strip()
@@ -59,10 +59,10 @@ def test_a_job_that_is_preempted_is_taken_up_again(lab: Lab) -> None:
         assert "in the queue" in lab.becomes("a", "waiting")["why"]
     finally:
         lab.ask("scancel", urgent)
-    comes_back(lab, job)
+    await_requeued(lab, job)
 
 
-def test_what_uses_more_memory_than_its_job_has_is_told_so(lab: Lab) -> None:
+def test_a_process_that_exceeds_the_job_memory_is_reported_out_of_memory(lab: Lab) -> None:
     lab.sandbox.config("rl", sbatchOptions='["--acctg-freq=task=1"]')
     hog = "import time; x = b'x' * (600 << 20); time.sleep(1000)"
     up(
@@ -84,7 +84,7 @@ with Experiment() as e:
     assert lab.sandbox.processes("rl")["other"]["state"] == "running"
 
 
-def test_a_node_has_the_gpus_and_the_features_that_its_processes_ask_for(lab: Lab) -> None:
+def test_processes_run_on_nodes_with_the_requested_gpus_and_features(lab: Lab) -> None:
     lab.sandbox.config("rl", nodes="1")
     up(
         lab,
@@ -118,7 +118,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", place], check=True, timeout=10)
 
 
-def test_a_full_shared_disk_ends_nothing_and_is_caught_up_with(lab: Lab, small_disk: Path) -> None:
+def test_processes_survive_a_full_shared_disk_and_states_catch_up(lab: Lab, small_disk: Path) -> None:
     lab.sandbox.config("rl", sharedFolder=str(small_disk))
     lab.sandbox.write(TWO.replace('"exec sleep 1000"', '"while ! test -e end; do sleep 0.2; done; exit 3"'))
     lab.sandbox.symphony("up", "rl", "-y", timeout=120)
@@ -140,7 +140,7 @@ def test_a_full_shared_disk_ends_nothing_and_is_caught_up_with(lab: Lab, small_d
     assert [*small_disk.iterdir()] == []
 
 
-def test_doctor_says_whether_a_node_can_write_into_the_shared_folder(
+def test_doctor_reports_if_nodes_can_write_to_the_shared_folder(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(lab.sandbox.environment, "SLURM_CONF", str(lab.slurm.configuration))

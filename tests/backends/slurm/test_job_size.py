@@ -11,7 +11,7 @@ from symphony_slurm.folder import Folder, Share
 SETTINGS = Settings(partition="gpu", nodes=2, sbatch_options=("--exclusive",))
 
 
-def test_the_options_of_a_job(tmp_path: Path) -> None:
+def test_sbatch_options_cover_the_largest_process_on_each_node(tmp_path: Path) -> None:
     shares = {"learner": Share(cpus=4.5, memory=2048, gpus=1), "a": Share(cpus=1), "b": Share(cpus=1)}
     options = job_size.options_of(SETTINGS, shares, Folder(tmp_path))
     assert options == [
@@ -21,7 +21,7 @@ def test_the_options_of_a_job(tmp_path: Path) -> None:
     assert job_size.in_words(options) == "2 nodes with 5 cpu, 2 GiB, 1 GPU each (partition gpu)"
 
 
-def test_gpus_of_a_type_and_constraints(tmp_path: Path) -> None:
+def test_sbatch_options_request_gpu_types_and_constraints(tmp_path: Path) -> None:
     shares = {
         "learner": Share(gpus=2, gpu_type="v100", constraint="fast|new"),
         "actor": Share(gpus=1, group="g"),
@@ -34,7 +34,7 @@ def test_gpus_of_a_type_and_constraints(tmp_path: Path) -> None:
     assert job_size.options_of(SETTINGS, shares, Folder(tmp_path)) == options
 
 
-def test_a_change_that_fits_keeps_the_job_and_a_larger_one_does_not(tmp_path: Path) -> None:
+def test_a_smaller_request_keeps_the_job_and_a_larger_one_needs_a_new_job(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     before = job_size.options_of(SETTINGS, {"a": Share(cpus=4, gpus=1)}, folder)
     folder.note_options(tuple(before))

@@ -1,4 +1,4 @@
-"""One job an experiment: what an edit does to it, how it ends, and whose it is."""
+"""One Slurm job for each experiment: how edits change it, how it ends, which jobs are left untouched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: An
     return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
 
 
-def test_an_address_is_that_of_the_node_which_serves_it(lab: Lab) -> None:
+def test_service_addresses_point_to_the_node_that_serves_them(lab: Lab) -> None:
     up(lab)
     node = lab.sandbox.processes("rl")["server"]["node"]
     web = lab.addresses()["web"]
@@ -35,7 +35,7 @@ def test_an_address_is_that_of_the_node_which_serves_it(lab: Lab) -> None:
     assert lab.sandbox.symphony("exec", "rl", "client", "--", "python3", "-c", call).out == "200\n"
 
 
-def test_an_edit_restarts_its_process_in_the_job_that_runs(lab: Lab) -> None:
+def test_an_edit_restarts_only_its_process_in_the_running_job(lab: Lab) -> None:
     up(lab)
     job, before = lab.jobs(), lab.sandbox.trees()
     out = up(lab, seconds=1001)
@@ -45,7 +45,7 @@ def test_an_edit_restarts_its_process_in_the_job_that_runs(lab: Lab) -> None:
     assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
 
 
-def test_processes_beyond_the_job_need_a_new_allocation(lab: Lab) -> None:
+def test_processes_too_large_for_the_job_get_a_new_job(lab: Lab) -> None:
     up(lab)
     (job,) = lab.jobs()
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources(cpu=3)"))
@@ -58,20 +58,20 @@ def test_processes_beyond_the_job_need_a_new_allocation(lab: Lab) -> None:
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
-def test_the_plan_refuses_a_job_that_slurm_would_never_start(lab: Lab) -> None:
+def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources(cpu=1000)"))
     ran = lab.sandbox.symphony("up", "rl", "-y", code=2)
     assert "1000 cpu" in ran.out + ran.err
     assert lab.jobs() == []
 
 
-def test_the_plan_says_that_notify_is_not_run(lab: Lab) -> None:
+def test_plan_says_that_notify_does_not_run_on_slurm(lab: Lab) -> None:
     lab.sandbox.config("rl", notify="python tell.py")
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
     assert "symphony:notify is not run on slurm" in lab.sandbox.symphony("plan", "rl").out
 
 
-def test_a_job_that_waits_says_why_and_starts_what_is_declared_by_itself(lab: Lab) -> None:
+def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab) -> None:
     words = [
         "sbatch",
         "--parsable",
@@ -95,7 +95,7 @@ def test_a_job_that_waits_says_why_and_starts_what_is_declared_by_itself(lab: La
     lab.becomes("client", "running", 60)
 
 
-def test_a_job_that_was_cancelled_is_told_after_slurm_forgot_it(lab: Lab) -> None:
+def test_a_cancelled_job_is_reported_even_after_slurm_forgot_it(lab: Lab) -> None:
     up(lab)
     (job,) = lab.jobs()
     lab.ask("scancel", job)
@@ -107,7 +107,7 @@ def test_a_job_that_was_cancelled_is_told_after_slurm_forgot_it(lab: Lab) -> Non
     assert lab.jobs() != [job]
 
 
-def test_a_job_that_is_requeued_starts_its_processes_again(lab: Lab) -> None:
+def test_a_requeued_job_restarts_its_processes(lab: Lab) -> None:
     up(lab)
     (job,) = lab.jobs()
     before = lab.sandbox.trees()
@@ -120,7 +120,7 @@ def test_a_job_that_is_requeued_starts_its_processes_again(lab: Lab) -> None:
     assert not {*before["rl/client"]} & {*lab.sandbox.trees()["rl/client"]}
 
 
-def test_the_time_limit_ends_processes_as_delete_would(lab: Lab) -> None:
+def test_at_the_time_limit_processes_get_sigterm_and_can_save(lab: Lab) -> None:
     lab.sandbox.config("rl", time="1")
     lab.sandbox.write(
         """
@@ -134,7 +134,7 @@ with Experiment() as e:
     assert "saved" in lab.sandbox.symphony("logs", "rl", "a").out
 
 
-def test_a_job_of_a_stranger_with_the_same_name_is_left_alone(lab: Lab) -> None:
+def test_a_foreign_job_with_the_same_name_is_left_untouched(lab: Lab) -> None:
     words = [
         "sbatch",
         "--parsable",
@@ -152,7 +152,7 @@ def test_a_job_of_a_stranger_with_the_same_name_is_left_alone(lab: Lab) -> None:
         lab.ask("scancel", stranger)
 
 
-def test_a_controller_that_does_not_answer_is_one_line(lab: Lab) -> None:
+def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
     up(lab)
     text = lab.slurm.configuration.read_text()
     elsewhere = lab.sandbox.home / "slurm.conf"
@@ -169,7 +169,7 @@ def test_a_controller_that_does_not_answer_is_one_line(lab: Lab) -> None:
         file.write_text(before)
 
 
-def test_processes_wait_for_others_and_a_failure_blocks(lab: Lab) -> None:
+def test_processes_wait_for_their_dependencies_and_are_blocked_by_failures(lab: Lab) -> None:
     lab.sandbox.write(
         """
 with Experiment() as e:
@@ -193,7 +193,7 @@ with Experiment() as e:
     assert status["waits_for"] == ["bad (completed)"]
 
 
-def test_nothing_is_left_of_what_ignores_its_end_or_cuts_its_ties(lab: Lab) -> None:
+def test_delete_ends_daemonized_processes_and_those_that_ignore_sigterm(lab: Lab) -> None:
     lab.sandbox.write(
         """
 with Experiment() as e:

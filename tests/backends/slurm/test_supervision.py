@@ -1,4 +1,4 @@
-"""Readiness, probes, restarts and ends inside a job, as symphony.supervision decides them."""
+"""Readiness, probes, restarts and ends inside a Slurm job, decided by symphony.supervision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ with Experiment(primary="learner") as e:
 """
 
 
-def test_the_end_of_the_primary_ends_the_others_and_the_job(lab: Lab) -> None:
+def test_when_the_primary_ends_the_other_processes_and_the_job_end(lab: Lab) -> None:
     up(lab, PRIMARY.replace("SECONDS", "1").replace("CODE", "3"), code=None)
     assert lab.becomes("replay", "stopped")["why"].startswith("learner failed")
     (job,) = lab.jobs()
@@ -54,7 +54,7 @@ with Experiment() as e:
 """
 
 
-def test_probes_decide_who_is_ready_and_who_restarts(lab: Lab) -> None:
+def test_probes_make_processes_ready_and_restart_them(lab: Lab) -> None:
     up(lab, PROBED)
     statuses = lab.sandbox.processes("rl")
     assert {path for path, status in statuses.items() if status["ready"]} == {*statuses}
@@ -70,7 +70,7 @@ def test_probes_decide_who_is_ready_and_who_restarts(lab: Lab) -> None:
     assert lab.sandbox.trees()["rl/talker"] == before["rl/talker"]
 
 
-def test_a_limit_of_time_ends_the_experiment_and_its_job(lab: Lab) -> None:
+def test_stop_after_ends_the_processes_and_the_job(lab: Lab) -> None:
     up(lab, 'with Experiment(stop_after="4s") as e: e.new_process("a", "exec sleep 1000")')
     assert "4 s are over" in lab.becomes("a", "stopped")["why"]
     wait_for(lambda: not lab.jobs(), 20, "the job has ended")

@@ -1,4 +1,4 @@
-"""Commands inside processes in tmux, in cases that terminals and timing rarely show."""
+"""`symphony exec` in tmux: a signal that arrives before the child is known."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from symphony.backends.tmux import access
 
 @pytest.fixture
 def stdin() -> Iterator[int]:
-    """Not a terminal."""
+    """Return a descriptor that is not a terminal."""
     descriptor = os.open(os.devnull, os.O_RDONLY)
     yield descriptor
     os.close(descriptor)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_before_the_child_is_known_reaches_it(
+def test_a_signal_during_exec_startup_reaches_the_child(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: int, number: signal.Signals
 ) -> None:
     class Interrupted(subprocess.Popen[bytes]):

@@ -23,7 +23,7 @@ def executable(file: Path, mode: int = 0o755) -> Path:
     return file
 
 
-def test_secrets_that_cannot_be_read(tmp_path):
+def test_unreadable_secret_files_are_reported_with_the_reason(tmp_path):
     (tmp_path / "key").write_text("x")
     experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
     assert local_commands.unusable(experiment.spec, tmp_path) == {
@@ -34,7 +34,7 @@ def test_secrets_that_cannot_be_read(tmp_path):
     }
 
 
-def test_secrets_of_the_home_folder(tmp_path, monkeypatch):
+def test_a_tilde_in_a_secret_path_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".key").write_text("x")
     assert local_commands.unusable(Experiment("rl", secrets="~/.key").spec, tmp_path) == {}
@@ -43,7 +43,7 @@ def test_secrets_of_the_home_folder(tmp_path, monkeypatch):
     ]
 
 
-def test_start_folders(tmp_path):
+def test_missing_start_dirs_are_reported(tmp_path):
     (tmp_path / "there").mkdir()
     (tmp_path / "file").touch()
     experiment = Experiment("rl", start_dir="there")
@@ -56,7 +56,7 @@ def test_start_folders(tmp_path):
     }
 
 
-def test_commands_on_path(experiment, tmp_path):
+def test_commands_that_are_not_on_path_are_reported(experiment, tmp_path):
     executable(tmp_path / "bin" / "mine")
     executable(tmp_path / "bin" / "data", 0o644)
     for name, command in {"a": "mine", "b": "data", "c": "pyhton", "d": ["mine", "x"]}.items():
@@ -68,12 +68,12 @@ def test_commands_on_path(experiment, tmp_path):
     }
 
 
-def test_a_path_with_a_variable_is_told_to_be_literal(experiment, tmp_path):
+def test_an_unexpanded_variable_in_path_is_reported(experiment, tmp_path):
     experiment.new_process("a", command="sleep", env={"PATH": "/opt/bin:$PATH"})
     assert '$PATH", which no shell expands' in local_commands.unstartable(experiment.spec, tmp_path, "")["a"]
 
 
-def test_commands_by_file(experiment, tmp_path):
+def test_command_files_that_are_missing_or_not_executable_are_reported(experiment, tmp_path):
     executable(tmp_path / "run.sh")
     executable(tmp_path / "data.sh", 0o644)
     for name, command in {"a": "./run.sh", "b": "./data.sh", "c": "./gone.sh", "d": "/"}.items():
@@ -85,7 +85,7 @@ def test_commands_by_file(experiment, tmp_path):
     }
 
 
-def test_a_relative_command_begins_at_the_folder_of_the_process(experiment, tmp_path):
+def test_a_relative_command_is_resolved_in_start_dir(experiment, tmp_path):
     executable(tmp_path / "sub" / "run.sh")
     group = experiment.new_process_group("g", start_dir="sub")
     group.new_process("a", command="./run.sh")
@@ -94,7 +94,7 @@ def test_a_relative_command_begins_at_the_folder_of_the_process(experiment, tmp_
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
-def test_a_path_that_the_declaration_sets_is_the_one_that_counts(tmp_path, owner):
+def test_commands_are_looked_up_in_the_declared_path(tmp_path, owner):
     executable(tmp_path / "bin" / "mine")
     env = {"PATH": str(tmp_path / "bin")}
     experiment = Experiment("rl", env=env if owner == "experiment" else {})
@@ -104,7 +104,7 @@ def test_a_path_that_the_declaration_sets_is_the_one_that_counts(tmp_path, owner
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
-def test_a_preamble_may_change_what_is_found(tmp_path, owner):
+def test_commands_are_not_checked_if_a_preamble_may_change_path(tmp_path, owner):
     values = {owner: ["module load x"]}
     experiment = Experiment("rl", preamble_cmds=values.get("experiment"))
     group = experiment.new_process_group("g", preamble_cmds=values.get("group"))
@@ -113,21 +113,21 @@ def test_a_preamble_may_change_what_is_found(tmp_path, owner):
 
 
 @pytest.mark.parametrize("command", [None, "", [], ["a\0b"]])
-def test_problems_of_other_rules_are_not_repeated(experiment, tmp_path, command):
+def test_commands_that_other_rules_refuse_are_not_reported_again(experiment, tmp_path, command):
     experiment.new_process("a", command=command)
     assert local_commands.unstartable(experiment.spec, tmp_path, os.defpath) == {}
 
 
-def test_shell_lines_are_the_shells(experiment, tmp_path):
+def test_cmds_are_not_checked_on_path(experiment, tmp_path):
     experiment.new_process("a", ["pyhton a.py"], command="pyhton")
     assert local_commands.unstartable(experiment.spec, tmp_path, "") == {}
 
 
-def remarked(experiment, tmp_path):
+def remarks_of(experiment, tmp_path):
     return tuple(local_commands.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
 
 
-def test_a_python_file_that_is_missing_is_a_remark(tmp_path):
+def test_a_missing_python_script_is_a_remark(tmp_path):
     (tmp_path / "there.py").touch()
     experiment = Experiment("rl")
     experiment.new_process("a", command="python3", args=["-u", "nosuch.py"])
@@ -137,16 +137,16 @@ def test_a_python_file_that_is_missing_is_a_remark(tmp_path):
     experiment.new_process("e", cmds=["exec python3 nosuch.py --lr=0.1"])
     experiment.new_process("f", cmds=["cd x", "python3 nosuch.py"])
     experiment.new_process("g", cmds=["cd x && python3 nosuch.py"])
-    remarks = remarked(experiment, tmp_path)
+    remarks = remarks_of(experiment, tmp_path)
     assert [remark.what.split(",")[0] for remark in remarks] == ["a runs nosuch.py", "e runs nosuch.py"]
     assert remarks[0].where[0].file == __file__
 
 
-def test_a_program_that_no_path_has_is_a_remark(tmp_path):
+def test_a_missing_program_in_cmds_is_a_remark(tmp_path):
     experiment = Experiment("rl")
     experiment.new_process("a", cmds=["nosuchprogram -x"])
     experiment.new_process("b", cmds=["source env.sh", "nosuchprogram"])
     experiment.new_process("c", cmds=["while true; do nosuchprogram; done"])
     experiment.new_process("d", cmds=["exec sleep 3"])
-    (remark,) = remarked(experiment, tmp_path)
+    (remark,) = remarks_of(experiment, tmp_path)
     assert "a runs nosuchprogram" in remark.what

@@ -1,4 +1,4 @@
-"""Faults that a user meets through the commands; others are in tests of the provider and of operations."""
+"""A port that another program takes between two runs of `up`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ with socket.create_server((os.environ["SYMPH_WEB_BIND"], int(os.environ["SYMPH_W
 """
 
 
-def test_a_port_that_is_taken_after_the_plan_is_named_and_another_is_chosen(sandbox: Sandbox) -> None:
+def test_up_names_a_port_taken_by_another_program_and_chooses_a_new_one(sandbox: Sandbox) -> None:
     (sandbox.folder / "server.py").write_text(SERVER)
     sandbox.write('with Experiment() as e: e.new_process("server", command="python3 server.py").binds("web")')
     sandbox.symphony("up", "rl", "-y")

@@ -1,4 +1,4 @@
-"""Lines of logs: past and new ones, the end of a follow, and little reading of an old index."""
+"""Logs in tmux: past and new lines, when following ends, exits, and large logs read in part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD = 350_000
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a follow end sooner than for a user."""
     monkeypatch.setattr(logs, "_ENDED_AFTER", 0.02)
     monkeypatch.setattr(logs, "_ROUND", 0.005)
@@ -36,8 +36,8 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def old(log: Path) -> Path:
-    """The log of a process that printed for a day without a pause."""
+def long_log(log: Path) -> Path:
+    """Return the log of a process that has printed for a day without pause."""
     marks = "".join(f"{1e9 + i / 4:.3f} {i * 9}\n" for i in range(1, OLD))
     log.write_bytes(b"12345678\n" * OLD)
     log.with_name("index").write_text(f"{1e9:.3f} 0 start 1 0\n{marks}")
@@ -45,15 +45,15 @@ def old(log: Path) -> Path:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Record every mark that is parsed from an index."""
+def parsed_marks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Record each mark that is parsed from an index."""
     result: list[Any] = []
     real = files.Mark
     monkeypatch.setattr(files, "Mark", lambda *facts: result.append(facts) or real(*facts))
     return result
 
 
-def index(log: Path, older: str | None, newer: str | None) -> None:
+def write_log_and_index(log: Path, older: str | None, newer: str | None) -> None:
     for name, text in (("index.1", older), ("index", newer)):
         if text is not None:
             log.with_name(name).write_text(text)
@@ -73,8 +73,8 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def endless(data: bytes, most: int = 1000) -> Iterator[Part | None]:
-    """A writer that is faster than the reader; waiting for its end fails instead of hanging."""
+def endless_parts(data: bytes, most: int = 1000) -> Iterator[Part | None]:
+    """Yield parts faster than a reader takes them; a reader that waits for the end fails."""
     for _ in range(most):
         yield Part(time.time(), 0, data)
     raise AssertionError("read on and on")
@@ -87,58 +87,60 @@ QUIET = [
 
 
 @pytest.mark.parametrize(("older", "newer"), QUIET)
-def test_following_goes_on_while_the_process_lives(log: Path, older: str | None, newer: str | None) -> None:
-    index(log, older, newer)
+def test_following_continues_while_the_process_lives(log: Path, older: str | None, newer: str | None) -> None:
+    write_log_and_index(log, older, newer)
     answers = iter([True, True, False])
     assert texts(lines(log, lambda: next(answers))) == ["one", "two"]
     assert list(answers) == []
 
 
 @pytest.mark.parametrize(("older", "newer"), QUIET)
-def test_following_ends_with_the_experiment(log: Path, older: str | None, newer: str | None) -> None:
-    index(log, older, newer)
+def test_following_ends_when_the_experiment_is_deleted(
+    log: Path, older: str | None, newer: str | None
+) -> None:
+    write_log_and_index(log, older, newer)
     reader = logs._Reader("a", {"log": str(log)})
     assert not reader.has_ended()
     log.unlink()
     assert reader.has_ended()
 
 
-def test_the_end_is_told_after_two_rotations(log: Path) -> None:
-    index(log, "1.000 0 more 1 0\n", "3.000 0 more 1 0\n4.000 8 exit 3\n")
+def test_the_exit_is_printed_after_two_log_rotations(log: Path) -> None:
+    write_log_and_index(log, "1.000 0 more 1 0\n", "3.000 0 more 1 0\n4.000 8 exit 3\n")
     assert texts(lines(log, lambda: pytest.fail("it has ended"))) == ["one", "two", "ended: exit 3"]
 
 
-def test_a_pending_restart_is_seen_after_two_rotations(log: Path) -> None:
+def test_status_shows_a_pending_restart_after_two_log_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
-    index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
+    write_log_and_index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
     assert logs.starting_again(status, str(log)).since == 7.0
-    index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
+    write_log_and_index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
     result = logs.starting_again(status, str(log))
     assert (result.state, result.why, result.restarts) == ("waiting", "restarting after exit 3: two", 2)
 
 
-def test_a_look_at_an_old_process_makes_few_marks(old: Path, made: list[Any]) -> None:
-    size = old.with_name("index").stat().st_size
+def test_status_of_a_long_log_parses_few_marks(long_log: Path, parsed_marks: list[Any]) -> None:
+    size = long_log.with_name("index").stat().st_size
     before = bytes_read()
-    result = logs.starting_again(ProcessStatus("a", "running", ready=True), str(old))
+    result = logs.starting_again(ProcessStatus("a", "running", ready=True), str(long_log))
     assert (result.state, result.since, result.restarts) == ("running", 1e9, 0)
-    assert len(made) < 10
+    assert len(parsed_marks) < 10
     assert bytes_read() - before < size * 1.1
 
 
-def test_the_end_of_an_old_log_makes_few_marks(old: Path, made: list[Any]) -> None:
-    reader = logs._Reader("a", {"log": str(old)})
+def test_the_tail_of_a_long_log_parses_few_marks(long_log: Path, parsed_marks: list[Any]) -> None:
+    reader = logs._Reader("a", {"log": str(long_log)})
     assert len(list(reader.past(None, 3))) == 3
-    assert len(made) < OLD / 10
-    made.clear()
+    assert len(parsed_marks) < OLD / 10
+    parsed_marks.clear()
     assert list(reader.past(1e9 + OLD, None)) == []
-    assert len(made) < OLD / 10
+    assert len(parsed_marks) < OLD / 10
 
 
-def test_an_old_index_is_read_on_where_it_ended(old: Path) -> None:
-    reader = logs._Reader("a", {"log": str(old)})
+def test_a_long_index_is_read_on_from_where_the_last_read_ended(long_log: Path) -> None:
+    reader = logs._Reader("a", {"log": str(long_log)})
     assert reader._ends() == []
-    with old.with_name("index").open("a") as file:
+    with long_log.with_name("index").open("a") as file:
         file.write(f"{1e9 + OLD:.3f} {OLD * 9} exit 3\n")
     before = bytes_read()
     assert [end.text for end in reader._ends()] == ["ended: exit 3"]
@@ -147,18 +149,20 @@ def test_an_old_index_is_read_on_where_it_ended(old: Path) -> None:
     assert bytes_read() - before < 1 << 16
 
 
-def test_a_process_that_prints_without_a_pause_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "follow", lambda *_, **__: endless(b"fast\n"))
+def test_following_shows_lines_of_a_process_that_never_pauses(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "follow", lambda *_, **__: endless_parts(b"fast\n"))
     result = lines(log, lambda: True)
     assert texts(itertools.islice(result, 50)) == ["one", "two", *["fast"] * 48]
 
 
-def test_a_line_that_never_ends_is_shown(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "follow", lambda *_, **__: endless(b"x" * 100_000))
+def test_following_shows_an_endless_line_in_pieces(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "follow", lambda *_, **__: endless_parts(b"x" * 100_000))
     assert len(texts(itertools.islice(lines(log, lambda: True), 3))[2]) < 1 << 21
 
 
-def test_only_the_last_text_of_a_progress_bar_is_kept(log: Path) -> None:
+def test_only_the_last_state_of_a_progress_bar_is_kept(log: Path) -> None:
     reader = logs._Reader("a", {"log": str(log)})
     for percent in range(100):
         assert reader.lines(Part(1, 0, b"\r%d%%" % percent)) == []
@@ -167,7 +171,7 @@ def test_only_the_last_text_of_a_progress_bar_is_kept(log: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"a\r1\r\r\nb\r\n\r\nc\rd\n", b"\r\r\n\ra\n", b"ab\n\ncd\r\n"])
-def test_lines_whatever_the_cuts(log: Path, text: bytes) -> None:
+def test_lines_do_not_depend_on_how_the_data_is_split(log: Path, text: bytes) -> None:
     def shown(*pieces: bytes) -> list[str]:
         reader = logs._Reader("a", {"log": str(log)})
         return [line.text for piece in pieces for line in reader.lines(Part(1, 0, piece))]
@@ -177,24 +181,26 @@ def test_lines_whatever_the_cuts(log: Path, text: bytes) -> None:
         assert shown(text[:i], text[i:j], text[j:]) == whole
 
 
-def test_the_fast_one_leaves_the_others_their_turn(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    streams = iter([endless(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
+def test_a_fast_process_does_not_starve_the_logs_of_others(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = iter([endless_parts(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
     monkeypatch.setattr(files, "follow", lambda *_, **__: next(streams))
     processes = {path: {"log": str(log.with_name(path))} for path in ("fast", "slow")}
     result = logs.merged(processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True)
     assert "slow" in texts(itertools.islice(result, 10))
 
 
-def test_the_end_is_told_after_all_that_came_before(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_is_printed_after_all_earlier_lines(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stream(*_: Any, **__: Any) -> Iterator[Part | None]:
-        index(log, None, "1.000 0 start 1 0\n2.000 8 exit 3\n")
+        write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 8 exit 3\n")
         yield from [None, *[Part(2, 0, b"more\n")] * 9, *[None] * 100]
 
     monkeypatch.setattr(files, "follow", stream)
     assert texts(lines(log, lambda: False)) == ["one", "two", *["more"] * 9, "ended: exit 3"]
 
 
-def test_the_last_words_while_the_end_is_looked_for(log: Path) -> None:
+def test_lines_written_during_the_final_check_are_printed(log: Path) -> None:
     def alive() -> bool:
         with log.open("ab") as file:
             file.write(b"last words\n" if not messages else b"")
@@ -205,12 +211,12 @@ def test_the_last_words_while_the_end_is_looked_for(log: Path) -> None:
     assert texts(lines(log, alive)) == ["one", "two", "last words"]
 
 
-def test_last_words_without_an_end_of_line_are_told_before_the_end(log: Path) -> None:
+def test_a_last_line_without_newline_is_printed_before_the_exit(log: Path) -> None:
     def alive() -> bool:
         if not messages:
             with log.open("ab") as file:
                 file.write(b"result: 42")
-            index(log, None, "1.000 0 start 1 0\n2.000 18 exit 0\n")
+            write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 18 exit 0\n")
         messages.append(True)
         return len(messages) == 1
 
@@ -218,23 +224,23 @@ def test_last_words_without_an_end_of_line_are_told_before_the_end(log: Path) ->
     assert texts(lines(log, alive)) == ["one", "two", "result: 42", "ended: exit 0"]
 
 
-def test_the_first_lines_come_before_the_rest_is_read(old: Path) -> None:
-    old.write_bytes(b"12345678\n" * OLD * 10)
+def test_the_first_lines_are_printed_before_the_whole_log_is_read(long_log: Path) -> None:
+    long_log.write_bytes(b"12345678\n" * OLD * 10)
     before = bytes_read()
-    assert texts(itertools.islice(lines(old), 2)) == ["12345678"] * 2
+    assert texts(itertools.islice(lines(long_log), 2)) == ["12345678"] * 2
     assert bytes_read() - before < 10_000_000
 
 
-def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_during_reading_loses_no_line(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "PIECE", 16)
     log.write_bytes(b"".join(b"line %d\n" % i for i in range(50)))
-    index(log, None, "1.000 0 start 1 0\n2.000 14\n3.000 200\n")
+    write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 14\n3.000 200\n")
     result = lines(log, lambda: False)
     assert next(result).text == "line 0"
     for name in ("log", "index"):
         log.with_name(name).rename(log.with_name(f"{name}.1"))
     log.write_bytes(b"line 50\nline 51\n")
-    index(log, None, "4.000 0 more 1 0\n5.000 16 exit 0\n")
+    write_log_and_index(log, None, "4.000 0 more 1 0\n5.000 16 exit 0\n")
     assert texts(result) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
 
 
@@ -247,37 +253,37 @@ def test_a_rotation_while_a_log_is_read(log: Path, monkeypatch: pytest.MonkeyPat
         ("", ("failed", "exit code unknown: two")),
     ],
 )
-def test_an_end_that_tmux_does_not_know_is_that_of_the_supervisor(
+def test_the_exit_code_comes_from_the_supervisor_if_tmux_does_not_know_it(
     log: Path, end: str, expected: tuple[str, str]
 ) -> None:
-    index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
+    write_log_and_index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
     result = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1})
     assert (result.state, result.why) == expected
 
 
-def test_a_program_of_a_script_that_was_killed_is_named(log: Path) -> None:
+def test_status_names_the_killed_program_of_a_shell_script(log: Path) -> None:
     log.write_bytes(b"one\nexperiments/rl/processes/a/launch.sh: line 16: 21331 Killed      sleep 5000\n")
-    index(log, None, "1.000 0 start 1 0\n2.000 8 exit 137\n")
+    write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 8 exit 137\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=137, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False)
     result = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1})
     assert result.why == "killed by SIGKILL: sleep 5000"
 
 
-def test_a_preamble_that_failed_is_named_once(log: Path) -> None:
+def test_status_names_a_failed_preamble_line_once(log: Path) -> None:
     log.write_bytes(
         b"[symphony: preamble_cmds line 1 failed with exit 4: activate x (|| true behind it goes on)]\n"
     )
-    index(log, None, "1.000 0 start 1 0\n2.000 8 exit 4\n")
+    write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 8 exit 4\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=4, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False)
     why = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1}).why
     assert why == "preamble_cmds line 1 failed with exit 4: activate x"
 
 
-def test_the_last_lines_are_of_the_last_start_as_they_are_indented(log: Path) -> None:
+def test_last_lines_are_those_of_the_last_start_with_their_indentation(log: Path) -> None:
     before, now = b"one\ntwo\n", b"  File x\n\nexperiments/rl/processes/a/launch.sh: line 16: no: not found\n"
     log.write_bytes(before + now)
     marks = f"1.0 0 start 1 0\n2.0 {len(before)} exit 1\n3.0 {len(before)} start 2 0\n4.0 99 exit 1\n"

@@ -1,4 +1,4 @@
-"""A plan as the inputs of the tmux resources: nothing lost, nothing made up."""
+"""The inputs of the tmux resources rendered from a plan."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def rendered() -> dict[str, Any]:
     return {"session": session, **windows}
 
 
-def test_everything(rendered, snapshot):
+def test_inputs_of_session_and_windows(rendered, snapshot):
     assert rendered == snapshot
 
 
-def test_shell_lines_win_over_a_command(rendered):
+def test_cmds_take_precedence_over_command_and_args(rendered):
     assert (rendered["g/a"]["argv"], rendered["g/a"]["script"]) == (None, ["echo 1", "echo 2"])
     assert (rendered["b"]["argv"], rendered["b"]["script"]) == (["python", "-u", "b.py", "1"], None)
 
 
-def test_the_folder_of_secrets_is_told_to_every_process(rendered):
+def test_every_process_gets_the_folder_of_secrets_in_its_environment(rendered):
     assert {rendered[path]["env"]["SYMPH_SECRETS_DIR"] for path in ("b", "g/a")} == {"/home/rl/secrets"}
 
 
-def test_without_secrets_there_is_no_folder():
+def test_without_secrets_no_process_gets_a_folder_of_secrets():
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"])
     plan = build_plan(experiment.spec, TARGET)
@@ -62,5 +62,5 @@ def test_without_secrets_there_is_no_folder():
     )
 
 
-def test_the_session_names_its_processes_in_an_order_of_their_own(rendered):
+def test_the_session_lists_its_processes_in_sorted_order(rendered):
     assert rendered["session"]["processes"] == ["b", "g/a"]

@@ -1,4 +1,4 @@
-"""Services through the real command: their variables, the restarts they cause, their inputs in the state."""
+"""Services with the real command: environment variables, restarts they cause, inputs in the state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def environment(sandbox: Sandbox, path: str) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_every_process_sees_all_and_the_state_holds_them_once(sandbox: Sandbox) -> None:
+def test_every_process_sees_all_services_and_the_state_stores_only_used_ones(sandbox: Sandbox) -> None:
     sandbox.write(program('.binds("a")', '.binds("b")', '.connects("a")', ""))
     sandbox.symphony("up", "rl", "-y")
     services = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
@@ -56,8 +56,8 @@ def test_every_process_sees_all_and_the_state_holds_them_once(sandbox: Sandbox) 
 
 
 @pytest.mark.thorough
-def test_a_service_that_moves_to_another_process_starts_both_again(sandbox: Sandbox) -> None:
-    """The address stays. Only the process that binds it gets the host to bind; the other one releases it."""
+def test_moving_a_service_to_another_process_restarts_both(sandbox: Sandbox) -> None:
+    """The address stays. Only the process that now binds the service gets its bind variable."""
     sandbox.write(program('.binds("a")', "", '.connects("a")', ""))
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()
@@ -72,7 +72,7 @@ def test_a_service_that_moves_to_another_process_starts_both_again(sandbox: Sand
 
 
 @pytest.mark.thorough
-def test_a_service_more_or_another_port_starts_only_those_again_that_use_it(sandbox: Sandbox) -> None:
+def test_a_new_service_or_changed_port_restarts_only_processes_that_use_it(sandbox: Sandbox) -> None:
     sandbox.write(program('.binds({"a": 23470})', '.connects("a")', '.binds("b")', ""))
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()

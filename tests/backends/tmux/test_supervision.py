@@ -26,7 +26,7 @@ def _supervisor(sandbox: Sandbox) -> psutil.Process:
     return supervisor
 
 
-def test_a_process_that_binds_is_ready_when_its_own_tree_listens(sandbox: Sandbox) -> None:
+def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
     sandbox.write(
@@ -46,7 +46,7 @@ def test_a_process_that_binds_is_ready_when_its_own_tree_listens(sandbox: Sandbo
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
 
 
-def test_probes_make_ready_and_restart_and_a_supervisor_that_was_killed_goes_on(sandbox: Sandbox) -> None:
+def test_probes_make_ready_and_restart_also_after_the_supervisor_was_killed(sandbox: Sandbox) -> None:
     alive = sandbox.folder / "alive"
     alive.touch()
     sandbox.write(
@@ -72,7 +72,7 @@ def test_probes_make_ready_and_restart_and_a_supervisor_that_was_killed_goes_on(
 
 @pytest.mark.parametrize("policy", ["OnFailure", None])
 def test_equal_workers_restart_together(sandbox: Sandbox, policy: str | None) -> None:
-    """A restart of one restarts all, by its policy or by a user; the others notice nothing themselves."""
+    """Restarting one, by its policy or by a user, restarts all: the others would not notice by themselves."""
     sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("train", "echo rank $RANK at $MASTER_PORT; sleep 1000", replicas=3,\n'
@@ -98,7 +98,7 @@ def test_equal_workers_restart_together(sandbox: Sandbox, policy: str | None) ->
     )
 
 
-def test_the_end_of_the_primary_ends_the_others_and_is_told_once(sandbox: Sandbox) -> None:
+def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sandbox) -> None:
     told, go = sandbox.folder / "told", sandbox.folder / "go"
     sandbox.config("rl", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")
     sandbox.write(
@@ -125,7 +125,7 @@ def test_the_end_of_the_primary_ends_the_others_and_is_told_once(sandbox: Sandbo
     wait_for(lambda: len(told.read_text().splitlines()) == 2, 10, "the second end is told")
 
 
-def test_a_limit_stops_all_after_a_warning_and_an_up_starts_them_again(sandbox: Sandbox) -> None:
+def test_stop_after_warns_stops_all_processes_and_up_restarts_them(sandbox: Sandbox) -> None:
     sandbox.write(
         'with Experiment(stop_after="12s") as e:\n'
         '    e.new_process("a", "sleep 1000")\n'
@@ -147,21 +147,25 @@ def test_a_limit_stops_all_after_a_warning_and_an_up_starts_them_again(sandbox: 
         pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
     ],
 )
-def test_deletes_and_restarts_while_waits_are_open(sandbox: Sandbox, rounds: int) -> None:
+def test_delete_restart_and_kill_during_pending_waits_leave_no_process_stuck(
+    sandbox: Sandbox, rounds: int
+) -> None:
     chance = random.Random(rounds)
-    # Those that wait for its end do so while the next command comes.
+    # Processes that wait for the end of p0 still do when the next command runs.
     program = "with Experiment() as e:\n    e.new_process('p0', 'sleep 8')\n"
     for i in range(1, 6):
-        on = chance.randrange(i)
-        condition = chance.choice(["started", "ready"]) if on else "completed"
-        program += f"    e.new_process('p{i}', 'sleep 1000').depends_on('p{on}', condition='{condition}')\n"
+        other = chance.randrange(i)
+        condition = chance.choice(["started", "ready"]) if other else "completed"
+        program += (
+            f"    e.new_process('p{i}', 'sleep 1000').depends_on('p{other}', condition='{condition}')\n"
+        )
     sandbox.write(program)
     for _ in range(rounds):
         sandbox.symphony("up", "rl", "-y")
-        deed = chance.random()
-        if deed < 0.4:
+        action = chance.random()
+        if action < 0.4:
             sandbox.symphony("delete", "rl", "-y")
-        elif deed < 0.8:
+        elif action < 0.8:
             sandbox.symphony("restart", "rl", f"p{chance.randrange(6)}", "-y")
         elif (supervisor := sandbox.supervisor("rl")) is not None:
             supervisor.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Refusals and choices of the tmux backend before anything starts, by the real command."""
+"""`symphony up` in tmux with the real command: ports, refused declarations, limits, window order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 
 @pytest.mark.thorough
-def test_ports_come_from_the_range_of_the_experiment(sandbox: Sandbox) -> None:
+def test_ports_come_from_port_range_and_running_out_is_refused(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment(port_range=(23450, 23451)) as e:\n"
         '    e.new_process("a", command=["sleep", "3600"]).binds("p", "q", {"fixed": 23460})'
@@ -34,7 +34,7 @@ def test_ports_come_from_the_range_of_the_experiment(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_no_variable_is_refused_after_something_started(sandbox: Sandbox) -> None:
+def test_variables_that_the_shell_sets_itself_are_refused_before_anything_starts(sandbox: Sandbox) -> None:
     names = sorted(SHELLS_OWN)
     sandbox.write(
         'with Experiment(inherit=["PWD"]) as e:\n'
@@ -50,8 +50,8 @@ def test_no_variable_is_refused_after_something_started(sandbox: Sandbox) -> Non
 
 
 @pytest.mark.thorough
-def test_a_command_of_the_programs_own_virtual_environment_is_found(sandbox: Sandbox) -> None:
-    """Processes get its bin folder first on their PATH, so the plan looks there too."""
+def test_commands_are_found_in_the_virtual_environment_of_the_program(sandbox: Sandbox) -> None:
+    """Its bin folder is first on the PATH of processes, so the plan looks there too."""
     outside: dict[str, str | None] = {"PATH": "/usr/bin:/bin", "VIRTUAL_ENV": None, "CONDA_PREFIX": None}
     sandbox.write('with Experiment() as e: e.new_process("a", command=["ruff", "--version"])')
     sandbox.symphony("up", "rl", "-y", env=outside)
@@ -62,7 +62,7 @@ def test_a_command_of_the_programs_own_virtual_environment_is_found(sandbox: San
 
 
 def without_perl(place: Path) -> dict[str, str | None]:
-    """The environment of a machine that has everything but perl."""
+    """Return the environment of a machine that has everything but perl."""
     folder = place / "bin"
     folder.mkdir()
     for result in ("/bin", "/usr/bin", "/usr/local/bin"):
@@ -73,8 +73,10 @@ def without_perl(place: Path) -> dict[str, str | None]:
 
 
 @pytest.mark.thorough
-def test_without_perl(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Without perl, processes run, are logged and end as usual; only restart policies are refused."""
+def test_without_perl_processes_run_but_restart_policies_are_refused(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """Logs and exit codes work as usual."""
     bare = without_perl(tmp_path)
     sandbox.write(
         "with Experiment() as e:\n"
@@ -107,7 +109,7 @@ def test_without_perl(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_too_many_processes_for_the_limit_of_open_files(sandbox: Sandbox) -> None:
+def test_up_refuses_more_processes_than_the_open_files_limit_allows(sandbox: Sandbox) -> None:
     sandbox.write(
         'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'
     )
@@ -121,7 +123,7 @@ def test_too_many_processes_for_the_limit_of_open_files(sandbox: Sandbox) -> Non
 
 
 @pytest.mark.thorough
-def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> None:
+def test_delete_cleans_up_after_a_killed_first_up_on_another_tmux_server(sandbox: Sandbox) -> None:
     sandbox.config("rl", server="lab")
     sandbox.write(
         'with Experiment() as e:\n    for i in range(40): e.new_process(f"a{i}", command=["sleep", "3600"])'
@@ -138,8 +140,8 @@ def test_delete_after_a_killed_first_up_on_another_server(sandbox: Sandbox) -> N
 
 
 @pytest.mark.thorough
-def test_windows_stand_in_the_order_of_declaration(sandbox: Sandbox) -> None:
-    """Later windows are put in their places as well, not at the end."""
+def test_windows_are_in_the_order_of_declaration(sandbox: Sandbox) -> None:
+    """Windows added later are inserted in their places, not at the end."""
 
     def order() -> list[str | None]:
         (session,) = sandbox.tmux().sessions

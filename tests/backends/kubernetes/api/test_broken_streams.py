@@ -1,4 +1,4 @@
-"""Logs, commands and forwarded ports whose connection breaks; nothing is lost, or one line says so."""
+"""`logs`, `exec` and `visit` when their connection breaks: resumed without loss, or a one-line error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with Experiment("e") as e:
 """
 
 
-def test_a_log_goes_on_where_its_connection_broke(
+def test_logs_resume_after_a_broken_connection(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     """No line is lost or printed twice; the command ends when the pod is gone."""
@@ -53,7 +53,7 @@ def test_a_log_goes_on_where_its_connection_broke(
         sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
 
 
-def test_a_token_that_ends_while_a_log_is_followed_is_fetched_again(
+def test_logs_renew_an_expired_token_while_following(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, kubectl: Callable[..., str]
 ) -> None:
     """The log continues with a new token of the kubeconfig's exec plugin."""
@@ -95,22 +95,22 @@ def test_a_token_that_ends_while_a_log_is_followed_is_fetched_again(
     assert seen == list(range(len(seen)))
 
 
-def test_a_command_whose_connection_broke_ends_with_one_line(
+def test_exec_fails_with_one_line_when_its_connection_breaks(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
         sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
         up(sandbox, stack, SLEEPER, code=0)
-        code, err, _ = _broken_off(sandbox, stack, cut)
+        code, err, _ = _exec_interrupted_by(sandbox, stack, cut)
         assert code not in (0, None)
         assert len(err.splitlines()) == 1, err
         sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
 
 
-def test_a_command_whose_pod_is_killed_ends_with_it(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
+def test_exec_fails_when_its_pod_is_killed(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     up(sandbox, stack, SLEEPER, code=0)
     pod = path_of("pods", stack, "a")
-    code, err, seconds = _broken_off(
+    code, err, seconds = _exec_interrupted_by(
         sandbox, stack, lambda: client_of(cluster.kubeconfig, "").delete(pod, grace=0)
     )
     assert code not in (0, None)
@@ -118,7 +118,9 @@ def test_a_command_whose_pod_is_killed_ends_with_it(sandbox: Sandbox, stack: str
     assert seconds < 20
 
 
-def _broken_off(sandbox: Sandbox, stack: str, disturb: Callable[[], object]) -> tuple[int, str, float]:
+def _exec_interrupted_by(
+    sandbox: Sandbox, stack: str, disturb: Callable[[], object]
+) -> tuple[int, str, float]:
     """Return the exit code, the output and the duration of a command whose stream breaks in its middle."""
     words = [str(SYMPHONY), "exec", stack, "a", "--", "sh", "-c", "echo ready; sleep 300"]
     running = sandbox.start(words)
@@ -130,7 +132,7 @@ def _broken_off(sandbox: Sandbox, stack: str, disturb: Callable[[], object]) -> 
     return running.returncode, err, time.monotonic() - began
 
 
-def test_a_forwarded_port_serves_on_after_its_connections_broke(
+def test_visit_still_forwards_after_its_connections_broke(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     serve = "echo hello > /tmp/index.html; httpd -p 6006 -h /tmp; sleep 999"

@@ -1,4 +1,4 @@
-"""A process that reads late gets all its input, through an API server that a test scripts."""
+"""Streams of `exec` to a scripted API server: late input, unread input, arguments that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Server]:
     made.listener.close()
 
 
-def opened(server: Server) -> channels.Channels:
+def open_channels(server: Server) -> channels.Channels:
     return channels.Channels(client_to(server.url), "/exec", [], ["v5.channel.k8s.io"])
 
 
-def feed(connection: channels.Channels) -> threading.Thread:
+def send_in_background(connection: channels.Channels) -> threading.Thread:
     def send() -> None:
         with contextlib.suppress(ConnectionError):
             connection.send(channels.STDIN, b"x" * SIZE)
@@ -92,27 +92,27 @@ def feed(connection: channels.Channels) -> threading.Thread:
     return thread
 
 
-def test_input_that_has_to_wait_arrives_whole(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_reads_late_gets_all_input(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Client, "get", lambda self, path: {})
     threading.Timer(2, server.may_read.set).start()
-    with opened(server) as connection:
-        thread = feed(connection)
+    with open_channels(server) as connection:
+        thread = send_in_background(connection)
         assert next(iter(connection)) == (channels.STDOUT, str(SIZE).encode())
         thread.join(10)
 
 
-def test_unread_input_is_an_error_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_that_is_never_read_raises_unreachable(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "ANSWER_DEADLINE", 1.0)
     monkeypatch.setattr(client_module, "PATIENCE", 0)
     began = time.monotonic()
-    with opened(server) as connection:
-        feed(connection)
+    with open_channels(server) as connection:
+        send_in_background(connection)
         with pytest.raises(Unreachable, match="does not answer"):
             next(iter(connection))
     assert 1 < time.monotonic() - began < 10
 
 
-def test_words_that_are_no_text_are_sent_as_they_are(server: Server) -> None:
+def test_exec_arguments_that_are_not_utf8_reach_the_server_unchanged(server: Server) -> None:
     query = [("command", "caf\udce9")]
     with channels.Channels(client_to(server.url), "/exec", query, ["v5.channel.k8s.io"]) as connection:
         connection.end(channels.STDIN)

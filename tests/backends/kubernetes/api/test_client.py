@@ -12,12 +12,12 @@ from symphony.backends.kubernetes.api.client import Forbidden, Refused, Unreacha
 from tests.backends.kubernetes.scripted_api import Answer, Asked, chunked, serving
 
 
-def well(_: Asked) -> Answer:
+def empty_list(_: Asked) -> Answer:
     return 200, {"items": []}
 
 
-def test_requests_keep_the_path_of_the_server_url() -> None:
-    with serving(well) as api:
+def test_requests_keep_the_base_path_of_the_server_url() -> None:
+    with serving(empty_list) as api:
         client = api.client("/k8s/clusters/c-1")
         client.get("/api/v1/pods", limit=1)
         with client.stream("/api/v1/pods", 5):
@@ -26,7 +26,7 @@ def test_requests_keep_the_path_of_the_server_url() -> None:
         assert client.target("/x/exec?stdin=true") == "/k8s/clusters/c-1/x/exec?stdin=true"
 
 
-def test_an_exec_keeps_the_path_of_the_server_url(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exec_keeps_the_base_path_of_the_server_url(monkeypatch: pytest.MonkeyPatch) -> None:
     from symphony.backends.kubernetes.api.channels import Channels
 
     with serving(lambda _: (404, {"message": "nothing"})) as api:
@@ -57,7 +57,7 @@ def test_a_complete_response_ends_without_an_error() -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(403, Forbidden), (401, Refused), (500, Refused)])
-def test_an_http_error_raises_the_exception_of_its_status(status: int, kind: type[Refused]) -> None:
+def test_each_http_error_status_raises_its_exception_with_a_remedy(status: int, kind: type[Refused]) -> None:
     with serving(lambda _: (status, {"message": "no"})) as api, pytest.raises(kind) as error:
         api.client().get("/x")
     assert error.value.remedy
@@ -66,7 +66,7 @@ def test_an_http_error_raises_the_exception_of_its_status(status: int, kind: typ
 @pytest.mark.parametrize(
     "message", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
 )
-def test_an_address_without_an_api_server_is_an_error(message: Answer) -> None:
+def test_an_answer_that_is_not_from_an_api_server_is_refused(message: Answer) -> None:
     head = f"HTTP/1.1 {message[0]} x\r\nContent-Length: {len(message[1])}\r\n\r\n".encode()
     with serving(lambda _: (message[0], head + message[1])) as api:
         with pytest.raises(Refused, match=f"not from a Kubernetes API server .status {message[0]}") as error:
@@ -77,22 +77,22 @@ def test_an_address_without_an_api_server_is_an_error(message: Answer) -> None:
                 pass
 
 
-def knows(token: str) -> object:
+def accepts_only(token: str) -> object:
     def answer(asked: Asked) -> Answer:
         return (200, {"items": [1]}) if asked.headers.get("Authorization") == token else (401, {})
 
     return answer
 
 
-def test_a_token_that_expired_is_fetched_again_once(tmp_path: Path) -> None:
-    """The plugin returns t1, then t2, and so on; only t2 is good."""
+def test_client_renews_an_expired_token_once(tmp_path: Path) -> None:
+    """The exec plugin returns t1, then t2, and so on; the server accepts only t2."""
     file, count = tmp_path / "plugin", tmp_path / "count"
     file.write_text(
         f'#!/bin/sh\necho x >> {count}\necho "{{\\"status\\": {{\\"token\\": \\"t$(wc -l < {count})\\"}}}}"\n'
     )
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     user = {"exec": {"command": str(file), "apiVersion": "client.authentication.k8s.io/v1"}}
-    with serving(knows("Bearer t2")) as api:  # pyright: ignore[reportArgumentType]
+    with serving(accepts_only("Bearer t2")) as api:  # pyright: ignore[reportArgumentType]
         client = client_of(api.kubeconfig(user=user), "")
         assert client.items("/x") == client.items("/x") == [1]
         with client.stream("/x", 5):
@@ -109,7 +109,7 @@ def test_a_token_that_expired_is_fetched_again_once(tmp_path: Path) -> None:
         assert len(api.asked) - before == 2
 
 
-def test_a_command_waits_once_for_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_retries_a_silent_server_only_once_per_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PATIENCE", 0.5)
     with serving(lambda _: (200, b"")) as api:
         client = api.client()
@@ -119,5 +119,5 @@ def test_a_command_waits_once_for_a_server_that_does_not_answer(monkeypatch: pyt
         tries = len(api.asked)
         assert tries < 4
         monkeypatch.setattr(client_module, "_AGAIN", 0.0)
-        api.answer = well
+        api.answer = empty_list
         assert client.items("/x") == []

@@ -1,4 +1,4 @@
-"""A kubeconfig is read as kubectl reads it, and a mistake in it is one line."""
+"""symphony reads a kubeconfig as kubectl does; an error in it is reported in one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def authorization(user: dict[str, Any]) -> str | None:
     return access(user).headers.get("Authorization")
 
 
-def test_the_server_and_the_context_are_told() -> None:
+def test_access_has_server_context_headers_and_proxy() -> None:
     result = access({"token": "t"}, **{"tls-server-name": "kube", "proxy-url": "http://p:1"})
     assert (result.server, result.context, result.server_name) == ("https://10.0.0.1:6443", "a", "kube")
     assert result.headers == {"Authorization": "Bearer t"}
@@ -45,7 +45,9 @@ def test_the_server_and_the_context_are_told() -> None:
     assert result.pool.proxy.host == "p"
 
 
-def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificate_authorities_are_not_checked_more_strictly_than_by_kubectl(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Python 3.13 and newer check authorities more strictly by default."""
 
     def strict(**authority: Any) -> ssl.SSLContext:
@@ -59,18 +61,20 @@ def test_authorities_are_judged_as_by_kubectl(monkeypatch: pytest.MonkeyPatch) -
     assert not trust.verify_flags & ssl.VERIFY_X509_STRICT
 
 
-def test_credentials_are_not_shown() -> None:
+def test_repr_hides_the_token() -> None:
     assert "very-secret" not in repr(access({"token": "very-secret"}))
 
 
-def test_a_password_and_a_token_file_serve_too(tmp_path: Path) -> None:
+def test_password_and_token_file_give_the_authorization_header(tmp_path: Path) -> None:
     assert authorization({"username": "u", "password": "p"}) == "Basic dTpw"
     (tmp_path / "token").write_text("from-file\n")
     (tmp_path / "config").write_text(json.dumps(content({"tokenFile": "token"})))
     assert kubeconfig.access(str(tmp_path / "config")).headers == {"Authorization": "Bearer from-file"}
 
 
-def test_the_first_of_several_files_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_context_comes_from_the_first_file_in_kubeconfig(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(json.dumps(content({"token": name}, name=name)))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'missing'}:{tmp_path / 'a'}:{tmp_path / 'b'}")
@@ -85,7 +89,7 @@ def plugin(tmp_path: Path, text: str) -> dict[str, Any]:
     return {"exec": {"command": str(file), "apiVersion": "client.authentication.k8s.io/v1"}}
 
 
-def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
+def test_the_exec_plugin_supplies_the_token(tmp_path: Path) -> None:
     result = plugin(tmp_path, """echo '{"status": {"token": "from-plugin"}}'""")
     assert access(result).headers == {"Authorization": "Bearer from-plugin"}
 
@@ -102,12 +106,12 @@ def test_an_auth_plugin_is_asked(tmp_path: Path) -> None:
         ("echo nonsense", "returned no token"),
     ],
 )
-def test_an_auth_plugin_that_fails_is_quoted(tmp_path: Path, text: str, words: str) -> None:
+def test_the_error_quotes_a_failed_exec_plugin(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words):
         access(plugin(tmp_path, text))
 
 
-def test_an_auth_plugin_that_is_missing_is_named() -> None:
+def test_the_error_names_a_missing_exec_plugin_with_its_install_hint() -> None:
     with pytest.raises(SymphonyError, match="needs gke-auth-nowhere, which is not on PATH") as error:
         access({"exec": {"command": "gke-auth-nowhere", "installHint": "Get it from the cloud"}})
     assert error.value.remedy == "Get it from the cloud"
@@ -124,13 +128,13 @@ def test_an_auth_plugin_that_is_missing_is_named() -> None:
         (json.dumps(content(None, **{"certificate-authority-data": "bm90IGEgY2VydA=="})), "certificates"),
     ],
 )
-def test_mistakes_are_one_line(text: str, words: str) -> None:
+def test_a_wrong_kubeconfig_is_a_one_line_error(text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words) as error:
         kubeconfig.access(text)
     assert "\n" not in str(error.value)
 
 
-def test_impersonation_is_in_every_request() -> None:
+def test_impersonation_becomes_request_headers() -> None:
     result = access({"token": "t", "as": "boss", "as-groups": ["ml", "ops"], "as-user-extra": {"why": ["x"]}})
     assert [*result.headers.iteritems()] == [
         ("Authorization", "Bearer t"),
@@ -141,7 +145,7 @@ def test_impersonation_is_in_every_request() -> None:
     ]
 
 
-def test_an_auth_plugin_learns_of_its_cluster_and_may_return_a_certificate(
+def test_the_exec_plugin_gets_the_cluster_and_may_return_a_client_certificate(
     tmp_path: Path, certificate: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The certificate and its key are on disk only while they are read."""
@@ -166,7 +170,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return (folder / "cert").read_text(), (folder / "key").read_text()
 
 
-def test_a_pod_uses_its_own_account(
+def test_in_a_pod_the_service_account_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, certificate: Any
 ) -> None:
     from kubernetes.config import incluster_config
@@ -186,20 +190,18 @@ def test_a_pod_uses_its_own_account(
 
 
 @pytest.mark.parametrize("token", ["very-secret\n", " very-secret \r\n"])
-def test_the_line_end_of_a_token_is_no_part_of_it(token: str) -> None:
+def test_whitespace_around_a_token_is_stripped(token: str) -> None:
     assert authorization({"token": token}) == "Bearer very-secret"
 
 
 @pytest.mark.parametrize("token", ["very\nsecret", "very secret", "sécret", "secret\0"])
-def test_a_token_that_is_none_is_not_shown(token: str) -> None:
+def test_the_error_for_an_invalid_token_hides_the_token(token: str) -> None:
     with pytest.raises(SymphonyError, match="token has invalid characters") as error:
         access({"token": token})
     assert "cret" not in str(error.value)
 
 
-def test_lists_that_are_null_in_one_of_several_files_are_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_null_lists_in_a_kubeconfig_count_as_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("users: null\nclusters:\n")
     (tmp_path / "b").write_text(json.dumps(content({"token": "b"})))
     (tmp_path / "c").write_text("users: null\ncontexts: []\n")
@@ -214,7 +216,9 @@ class TestProxy:
             monkeypatch.delenv(name, raising=False)
             monkeypatch.delenv(name.upper(), raising=False)
 
-    def test_the_environment_names_it_as_for_kubectl(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_proxy_comes_from_the_environment_as_for_kubectl(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         assert access().pool.proxy is None
         monkeypatch.setenv("HTTPS_PROXY", "proxy.test:3128")
         assert str(access().pool.proxy) == "http://proxy.test:3128"
@@ -231,7 +235,7 @@ class TestProxy:
             ("https://kcorp.test", "corp.test", False),
         ],
     )
-    def test_no_proxy_goes_round_it(
+    def test_no_proxy_bypasses_the_proxy(
         self, monkeypatch: pytest.MonkeyPatch, server: str, no_proxy: str, straight: bool
     ) -> None:
         monkeypatch.setenv("https_proxy", "http://p:1")
@@ -239,7 +243,7 @@ class TestProxy:
         assert (access(server=server).pool.proxy is None) is straight
         assert str(access(None, server=server, **{"proxy-url": "http://own:1"}).pool.proxy) == "http://own:1"
 
-    def test_its_password_is_sent_and_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_proxy_password_is_sent_but_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "PATIENCE", 0)
         with serving(lambda _: (403, {})) as api:
             port = api.url.rpartition(":")[2]
@@ -255,7 +259,7 @@ class TestProxy:
                 assert headers["proxy-authorization"] == "Basic dTp2ZXJ5QHNlY3JldA=="
             assert len(api.asked) == 2
 
-    def test_one_that_we_do_not_speak_is_named(self) -> None:
+    def test_an_unsupported_proxy_scheme_is_an_error(self) -> None:
         with pytest.raises(UserError, match="behind a socks5 proxy") as error:
             access(None, **{"proxy-url": "socks5://u:secret@p:1"})
         assert "secret" not in str(error.value)

@@ -1,4 +1,4 @@
-"""A kubeconfig in the stack, as a secret text: it works, and no other user can read it."""
+"""`kubernetes:kubeconfig` as a Pulumi secret with a whole kubeconfig: it works and leaks nowhere."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def command_lines() -> set[bytes]:
     return {" ".join(words).encode(errors="surrogateescape") for words in every}
 
 
-def holding(secrets: list[bytes], texts: Iterable[tuple[Any, bytes]]) -> list[Any]:
+def containing(secrets: list[bytes], texts: Iterable[tuple[Any, bytes]]) -> list[Any]:
     return [name for name, text in texts if any(secret in text for secret in secrets)]
 
 
-def files(*folders: Path) -> list[tuple[Path, bytes]]:
+def read_files(*folders: Path) -> list[tuple[Path, bytes]]:
     every = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
     return [(file, file.read_bytes()) for file in every if "plugins" not in file.parts]
 
 
-def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
+def test_a_kubeconfig_stored_as_a_pulumi_secret_works_and_leaks_nowhere(
     sandbox: Sandbox,
     stack: str,
     own: Cluster,
     secrets: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading commands use the user's own kubeconfig, which only they get here."""
+    """Commands that only read use the user's own kubeconfig; here only they get one."""
     mine = {"KUBECONFIG": own.kubeconfig}
     monkeypatch.setitem(sandbox.environment, "KUBECONFIG", "/nowhere")
     sandbox.pulumi("stack", "init", stack)
@@ -75,19 +75,19 @@ def test_the_text_of_a_kubeconfig_serves_and_is_nowhere_to_be_read(
 
     result = (out, err, refreshed.out, refreshed.err)
     assert [line for line in seen if b"pulumi" in line and stack.encode() in line], "the engine was seen"
-    assert holding(secrets, [(line, line) for line in seen]) == []
-    assert holding(secrets, [(each, each.encode()) for each in result]) == []
-    kept = files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]), sandbox.folder)
+    assert containing(secrets, [(line, line) for line in seen]) == []
+    assert containing(secrets, [(each, each.encode()) for each in result]) == []
+    kept = read_files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]), sandbox.folder)
     assert [file.name for file, _ in kept if file.name == f"{stack}.json"]
-    assert holding(secrets, kept) == []
+    assert containing(secrets, kept) == []
     # It is in the state after all, for who knows the passphrase.
     exported = sandbox.pulumi("stack", "export", "--stack", stack).out
     shown = sandbox.pulumi("stack", "export", "--show-secrets", "--stack", stack).out
-    assert holding(secrets, [("hidden", exported.encode()), ("shown", shown.encode())]) == ["shown"]
+    assert containing(secrets, [("hidden", exported.encode()), ("shown", shown.encode())]) == ["shown"]
 
     assert sandbox.processes(stack, env=mine)["a"]["state"] == "running"
     refused = sandbox.symphony("process", stack, code=2).err
     assert "symphony uses your own kubeconfig: add that context to it" in refused
     sandbox.symphony("delete", stack, "-y", env=mine, timeout=120)
     assert stack not in sandbox.symphony("ls").out
-    assert holding(secrets, files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]))) == []
+    assert containing(secrets, read_files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]))) == []

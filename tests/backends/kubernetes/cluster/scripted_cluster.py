@@ -1,4 +1,4 @@
-"""A cluster of a few objects behind an API server that answers as a test says, and an experiment in it."""
+"""A scripted API server that holds a few objects, and the record of an experiment in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes in the cluster after an `up`: another user's namespace, an expired token."""
+"""After `up`: a foreign namespace of the same name, an edited ConfigMap, an expired token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolchain.kubernetes.fixtures import Access as Cluster
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
-def test_a_namespace_that_is_anothers_by_now_is_left_alone(
+def test_a_namespace_recreated_by_another_user_is_left_untouched(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
 ) -> None:
     up(sandbox, stack, SLEEPER, code=0)
@@ -35,7 +35,7 @@ def test_a_namespace_that_is_anothers_by_now_is_left_alone(
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
 
 
-def test_a_config_file_edited_in_the_cluster_is_restored_once(
+def test_up_restores_an_edited_config_map_once(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
 ) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 1\n")
@@ -51,7 +51,7 @@ def test_a_config_file_edited_in_the_cluster_is_restored_once(
     assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 
-def test_a_token_that_ended_after_up_is_said_by_every_command(
+def test_every_command_reports_an_expired_token(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
 ) -> None:
     file = tmp_path / "kubeconfig"

@@ -1,4 +1,4 @@
-"""Checks of a cluster's identity before a change, with an API server that a test scripts."""
+"""Commands check that they reach the recorded cluster and namespace (scripted API server)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENCRYPTED = "{'4dabf18193072939515e22adb298388d': '1b47', 'ciphertext': 'v1:x'}"
 
 
 @pytest.mark.parametrize("status", [401, 429, 500, 503])
-def test_an_error_of_the_server_is_not_told_as_another_cluster(
+def test_a_server_error_is_not_reported_as_a_different_cluster(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
@@ -37,8 +37,8 @@ def test_an_error_of_the_server_is_not_told_as_another_cluster(
         assert isinstance(result, Refused)
 
 
-def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> None:
-    """The user has no rights on kube-system: the namespace's own objects identify the cluster."""
+def test_a_user_without_rights_on_kube_system_is_recognized_in_the_same_cluster() -> None:
+    """The namespace's own objects identify the cluster then."""
     pod = {f"{SPACE}/pods/a": thing("Pod", "a", "p")}
     file = {f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "7")}
     for objects in (pod, file):
@@ -52,7 +52,7 @@ def test_users_with_other_rights_find_the_experiment_in_the_same_cluster() -> No
         identity.client_for(recorded(api, clusterIdentifier="seen by another"))
 
 
-def test_all_users_of_a_namespace_see_the_same_cluster() -> None:
+def test_the_cluster_identifier_does_not_depend_on_the_rights_of_the_user() -> None:
     there = {
         f"{SPACE}/configmaps/kube-root-ca.crt": thing("ConfigMap", "kube-root-ca.crt", "of the namespace")
     }
@@ -64,7 +64,7 @@ def test_all_users_of_a_namespace_see_the_same_cluster() -> None:
             assert inventory.identifier(api.client()) == ("ours" if status == 200 else api.url)
 
 
-def test_an_expired_token_is_reported() -> None:
+def test_an_expired_token_is_reported_as_rejected_credentials() -> None:
     with serving(Cluster(status=401)) as api:
         for connection in (None, {"context": "c"}):
             with pytest.raises(Refused, match="credentials rejected") as error:
@@ -72,7 +72,7 @@ def test_an_expired_token_is_reported() -> None:
             assert error.value.remedy == "Log in again"
 
 
-def test_a_server_that_does_not_answer_is_an_error_only_with_new_connection_settings(
+def test_an_unavailable_server_is_an_error_only_if_connection_settings_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
@@ -82,7 +82,7 @@ def test_a_server_that_does_not_answer_is_an_error_only_with_new_connection_sett
             observe.ensure_same_location(recorded(api), "rl", {})
 
 
-def test_a_wrong_path_of_a_kubeconfig_can_be_corrected() -> None:
+def test_a_wrong_kubeconfig_path_can_be_corrected_later() -> None:
     system = {"/api/v1/namespaces/kube-system": namespace("kube-system", "ours")}
     with serving(Cluster(system)) as api:
         before = recorded(api, kubeconfig="/nowhere/kubeconfig")
@@ -95,7 +95,7 @@ def test_a_wrong_path_of_a_kubeconfig_can_be_corrected() -> None:
             observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
 
 
-def test_settings_cannot_move_an_experiment_to_another_cluster() -> None:
+def test_new_settings_cannot_move_an_experiment_to_another_cluster() -> None:
     theirs = Cluster()
     theirs.system = namespace("kube-system", "theirs")
     with serving(Cluster()) as here, serving(theirs) as there:
@@ -110,7 +110,7 @@ def test_settings_cannot_move_an_experiment_to_another_cluster() -> None:
         assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
 
 
-def test_the_state_of_a_cluster_that_is_gone_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     forget = "no longer exists, `pulumi stack rm rl --force` forgets the experiment"
     with serving(Cluster()) as api:
@@ -137,7 +137,7 @@ def test_the_state_of_a_cluster_that_is_gone_can_be_removed(monkeypatch: pytest.
         (namespace("rl", owner="symphony/other#1"), False, "set symphony:namespace to another"),
     ],
 )
-def test_a_conflict_of_namespaces_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
+def test_each_namespace_conflict_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
     with serving(Cluster({SPACE: there} if there else {})) as api:
         result = inventory.namespace_conflict(api.client(), "rl", OWNER, create=create)
     assert result is not None
@@ -153,7 +153,7 @@ def test_exec_into_a_pod_that_waits_points_to_why() -> None:
     assert error.value.remedy == "`symphony why rl a` shows what keeps it"
 
 
-def test_the_time_is_that_of_the_api_server() -> None:
+def test_server_time_follows_the_clock_of_the_api_server() -> None:
     with serving(Cluster({"/version": {}})) as api:
         client = api.client()
         assert client.clock_skew == 0
@@ -165,7 +165,7 @@ def test_the_time_is_that_of_the_api_server() -> None:
         assert inventory.server_time(client) == pytest.approx(time.time() - 300, abs=3)
 
 
-def test_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> None:
+def test_nothing_is_deleted_in_a_namespace_another_user_recreated() -> None:
     theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
     with serving(theirs) as api:
         ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
@@ -186,12 +186,12 @@ def test_a_namespace_that_another_made_after_ours_was_gone_is_left_alone() -> No
     ],
     ids=["its notes were taken off", "made again", "its notes were changed"],
 )
-def test_a_namespace_of_ours_is_not_refused(live: dict[str, Any]) -> None:
+def test_our_own_namespace_is_accepted(live: dict[str, Any]) -> None:
     with serving(Cluster({SPACE: live})) as api:
         observe.ensure_same_location(recorded(api, **{identity.NAMESPACE: "ours-that-was"}), "rl")
 
 
-def test_a_pod_that_another_made_in_a_shared_namespace_is_refused() -> None:
+def test_a_foreign_pod_with_our_name_is_refused_in_a_shared_namespace() -> None:
     words = "the pod a in namespace rl is not the one that rl made"
     theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "theirs")}
     with serving(Cluster(theirs)) as api, pytest.raises(UserError, match=words):
@@ -204,7 +204,7 @@ THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets":
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_objects_that_another_user_created_again_are_not_deleted(kind: str) -> None:
+def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
     places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
     ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
     place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
@@ -223,7 +223,7 @@ def test_objects_that_another_user_created_again_are_not_deleted(kind: str) -> N
             observe.ensure_reachable(replace(recorded(api), objects=places))
 
 
-def test_the_uids_of_objects_are_read_from_the_state() -> None:
+def test_object_uids_are_read_from_the_state() -> None:
     metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
     inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
     pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
@@ -249,14 +249,14 @@ class TestTextOfAKubeconfig:
         yield file
         identity.client_of.cache_clear()
 
-    def test_the_error_says_that_the_kubeconfig_of_the_user_has_no_such_context(self, own: Any) -> None:
+    def test_error_says_the_users_own_kubeconfig_lacks_the_context(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig("another"))
             with pytest.raises(UserError, match='no context "c"') as error:
                 observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
             assert "keeps encrypted, so symphony uses your own kubeconfig" in error.value.remedy
 
-    def test_the_error_says_that_the_kubeconfig_of_the_user_points_to_another_cluster(self, own: Any) -> None:
+    def test_error_says_the_users_own_kubeconfig_points_to_another_cluster(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig())
             observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
@@ -265,7 +265,7 @@ class TestTextOfAKubeconfig:
                 observe.ensure_same_location(other, "rl")
             assert "keeps encrypted" in error.value.remedy
 
-    def test_a_kubeconfig_in_json_is_not_taken_for_an_encrypted_one(self) -> None:
+    def test_a_kubeconfig_in_json_is_not_mistaken_for_an_encrypted_one(self) -> None:
         import json
 
         import yaml

@@ -1,4 +1,4 @@
-"""The objects of a namespace: which are ended, which are refused as foreign, which block a deletion."""
+"""Objects of a namespace: which are deleted, which are refused as foreign, which block a deletion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Clu
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, namespace, serving, thing
 
 
-def test_orphans_in_a_shared_namespace_are_deleted_with_their_files() -> None:
+def test_orphaned_pods_in_a_shared_namespace_are_deleted_with_their_secrets_and_config_maps() -> None:
     mine = {
         f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER),
         f"{SPACE}/secrets/symphony-secrets": thing("Secret", "symphony-secrets", "2", OWNER),
@@ -40,7 +40,7 @@ def test_orphans_in_a_shared_namespace_are_deleted_with_their_files() -> None:
     assert set(mine) & set(there.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
-def test_a_user_without_rights_on_secrets_deletes_the_rest() -> None:
+def test_delete_without_rights_on_secrets_deletes_everything_else() -> None:
     there = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
 
     def answer(asked: Asked) -> Answer:
@@ -51,7 +51,7 @@ def test_a_user_without_rights_on_secrets_deletes_the_rest() -> None:
     assert there.objects == {}
 
 
-def test_all_that_others_have_is_refused_at_once() -> None:
+def test_one_error_lists_all_objects_of_other_owners() -> None:
     others: Callable[[str, str], dict[str, Any]] = lambda kind, name: thing(kind, name, "1", "x/other#1")  # noqa: E731
     there = Cluster(
         {
@@ -87,7 +87,7 @@ HELD = {
 }
 
 
-def test_a_blocked_deletion_names_the_blocker_and_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_namespace_deletion_names_what_blocks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     going = thing("Namespace", "rl", "1", OWNER, status=HELD)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     monkeypatch.setattr(inventory, "GONE_DEADLINE", 0.0)
@@ -100,8 +100,8 @@ def test_a_blocked_deletion_names_the_blocker_and_a_remedy(monkeypatch: pytest.M
         assert observe.deletion_blockers(recorded(api)) == ""
 
 
-def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process may have minutes of grace to save its work; only a pod that is later is an error."""
+def test_deletion_waits_for_the_grace_period_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error only if the pod still exists after its grace period and a margin."""
     clock = [0.0]
     monkeypatch.setattr(inventory.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(inventory.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + 10))
@@ -119,7 +119,7 @@ def test_a_pod_that_takes_its_grace_is_waited_for(monkeypatch: pytest.MonkeyPatc
             inventory.await_gone(api.client(), place, "1")
 
 
-def test_overdue_pods_on_a_dead_machine_are_told_at_once() -> None:
+def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
     def dying(name: str, on: str, when: float, owner: str = OWNER, **more: Any) -> dict[str, Any]:
         pod = thing("Pod", name, name, owner)
         pod["metadata"] |= {"deletionTimestamp": datetime.fromtimestamp(when, UTC).isoformat(), **more}

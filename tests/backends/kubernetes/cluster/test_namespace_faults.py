@@ -1,4 +1,4 @@
-"""Namespaces that do not go, or are not ours alone."""
+"""Namespaces that hang in Terminating, or hold objects of other users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kubectl = Callable[..., str]
 
 
 @pytest.mark.thorough
-def test_a_namespace_that_does_not_go_says_what_holds_it(
+def test_delete_names_the_finalizer_that_blocks_a_namespace(
     sandbox: Sandbox, stack: str, kubectl: Kubectl
 ) -> None:
     up(sandbox, stack, SLEEPER, code=0)
@@ -45,7 +45,7 @@ def test_a_namespace_that_does_not_go_says_what_holds_it(
 
 
 @pytest.mark.slow  # The engine waits two minutes; and meanwhile no namespace of the cluster goes.
-def test_delete_names_an_unserved_api_that_blocks_it(
+def test_delete_names_an_unserved_api_that_blocks_a_namespace(
     sandbox: Sandbox, stack: str, applied: Callable[[dict[str, Any]], None], kubectl: Kubectl
 ) -> None:
     up(sandbox, stack, SLEEPER, code=0)
@@ -71,7 +71,7 @@ def test_delete_names_an_unserved_api_that_blocks_it(
 
 
 @pytest.mark.thorough
-def test_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
+def test_up_fails_while_the_namespace_terminates_and_recreates_everything_afterwards(
     sandbox: Sandbox, stack: str, kubectl: Kubectl, live: Live
 ) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"]).binds("alpha")'
@@ -87,7 +87,7 @@ def test_up_while_the_namespace_goes_is_one_line_and_then_makes_all_anew(
     assert live("pods", stack) == []
 
 
-def test_a_pod_of_another_is_not_taken_over(
+def test_up_does_not_take_over_a_foreign_pod(
     sandbox: Sandbox, stack: str, place: str, cluster: Cluster, kubectl: Kubectl, live: Live
 ) -> None:
     kubectl(

@@ -1,4 +1,4 @@
-"""Reading the state of a stack: its cluster, and the containers that are processes."""
+"""`observe.recorded` reads the state of a stack: its cluster, and which containers are processes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NAMESPACE = resource(
     ],
     ids=["of our name", "of another name", "below the experiment"],
 )
-def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Resource) -> None:
+def test_other_providers_of_the_program_do_not_change_the_recorded_cluster(theirs: Resource) -> None:
     for resources in ([OURS, NAMESPACE, theirs], [theirs, OURS, NAMESPACE]):
         result = observe.recorded(OWNER, resources)
         assert result is not None
@@ -50,7 +50,7 @@ def test_another_provider_of_the_program_says_nothing_of_our_cluster(theirs: Res
         assert result.connection == connection
 
 
-def test_declared_processes_that_were_never_created_count() -> None:
+def test_declared_processes_that_were_never_created_are_recorded_as_unmade() -> None:
     process = Resource("urn::g/b", "symphony:index:Process", "", "", {}, {}, "")
     result = observe.recorded(OWNER, [OURS, NAMESPACE, process])
     assert result is not None
@@ -73,7 +73,7 @@ def state_of(manifest: dict[str, Any]) -> Resource:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
+def test_a_sidecar_added_by_the_user_is_not_a_process(controller: str) -> None:
     rendered = manifests(experiment(), controller=controller).pods.values()
     result = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
     assert result is not None
@@ -83,7 +83,7 @@ def test_a_container_that_the_user_added_is_no_process(controller: str) -> None:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_only_a_pod_with_other_containers_notes_which_are_processes(controller: str) -> None:
+def test_only_a_pod_with_sidecars_is_annotated_with_its_processes(controller: str) -> None:
     _, plain = manifests(experiment(sidecar=False), controller=controller).pods["g"]
     _, noted = manifests(experiment(), controller=controller).pods["g"]
     assert labels.PROCESSES not in str(plain)

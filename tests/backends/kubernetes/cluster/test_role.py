@@ -1,4 +1,4 @@
-"""Every command as the user of the Role of `symphony rbac`, who may nothing outside one namespace.
+"""Every command run by a user who has only the Role of `symphony rbac`, in one namespace.
 
 The conformance suite runs whole as this user too, among the slow tests.
 """
@@ -49,7 +49,7 @@ def granted(
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_every_command(
+def test_every_command_works_with_only_the_role_of_symphony_rbac(
     granted: Callable[..., str], sandbox: Sandbox, stack: str, live: Live, tmp_path: Path, controller: str
 ) -> None:
     granted(controller=controller)
@@ -76,7 +76,7 @@ def test_every_command(
 
 
 @pytest.mark.thorough
-def test_unschedulable_pods_are_explained_without_access_to_nodes(
+def test_why_explains_an_unschedulable_pod_without_access_to_nodes(
     granted: Callable[..., str], sandbox: Sandbox, stack: str
 ) -> None:
     granted(patience="5")

@@ -1,4 +1,4 @@
-"""Several experiments of one program in one namespace, run by a user with a Role only there."""
+"""Two experiments of one program in one namespace, run by a user whose Role covers only that namespace."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def pair(
         kubectl("delete", "namespace", place, "--ignore-not-found", "--wait=false")
 
 
-def test_two_experiments_of_the_same_names_run_in_one_namespace_and_each_goes_alone(
+def test_two_stacks_of_one_program_share_a_namespace_and_are_deleted_separately(
     sandbox: Sandbox, pair: tuple[str, str, str], kubectl: Callable[..., str]
 ) -> None:
     first, second, place = pair
     for name in (first, second):
         sandbox.symphony("up", name, "-y", timeout=120)
     for name in (first, second):
-        assert _says(sandbox, name, "pool/client") == f"of {name}", "each reached the server of its own"
+        assert _output(sandbox, name, "pool/client") == f"of {name}", "each reached the server of its own"
         assert f"of {name}" in _visited(sandbox, name)
         assert sandbox.symphony("exec", name, "server", "--", "cat", "/etc/secrets/key").out == f"of {name}\n"
         assert list(steps(sandbox, name, "server"))[-1] == "exposed"
@@ -80,7 +80,7 @@ def test_two_experiments_of_the_same_names_run_in_one_namespace_and_each_goes_al
     assert kubectl("-n", place, "get", KINDS, "-l", "symphony/experiment", "-o", "name") == ""
 
 
-def _says(sandbox: Sandbox, stack: str, path: str) -> str:
+def _output(sandbox: Sandbox, stack: str, path: str) -> str:
     def lines() -> list[str]:
         return sandbox.symphony("logs", stack, path, "--json").out.splitlines()
 

@@ -1,4 +1,4 @@
-"""A context was switched, or names another cluster now: nothing happens in the wrong one."""
+"""The context was switched, or now names another cluster: nothing changes in the wrong cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Other(http.server.BaseHTTPRequestHandler):
     do_POST = do_PATCH = do_PUT = do_DELETE
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         content = json.dumps(body).encode()
@@ -82,7 +82,7 @@ def kubeconfig(
     return write
 
 
-def test_a_context_that_was_switched(
+def test_after_switching_context_up_refuses_and_delete_uses_the_recorded_cluster(
     sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
 ) -> None:
     """`up` refuses to move the experiment; reading and deleting commands use its own cluster."""
@@ -98,7 +98,7 @@ def test_a_context_that_was_switched(
     assert other.changes == []
 
 
-def test_a_context_that_means_another_cluster(
+def test_commands_refuse_when_the_context_now_names_another_cluster(
     sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
 ) -> None:
     sandbox.symphony("up", stack, "-y")

@@ -1,4 +1,4 @@
-"""The chain of `symphony why` for pods as the API shows them; test_why.py has those of a real cluster."""
+"""`symphony why` for scripted pods: which link of the chain is broken, and its remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.backends.kubernetes.status.test_watch import event
 Body = dict[str, Any]
 
 
-def beside(
+def pod_with_sidecar(
     thing: Body, state: Body, started: bool = False, name: str = "proxy", policy: str = "Always"
 ) -> Body:
     """Return the pod with one more init container, which is a sidecar by default (policy)."""
@@ -64,19 +64,19 @@ def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
         (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "its variables refer"),
     ],
 )
-def test_a_remedy_is_for_its_cause(thing: Body, words: str) -> None:
+def test_each_cause_has_its_own_remedy(thing: Body, words: str) -> None:
     if thing["status"].get("conditions"):
         del thing["spec"]["nodeName"]
     assert words in links(thing)[-1].remedy
 
 
-def test_a_process_whose_child_was_killed_for_memory_says_so() -> None:
+def test_why_reports_out_of_memory_of_a_child_although_the_exit_code_is_0() -> None:
     result = links(pod(ended(0, reason="OOMKilled")))[-1]
     assert "out of memory" in result.what
     assert "resource_limit" in result.remedy
 
 
-def test_a_limit_range_is_named_where_no_quota_is_used_up() -> None:
+def test_admission_rules_name_the_limit_range_if_no_quota_is_exhausted() -> None:
     def answer(asked: Asked) -> Answer:
         return 200, {"items": [RANGE] if "limitranges" in asked.path else []}
 
@@ -89,7 +89,7 @@ QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": 
 RANGE = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}}
 
 
-def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
+def test_status_of_a_pod_never_created_names_the_exhausted_quota() -> None:
     def answer(asked: Asked) -> Answer:
         kind = asked.path.partition("?")[0].rpartition("/")[2]
         return 200, {"items": {"resourcequotas": [QUOTA], "limitranges": [RANGE]}.get(kind, [])}
@@ -103,7 +103,7 @@ def test_a_process_that_was_never_made_names_what_refuses_it() -> None:
         assert statuses[0].why.startswith("not created: quota few: pods 1 of 1 used")
 
 
-def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
+def test_a_completed_job_whose_pod_is_gone_is_not_a_broken_link() -> None:
     done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     made = {
         "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {"conditions": [done]}}]
@@ -121,8 +121,8 @@ def test_a_job_that_is_done_is_no_broken_link_without_its_pod() -> None:
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
-def test_why_and_process_agree_while_a_job_replaces_its_pod(there: bool) -> None:
-    """It does not say that `up` starts it again: the user need not do anything."""
+def test_why_and_process_both_say_the_job_creates_another_pod(there: bool) -> None:
+    """Neither tells the user to run `up`: nothing needs to be done."""
     notes = {"metadata": {"labels": {"symphony/pod": "a"}}, "phase": "Failed"}
     made = {
         "/apis/batch/v1/namespaces/rl/jobs": [{"metadata": {"name": "a"}, "status": {}}],
@@ -145,7 +145,7 @@ def test_why_and_process_agree_while_a_job_replaces_its_pod(there: bool) -> None
     assert "symphony up" not in f"{last.what} {last.remedy}"
 
 
-def end(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
+def last_link(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
     result = links(thing, events)
     assert not any(each.broken for each in result[:-1])
     return result[-1].step, result[-1].what, result[-1].broken
@@ -157,12 +157,16 @@ ENDED_WITH_IT = ended(143)
 @pytest.mark.parametrize(
     "state", [RUNS, waits("CrashLoopBackOff"), ENDED_WITH_IT], ids=["well", "fails", "ended"]
 )
-def test_a_sidecar_is_no_link_of_a_process_that_runs(state: Body) -> None:
-    assert end(beside(pod(RUNS), state, started=state is RUNS)) == ("ready", "running", False)
+def test_the_state_of_a_sidecar_does_not_affect_a_running_process(state: Body) -> None:
+    assert last_link(pod_with_sidecar(pod(RUNS), state, started=state is RUNS)) == ("ready", "running", False)
 
 
-def test_a_sidecar_that_was_ended_with_its_pod_is_not_blamed() -> None:
-    assert end(beside(pod(ended(1), phase="Failed"), ENDED_WITH_IT)) == ("exit", "exit 1", True)
+def test_a_failed_process_is_not_blamed_on_the_sidecar_that_ended_with_it() -> None:
+    assert last_link(pod_with_sidecar(pod(ended(1), phase="Failed"), ENDED_WITH_IT)) == (
+        "exit",
+        "exit 1",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,25 +179,25 @@ def test_a_sidecar_that_was_ended_with_its_pod_is_not_blamed() -> None:
     ],
     ids=["image", "crash", "start", "not started yet"],
 )
-def test_a_sidecar_that_keeps_a_process_from_starting_is(state: Body, expected: tuple[str, str]) -> None:
-    step, what, broken = end(beside(pod(waits("PodInitializing")), state))
+def test_a_sidecar_that_prevents_the_start_is_the_broken_link(state: Body, expected: tuple[str, str]) -> None:
+    step, what, broken = last_link(pod_with_sidecar(pod(waits("PodInitializing")), state))
     assert (step, what, broken) == (*expected, True)
 
 
-def test_an_init_container_that_failed_is_blamed_beside_a_sidecar() -> None:
-    failed = beside(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT)
-    failed = beside(failed, ended(128), name="clone-x", policy="Never")
-    assert end(failed)[:2] == ("prepared", "no: clone-x: exit 128")
+def test_a_failed_init_container_is_blamed_rather_than_a_sidecar() -> None:
+    failed = pod_with_sidecar(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT)
+    failed = pod_with_sidecar(failed, ended(128), name="clone-x", policy="Never")
+    assert last_link(failed)[:2] == ("prepared", "no: clone-x: exit 128")
     assert pod_status.status("a", "a", failed).why == "clone-x: exit 128"
 
 
-def test_a_process_that_crashes_is_blamed_for_it_beside_a_sidecar_that_does() -> None:
-    both = beside(pod(waits("CrashLoopBackOff"), ended(1)), waits("CrashLoopBackOff"))
+def test_a_crashing_process_is_blamed_although_a_sidecar_crashes_too() -> None:
+    both = pod_with_sidecar(pod(waits("CrashLoopBackOff"), ended(1)), waits("CrashLoopBackOff"))
     assert pod_status.status("a", "a", both).why == "CrashLoopBackOff: exit 1"
 
 
-def test_a_mount_that_came_late_is_no_link_while_the_image_is_pulled() -> None:
+def test_an_old_mount_failure_is_ignored_once_the_image_is_being_pulled() -> None:
     creating = pod(waits("ContainerCreating"))
-    assert end(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
+    assert last_link(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
     later = [event("FailedMount"), event("Pulling", "00:00:02")]
-    assert end(creating, later) == ("pulled", "not yet: the image is being pulled", True)
+    assert last_link(creating, later) == ("pulled", "not yet: the image is being pulled", True)

@@ -1,4 +1,4 @@
-"""`symphony why` of a waiting pod: its planned pool, and the missing resources there."""
+"""`symphony why` of an unschedulable pod: its node pool, and the resources that are missing there."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
     ],
     ids=["empty", "full", "max", "taint"],
 )
-def test_missing_resources_of_a_pool(nodes: list[Body], taken: list[str], words: str):
+def test_why_says_what_a_pool_lacks_for_the_pod(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
     assert scheduling.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
 
 
-def test_remedies_that_only_work_together():
-    """It names the machine that lacks less."""
+def test_why_combines_reductions_that_only_help_together():
+    """It names the machine that lacks the least."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
     result = scheduling.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (
@@ -80,7 +80,7 @@ def test_remedies_that_only_work_together():
         ("TriggeredScaleUp", "1->2 (max: 4)", "r"),
     ],
 )
-def test_the_words_of_the_autoscaler_are_told(reason: str, message: str, remedy: str):
+def test_why_quotes_the_event_of_the_autoscaler_with_a_remedy(reason: str, message: str, remedy: str):
     event = {"reason": reason, "message": message}
     recorded = {"container_name": "a", "image": "i", "pod": {"nodeSelector": {POOL_LABEL: "gpu"}}}
     facts = why.Facts("a", recorded, pod(), [event], [], lambda *_: (), lambda: "r")

@@ -1,4 +1,4 @@
-"""Every trouble on the real cluster, as `up`, `process` and `why` tell it."""
+"""Failing pods on the real cluster, as `up`, `process` and `why` report them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with Experiment("e") as e:
 
 @pytest.fixture(scope="module")
 def troubles(sandbox: Sandbox, cluster: Cluster, kubectl: Callable[..., str]) -> Iterator[tuple[str, str]]:
-    """The stack with all troubles, and the output of its `up`; each trouble takes long to appear."""
+    """Return one stack with all kinds of failing pods, slow to fail, and the output of its `up`."""
     with configured(sandbox, cluster, kubectl) as name:
         yield name, up(sandbox, name, TROUBLES, code=1)
 
@@ -50,7 +50,9 @@ def broken(sandbox: Sandbox, stack: str, path: str, step: str) -> dict[str, Any]
     return result[step]
 
 
-def test_each_trouble_is_told_in_its_own_words(sandbox: Sandbox, troubles: tuple[str, str]) -> None:
+def test_up_and_process_report_each_failure_with_its_reason(
+    sandbox: Sandbox, troubles: tuple[str, str]
+) -> None:
     stack, result = troubles
     message = {line.split()[0] for line in result.splitlines() if f"symphony why {stack} " in line}
     # The hog may take longer than `up` waits.
@@ -66,7 +68,7 @@ def test_each_trouble_is_told_in_its_own_words(sandbox: Sandbox, troubles: tuple
 
 
 @pytest.mark.thorough
-def test_every_trouble_is_the_last_link_of_its_chain(
+def test_why_ends_each_chain_at_the_failing_step(
     sandbox: Sandbox, troubles: tuple[str, str], own: Cluster
 ) -> None:
     stack, _ = troubles
@@ -116,7 +118,7 @@ def test_every_trouble_is_the_last_link_of_its_chain(
 
 
 @pytest.mark.thorough
-def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
+def test_why_of_an_evicted_pod_quotes_the_events_of_the_cluster(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
 ) -> None:
     up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])')
@@ -137,7 +139,7 @@ def test_a_pod_that_was_evicted_is_told_with_what_the_cluster_said(
 
 
 @pytest.mark.thorough
-def test_a_server_that_does_not_answer_is_the_broken_link(
+def test_why_says_the_api_server_does_not_answer_while_it_is_silent(
     sandbox: Sandbox, stack: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from symphony.backends.kubernetes import why

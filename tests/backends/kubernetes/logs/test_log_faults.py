@@ -1,4 +1,4 @@
-"""Logs with a clock that steps back, a silent node, a late end: every line is printed once."""
+"""Pod logs with a clock that steps back, a silent node, a late exit status: each line is printed once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
-    """An answer that never comes, with short deadlines of the reader."""
+    """Return an answer that never comes, and shorten the deadlines of the reader."""
     monkeypatch.setattr(reader, "_SILENCE", 0.2)
     monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
     over = threading.Event()
@@ -119,7 +119,7 @@ def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) 
     return [line.text for line in result]
 
 
-def test_a_clock_that_steps_back_while_followed_takes_no_line() -> None:
+def test_following_loses_no_line_when_the_clock_of_the_node_steps_back() -> None:
     node = Node(
         chunked(stamped(5)), chunked(stamped(5, 6, 2), end=False), chunked(stamped(2, 3)), chunked(stamped(3))
     )
@@ -129,18 +129,18 @@ def test_a_clock_that_steps_back_while_followed_takes_no_line() -> None:
 
 
 @pytest.mark.parametrize("status", [500, 429])
-def test_a_node_that_is_away_takes_only_its_own_log(status: int) -> None:
+def test_an_unreachable_node_costs_only_the_logs_of_its_own_pods(status: int) -> None:
     with serving(Pair(a=lambda: (status, AWAY[1]), b=lambda: chunked(stamped(1, 2, 3)))) as api:
         assert texts(api, "a", "b") == ["n 1", "n 2", "n 3", NOT_READ]
         assert texts(api, "a", tail=1) == [NOT_READ]
 
 
-def test_a_log_that_does_not_come_takes_only_itself(mute: Callable[[], bytes]) -> None:
+def test_a_log_request_that_hangs_does_not_block_other_logs(mute: Callable[[], bytes]) -> None:
     with serving(Pair(a=mute, b=lambda: chunked(stamped(1)))) as api:
         assert texts(api, "a", "b") == ["n 1", "could not read the log: its node does not answer"]
 
 
-def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_api_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0.1)
     pair = Pair(a=lambda: b"")
 
@@ -151,26 +151,26 @@ def test_an_api_server_that_is_away_as_a_whole_is_the_error(monkeypatch: pytest.
         texts(api, "a")
 
 
-def test_a_user_without_rights_on_logs_is_told() -> None:
+def test_logs_without_the_right_to_read_them_are_refused() -> None:
     with serving(Pair(a=lambda: (403, {"message": "cannot get pods/log"}))) as api, pytest.raises(Refused):
         texts(api, "a")
 
 
 @pytest.mark.parametrize("status", [500, 429])
-def test_a_node_that_comes_back_is_followed_on(status: int) -> None:
+def test_following_resumes_when_the_node_is_back(status: int) -> None:
     away = (status, AWAY[1])
     node = Node(chunked(stamped(1)), away, away, chunked(stamped(1, 2)), chunked(stamped(2)))
     with serving(node) as api:
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
 
 
-def test_following_a_node_that_was_away_goes_on_where_it_answers() -> None:
+def test_following_starts_at_the_lines_the_node_has_once_it_answers() -> None:
     node = Node(AWAY, chunked(stamped(2, 3)), chunked(stamped(3)))
     with serving(node) as api:
         assert texts(api, follow=True) == [NOT_READ, "n 2", "n 3", "ended: exit 0"]
 
 
-def test_a_silent_node_does_not_end_what_follows_it(mute: Callable[[], bytes]) -> None:
+def test_following_survives_a_silent_node(mute: Callable[[], bytes]) -> None:
     answers: list[Callable[[], Answer | bytes]] = [
         lambda: chunked(stamped(1)),
         mute,
@@ -188,19 +188,19 @@ def test_a_silent_node_does_not_end_what_follows_it(mute: Callable[[], bytes]) -
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
 
 
-def test_a_server_that_says_nothing_has_no_last_lines(mute: Callable[[], bytes]) -> None:
+def test_last_lines_are_empty_when_the_server_is_silent(mute: Callable[[], bytes]) -> None:
     with serving(Pair(a=mute)) as api:
         assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
 
 
-def test_the_end_of_an_earlier_start_is_before_the_lines_of_the_present_one() -> None:
+def test_the_exit_of_a_start_is_printed_before_the_lines_of_the_next_start() -> None:
     with serving(Restarted(chunked(stamped(1)), chunked(stamped(4, 40)), b"")) as api:
         assert texts(api) == ["n 1", "ended: exit 5", "n 4", "n 40"]
     with serving(Restarted((404, {"message": "gone"}), chunked(stamped(4, 40)), b"")) as api:
         assert texts(api) == ["ended: exit 5", "n 4", "n 40"]
 
 
-def test_a_start_that_has_ended_as_well_comes_after_the_one_before_it() -> None:
+def test_two_ended_starts_are_printed_in_order() -> None:
     class Twice(Restarted):
         def pod(self) -> dict[str, Any]:
             pod = super().pod()
@@ -213,8 +213,8 @@ def test_a_start_that_has_ended_as_well_comes_after_the_one_before_it() -> None:
         assert texts(api) == ["n 1", "ended: exit 5", "n 4", "ended: exit 6"]
 
 
-def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node reports the end five seconds after the log is over."""
+def test_following_waits_for_a_late_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node reports the exit status five seconds after the log ended."""
     clock = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -237,8 +237,8 @@ def test_an_end_is_waited_for_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch)
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 5", "n 4", "ended: exit 0"]
 
 
-def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log of an ended start is over at once, and the next start runs already."""
+def test_following_does_not_wait_for_an_exit_status_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The previous start has ended and the next one already runs."""
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 30.0)
 
     class Between(Restarted):
@@ -258,13 +258,13 @@ def test_an_end_that_is_known_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("since", [-84_604_532_493.5, float("-inf")], ids=["999999d", "for ever"])
-def test_since_before_all_time_is_everything(since: float) -> None:
+def test_since_a_time_before_the_epoch_prints_everything(since: float) -> None:
     node = Node(chunked(stamped(1, 2)), b"")
     with serving(node) as api:
         assert lines(api, since=since) == ["n 1", "n 2"]
     assert "sinceTime" not in node.asked[0]
 
 
-def test_the_log_of_a_pod_that_is_gone_says_so() -> None:
+def test_logs_of_a_deleted_pod_say_that_the_pod_is_gone() -> None:
     with serving(lambda _: (200, {"items": []})) as api:
         assert lines(api) == ["could not read the log: its pod is gone"]

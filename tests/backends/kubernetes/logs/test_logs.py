@@ -1,4 +1,4 @@
-"""Log lines that an API server, scripted by the test, cuts off, delays or replaces by errors."""
+"""Pod logs from a scripted API server that cuts off lines, delays them, or answers with errors."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def stamped(*moments: int, zone: str = "Z") -> bytes:
     return b"".join(b"2026-01-01T00:00:%02d.000000001%s n %d\n" % (n, zone.encode(), n) for n in moments)
 
 
-def test_since_is_for_every_line() -> None:
+def test_since_drops_earlier_lines() -> None:
     with serving(Node(chunked(stamped(1, 2, 3)))) as api:
         assert lines(api, since=pod_status.epoch("2026-01-01T00:00:02Z")) == ["n 2", "n 3"]
         assert lines(api, since=pod_status.epoch("2026-01-01T00:00:04Z")) == []
 
 
 @pytest.mark.parametrize("cut", [4, 0], ids=["in a line", "in a piece"])
-def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> None:
+def test_a_line_cut_off_by_a_broken_stream_is_printed_once_and_whole(cut: int) -> None:
     whole = stamped(1, 2, 3)
     broken = chunked(whole[: len(whole) - 4], end=cut == 4)
     node = Node(chunked(stamped(1)), broken, chunked(stamped(2, 3)), chunked(stamped(3)))
@@ -85,7 +85,7 @@ def test_a_line_that_was_cut_off_while_following_comes_again_whole(cut: int) -> 
         assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
 
 
-def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
+def test_a_late_exit_status_is_printed_before_the_lines_of_the_next_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 10)
@@ -110,7 +110,7 @@ def test_an_end_that_the_node_tells_late_comes_before_what_the_next_start_says(
         assert [line.text for line in result] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
-def test_a_process_that_up_starts_again_is_followed_on() -> None:
+def test_following_continues_with_the_new_pod_after_up_replaced_it() -> None:
     """The pod is deleted, is gone for a while, and comes back under the same name."""
     going = {"deletionTimestamp": "2026-01-01T00:00:02Z"}
     killed = {"terminated": {"exitCode": 137, "finishedAt": "2026-01-01T00:00:02Z"}}
@@ -139,12 +139,12 @@ def test_a_process_that_up_starts_again_is_followed_on() -> None:
         assert [line.text for line in result] == expected
 
 
-def test_a_last_line_without_an_end_is_told() -> None:
+def test_a_last_line_without_newline_is_printed() -> None:
     with serving(Node(chunked(stamped(1) + b"2026-01-01T00:00:02.1Z loading"))) as api:
         assert lines(api) == ["n 1", "loading"]
 
 
-def test_times_with_the_offset_of_a_node_go_on_where_they_were() -> None:
+def test_following_resumes_correctly_with_timestamps_in_another_time_zone() -> None:
     early, late = stamped(1, 2, zone="+01:00"), stamped(2, 3, zone="+01:00")
     node = Node(chunked(early), chunked(late), chunked(stamped(3, zone="+01:00")))
     with serving(node) as api:
@@ -153,7 +153,7 @@ def test_times_with_the_offset_of_a_node_go_on_where_they_were() -> None:
     assert node.asked[2]["sinceTime"] == ["2025-12-31T23:00:03Z"]
 
 
-def test_a_word_of_the_node_itself_is_a_line_and_no_time() -> None:
+def test_a_line_without_timestamp_from_the_node_is_printed() -> None:
     words = b"unable to retrieve container logs for containerd://1\n"
     node = Node(chunked(stamped(1) + words), chunked(stamped(1, 2)), chunked(stamped(2)))
     with serving(node) as api:
@@ -197,24 +197,24 @@ def test_a_restarted_process_is_followed_while_another_runs(
 
 
 @pytest.mark.parametrize("words", ['parsing time "x" as "2006"', "container a is not valid for pod a"])
-def test_a_question_that_is_refused_for_ever_is_an_error(words: str) -> None:
+def test_a_permanently_refused_log_request_is_an_error(words: str) -> None:
     with serving(Node((400, {"message": words}))) as api, pytest.raises(Refused):
         lines(api, follow=True)
 
 
-def test_a_container_that_has_not_started_has_no_log() -> None:
+def test_following_waits_for_a_container_that_has_not_started() -> None:
     node = Node((400, {"message": 'container "a" in pod "a" is waiting to start'}), chunked(stamped(1)))
     with serving(node) as api:
         assert lines(api, follow=True) == ["n 1"]
 
 
-def test_an_answer_that_breaks_off_is_one_error() -> None:
+def test_an_interrupted_log_without_follow_is_an_error() -> None:
     node = Node(chunked(stamped(1), end=False))
     with serving(node) as api, pytest.raises(SymphonyError, match="was interrupted"):
         lines(api)
 
 
-def test_whatever_goes_wrong_while_following_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_the_reader_thread_is_raised_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def news(self: Any, ended: threading.Event) -> Iterator[LogLine]:
         raise ZeroDivisionError
 

@@ -1,4 +1,4 @@
-"""`symphony:controller: Job` on the real cluster: an evicted process comes back by itself."""
+"""`symphony:controller: Job` on the real cluster: a Job replaces an evicted pod."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def pods(live: Live, namespace: str) -> dict[str, str]:
     return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
 
 
-def runs_answers_and_goes_as_pods_do(sandbox: Sandbox, stack: str, live: Live, *kinds: str) -> None:
-    """A controller of pods changes nothing that a user does or sees."""
+def check_lifecycle(sandbox: Sandbox, stack: str, live: Live, *kinds: str) -> None:
+    """Check that logs, exec, edits and delete work with a Job as with a plain pod."""
     up(sandbox, stack, PAIR, code=0)
     assert {each["metadata"]["name"] for each in live(kinds[-1], stack)} == {"server", "pool"}
     before = pods(live, stack)
@@ -58,11 +58,11 @@ def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
     kubectl("create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", "-f", "-", stdin=body)
 
 
-def test_it_runs_answers_and_goes_as_pods_do(sandbox: Sandbox, jobs: str, live: Live) -> None:
-    runs_answers_and_goes_as_pods_do(sandbox, jobs, live, "jobs")
+def test_a_job_has_the_lifecycle_of_a_plain_pod(sandbox: Sandbox, jobs: str, live: Live) -> None:
+    check_lifecycle(sandbox, jobs, live, "jobs")
 
 
-def test_an_evicted_process_comes_back_and_its_log_is_read(
+def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
     sandbox: Sandbox, jobs: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(
@@ -84,7 +84,7 @@ def test_an_evicted_process_comes_back_and_its_log_is_read(
     wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
 
 
-def test_a_refresh_restarts_nothing(sandbox: Sandbox, jobs: str, live: Live) -> None:
+def test_pulumi_refresh_restarts_no_job(sandbox: Sandbox, jobs: str, live: Live) -> None:
     up(sandbox, jobs, PAIR, code=0)
     before = pods(live, jobs)
     sandbox.pulumi("refresh", "--stack", jobs, "--yes", "--skip-preview")
@@ -93,7 +93,7 @@ def test_a_refresh_restarts_nothing(sandbox: Sandbox, jobs: str, live: Live) -> 
         assert pods(live, jobs) == before
 
 
-def test_a_failure_ends_it_and_the_next_up_starts_it_again(sandbox: Sandbox, jobs: str, live: Live) -> None:
+def test_a_failed_job_stays_failed_until_the_next_up(sandbox: Sandbox, jobs: str, live: Live) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
     up(sandbox, jobs, program)
     assert becomes(sandbox, jobs, "a", "failed")["why"] == "exit 3: no"
@@ -105,7 +105,7 @@ def test_a_failure_ends_it_and_the_next_up_starts_it_again(sandbox: Sandbox, job
     assert pods(live, jobs)["a"] != before["a"]
 
 
-def test_a_failure_is_tried_again_on_request_and_every_try_can_be_read(
+def test_a_job_with_retries_runs_again_and_logs_show_every_attempt(
     sandbox: Sandbox, jobs: str, live: Live
 ) -> None:
     up(
@@ -121,7 +121,7 @@ with Experiment("e") as e:
     wait_for(lambda: sandbox.symphony("logs", jobs).out.splitlines().count("try") > 1, 20, "both can be read")
 
 
-def test_a_stack_that_changes_to_jobs_and_back_never_runs_two(
+def test_switching_a_stack_between_pods_and_jobs_never_runs_two_pods(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:
     program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'

@@ -1,4 +1,4 @@
-"""A real pod reads every kind of mount."""
+"""Mounts: the manifest of an emptyDir, and a real pod that reads every kind of mount."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ with Experiment("e") as e:
 
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "disk"])
 @pytest.mark.parametrize("owner", ["process", "group"])
-def test_an_empty_folder_is_in_memory_only_where_that_is_asked(owner: str, memory: bool) -> None:
+def test_mount_empty_dir_uses_memory_only_if_requested(owner: str, memory: bool) -> None:
     experiment = Experiment("e")
     group = experiment.new_process_group("pair")
     process = group.new_process("a")
@@ -75,7 +75,7 @@ def host(own: Cluster) -> Iterator[Path]:
 
 @pytest.mark.kubernetes
 @pytest.mark.timeout(300)
-def test_a_pod_reads_what_is_mounted(sandbox: Sandbox, stack: str, place: str, host: Path) -> None:
+def test_a_pod_reads_every_kind_of_mount(sandbox: Sandbox, stack: str, place: str, host: Path) -> None:
     up(sandbox, stack, PROGRAM.format(host=str(host)), code=0)
     becomes(sandbox, stack, "pair/reads", "running")
 

@@ -1,4 +1,4 @@
-"""A plan as manifests: nothing lost, nothing made up, nothing that an experiment must not have."""
+"""The manifests rendered from a plan: every setting of the plan is in them, nothing else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ordered(**chosen: Any) -> render.Manifests:
     return manifests(experiment, **chosen)
 
 
-def test_pods_that_wait_have_a_gate_that_restarts_nothing():
+def test_a_waiting_pod_has_a_scheduling_gate_that_does_not_change_its_fingerprint():
     plain = Experiment("rl")
     plain.new_process("train", termination_delay=5)
     gated, free = ordered().pods["train"][1], pod(plain, "train")
@@ -57,7 +57,7 @@ def test_pods_that_wait_have_a_gate_that_restarts_nothing():
     assert process_inputs.fingerprint(gated) == process_inputs.fingerprint(free)
 
 
-def test_the_supervisor_may_read_pods_and_change_those_of_its_experiment():
+def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
     account, role, binding, job = ordered().supervisor
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
@@ -88,7 +88,7 @@ def test_an_experiment_without_an_order_has_no_supervisor():
     assert manifests(experiment).supervisor == ()
 
 
-def test_a_process_that_binds_is_ready_when_it_listens_unless_it_says_otherwise():
+def test_a_binding_process_gets_a_listen_probe_unless_it_declares_one():
     listens = container(binds={"a": 7001, "b": 7002})["startupProbe"]
     assert listens["exec"]["command"][-2:] == ["7001", "7002"]
     assert listens["failureThreshold"] == 2**31 - 1, "readiness restarts nothing"
@@ -100,7 +100,7 @@ def test_a_process_that_binds_is_ready_when_it_listens_unless_it_says_otherwise(
     assert of_yml["startupProbe"] == {"exec": {"command": ["x"]}}
 
 
-def test_shell_lines_are_run_by_the_shell_of_the_image():
+def test_cmds_are_run_by_sh_in_the_image():
     made = container(cmds=["cd $(mktemp -d)", "python a.py"], preamble_cmds=["set -e"])
     lines = "ulimit -n 4096\nset -e\ncd $$(mktemp -d)\npython a.py"
     assert (made["command"], made.get("args")) == (["sh", "-c", lines], None)
@@ -114,18 +114,18 @@ def test_shell_lines_are_run_by_the_shell_of_the_image():
         ({}, None, None),
     ],
 )
-def test_a_command_or_args_run_in_place_of_shell_lines(options, command, args):
+def test_command_and_args_take_precedence_over_cmds(options, command, args):
     for cmds in ([], ["echo on tmux"]) if options else ([],):
         made = container(cmds=cmds, **options)
         assert (made.get("command"), made.get("args")) == (command, args)
 
 
-def test_start_dir_is_the_folder_of_the_container():
+def test_start_dir_becomes_working_dir():
     assert container()["workingDir"] == "/work"
     assert container(start_dir="/data")["workingDir"] == "/data"
 
 
-def whole() -> Experiment:
+def experiment_with_every_setting() -> Experiment:
     experiment = Experiment(
         "rl", secrets=["~/.key"], configs=["train.yaml", "dir/table.bin"], env={"SEED": 1}
     )
@@ -154,11 +154,11 @@ def whole() -> Experiment:
     return experiment
 
 
-def test_everything(snapshot) -> None:
-    assert manifests(whole(), pull_secrets=("registry",)).all() == snapshot
+def test_manifests_of_an_experiment_with_every_setting(snapshot) -> None:
+    assert manifests(experiment_with_every_setting(), pull_secrets=("registry",)).all() == snapshot
 
 
-def test_everything_restricted_and_outside(snapshot) -> None:
+def test_manifests_at_the_restricted_level_with_a_load_balancer(snapshot) -> None:
     experiment = Experiment("rl")
     experiment.new_process("a").exposes({"web": 80})
     result = manifests(
@@ -167,7 +167,7 @@ def test_everything_restricted_and_outside(snapshot) -> None:
     assert result.all() == snapshot
 
 
-def test_a_config_file_that_the_plugin_would_change_is_held_in_base_64() -> None:
+def test_config_files_that_pulumi_would_alter_are_stored_as_binary_data() -> None:
     experiment = Experiment("rl", configs=["train.yaml", "dir/table.bin"])
     experiment.new_process("a")
     spec = experiment.spec
@@ -179,7 +179,7 @@ def test_a_config_file_that_the_plugin_would_change_is_held_in_base_64() -> None
     assert made["data"] == {"table.bin": "a\tb\x01"}
 
 
-def test_everything_of_a_job(snapshot) -> None:
+def test_manifests_of_jobs(snapshot) -> None:
     experiment = Experiment("rl")
     experiment.new_process("once", command="true")
     retried = experiment.new_process("retried", command="true", env={"X": 1})
@@ -190,9 +190,9 @@ def test_everything_of_a_job(snapshot) -> None:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_a_pod_of_another_controller_or_namespace_is_another_start(controller: str) -> None:
-    _, plain = manifests(whole()).pods["agents"]
-    _, controlled = manifests(whole(), controller=controller).pods["agents"]
+def test_fingerprint_changes_with_controller_and_namespace(controller: str) -> None:
+    _, plain = manifests(experiment_with_every_setting()).pods["agents"]
+    _, controlled = manifests(experiment_with_every_setting(), controller=controller).pods["agents"]
     is_same = process_inputs.fingerprint(plain) == process_inputs.fingerprint(controlled)
     assert is_same == (controller == "Pod")
     facts = process_inputs.processes_of(controlled)["agents/agent-0"]
@@ -201,7 +201,7 @@ def test_a_pod_of_another_controller_or_namespace_is_another_start(controller: s
     assert process_inputs.fingerprint(elsewhere) != process_inputs.fingerprint(plain)
 
 
-def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
+def test_processes_of_a_group_share_one_volume_per_nfs_folder() -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("a")
     for name in ("x", "y"):
@@ -211,7 +211,7 @@ def test_one_nfs_folder_is_one_volume_of_a_pod() -> None:
     assert {each["volumeMounts"][0]["name"] for each in spec["containers"]} == {spec["volumes"][0]["name"]}
 
 
-def test_a_service_that_a_process_does_not_use_changes_nothing_of_its_pod() -> None:
+def test_an_unused_service_does_not_change_the_pod() -> None:
     def experiment(more: bool) -> Experiment:
         made = Experiment("rl")
         made.new_process("a").binds("used")
@@ -226,7 +226,7 @@ def test_a_service_that_a_process_does_not_use_changes_nothing_of_its_pod() -> N
     assert "SYMPH_OTHER_HOST" not in few.variables["data"]
 
 
-def test_a_used_service_that_moves_changes_the_pods_that_use_it() -> None:
+def test_a_changed_port_changes_only_pods_that_use_the_service() -> None:
     def experiment(port: int) -> Experiment:
         made = Experiment("rl")
         made.new_process("a").binds({"used": port})
@@ -238,7 +238,7 @@ def test_a_used_service_that_moves_changes_the_pods_that_use_it() -> None:
     assert [name for name in "abc" if before[name] != after[name]] == ["a", "b"]
 
 
-def test_only_the_binder_is_told_what_to_bind() -> None:
+def test_only_the_binding_process_gets_the_bind_variable() -> None:
     experiment = Experiment("rl")
     experiment.new_process("a").binds("s")
     experiment.new_process("b").connects("s")
@@ -253,10 +253,12 @@ def test_only_the_binder_is_told_what_to_bind() -> None:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None:
+def test_experiments_in_a_shared_namespace_have_no_object_name_in_common(controller: str) -> None:
     """Neither names of objects nor references to them are shared."""
     chosen = {"controller": controller, "create_namespace": False}
-    result = {name: manifests(whole(), shared_as=name, **chosen) for name in ("one", "two")}
+    result = {
+        name: manifests(experiment_with_every_setting(), shared_as=name, **chosen) for name in ("one", "two")
+    }
     for name, other in (("one", "two"), ("two", "one")):
         names = {each["metadata"]["name"] for each in result[name].all()}
         assert all(each.startswith(f"{name}-") for each in names)
@@ -267,7 +269,7 @@ def test_two_experiments_in_one_namespace_share_no_name(controller: str) -> None
         assert {each["metadata"]["labels"]["symphony/experiment"] for each in result[name].all()} == {name}
 
 
-def test_raw_manifests_are_merged_last_and_by_name() -> None:
+def test_pod_yml_and_container_yml_are_merged_last_by_name() -> None:
     experiment = Experiment("rl")
     process = experiment.new_process("a", env={"X": "1"})
     process.container_yml["env"] = [{"name": "Y", "value": "2"}]
@@ -282,7 +284,7 @@ def test_raw_manifests_are_merged_last_and_by_name() -> None:
     assert merge({"a": 1}, {"a": None}) == {}
 
 
-def test_a_clone_never_has_the_name_of_a_process() -> None:
+def test_the_git_clone_container_avoids_names_of_processes() -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("g")
     group.mount_git_repo("https://x.test/r", "main", "/r", name="repo")
@@ -292,7 +294,7 @@ def test_a_clone_never_has_the_name_of_a_process() -> None:
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
-def test_a_setting_of_a_group_is_in_its_pod_alone_and_a_process_overrides_it(controller: str) -> None:
+def test_group_settings_apply_to_their_pod_only_and_processes_override_them(controller: str) -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("g", image="of-the-group:1", env={"SEED": 1, "ALL": 1})
     group.image_pull_policy("Never")
@@ -323,7 +325,7 @@ def test_a_setting_of_a_group_is_in_its_pod_alone_and_a_process_overrides_it(con
     assert "run" not in pods["other"]["metadata"]["labels"]
 
 
-def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_again() -> None:
+def test_group_restart_policy_sets_pod_restart_policy_and_job_backoff_limit() -> None:
     experiment = Experiment("rl")
     for name in ("tried", "once"):
         experiment.new_process_group(name).new_process("x")
@@ -335,7 +337,7 @@ def test_the_restart_policy_of_a_group_is_that_of_its_pod_and_has_its_job_try_ag
     assert jobs["tried"][1]["spec"]["backoffLimit"] > jobs["once"][1]["spec"]["backoffLimit"] == 0
 
 
-def test_a_placed_process_and_a_placed_group():
+def test_place_sets_node_selector_and_resources_for_processes_and_groups():
     experiment = Experiment("rl")
     experiment.new_process("learner", command="x").place(gpu=1, gpu_type="v100", memory="8Gi")
     group = experiment.new_process_group("agents")

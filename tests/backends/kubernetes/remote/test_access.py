@@ -37,7 +37,7 @@ with Experiment("e", env={"HELLO": "wor ld"}) as e:
 
 @pytest.fixture(scope="module")
 def rl(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
-    """An experiment that runs for all tests of this file."""
+    """Return the stack of an experiment that runs for all tests of this file."""
     name = f"kt-{uuid.uuid4().hex[:8]}"
     kubeconfig = {"kubernetes:kubeconfig": cluster.kubeconfig}
     sandbox.config(
@@ -49,30 +49,35 @@ def rl(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterat
     kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
-def inside(sandbox: Sandbox, *words: str, **more: Any) -> str:
+def run_in_learner(sandbox: Sandbox, *words: str, **more: Any) -> str:
     return sandbox.symphony("exec", *words, **more).out
 
 
 def commands(sandbox: Sandbox, rl: str) -> list[str]:
-    """Return the commands in the container of learner, without its own."""
+    """Return the command lines that run in the container of learner, except that of this check."""
     script = "for f in /proc/[0-9]*; do tr '\\0' ' ' <$f/cmdline; echo; done"
-    result = inside(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
+    result = run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", script).splitlines()
     return [each for each in result if each and "SYMPHONY_EXEC" not in each and "cmdline" not in each]
 
 
-def test_exit_code_streams_and_container(sandbox: Sandbox, rl: str) -> None:
+def test_exec_passes_exit_code_streams_and_arguments_to_the_right_container(
+    sandbox: Sandbox, rl: str
+) -> None:
     ran = sandbox.symphony(
         "exec", rl, "learner", "--", "sh", "-c", 'echo "$HELLO"; echo err >&2; exit 7', code=7
     )
     assert (ran.out, ran.err) == ("wor ld\n", "err\n")
-    inside(sandbox, rl, "learner", "--", "sh", "-c", "kill -9 $$", code=137)
-    assert inside(sandbox, rl, "learner", "--", "echo", "a b", "--", "-c", "$HOME") == "a b -- -c $HOME\n"
-    assert inside(sandbox, rl, "pool/w1", "--", "sh", "-c", "echo $HOSTNAME") == "pool\n"
-    assert inside(sandbox, rl, "learner", "--", "no-such", code=127) == ""
+    run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", "kill -9 $$", code=137)
+    assert (
+        run_in_learner(sandbox, rl, "learner", "--", "echo", "a b", "--", "-c", "$HOME")
+        == "a b -- -c $HOME\n"
+    )
+    assert run_in_learner(sandbox, rl, "pool/w1", "--", "sh", "-c", "echo $HOSTNAME") == "pool\n"
+    assert run_in_learner(sandbox, rl, "learner", "--", "no-such", code=127) == ""
 
 
-def test_input_is_passed_on_to_its_end(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
-    """Both directions are full at once: a client that waits for one would wait for ever."""
+def test_exec_passes_8_mb_in_and_out_at_the_same_time(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+    """A client that serves one direction at a time would deadlock."""
     (tmp_path / "in").write_bytes(content := os.urandom(8_000_000))
     with (tmp_path / "in").open("rb") as given:
         out = subprocess.run(
@@ -87,7 +92,7 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, rl: str, tmp_path: Path
     assert out.stdout == content
 
 
-def test_a_process_that_does_not_run_is_an_error(sandbox: Sandbox, rl: str) -> None:
+def test_exec_and_scp_fail_for_an_ended_process(sandbox: Sandbox, rl: str) -> None:
     wait_for(lambda: sandbox.processes(rl)["ended"]["state"] == "failed", 30, "ended has ended", 0.5)
     ran = sandbox.symphony("exec", rl, "ended", "--", "true", code=1)
     assert "failed: exit 3" in ran.err
@@ -97,7 +102,7 @@ def test_a_process_that_does_not_run_is_an_error(sandbox: Sandbox, rl: str) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_an_interrupted_command_does_not_run_on(sandbox: Sandbox, rl: str, number: signal.Signals) -> None:
+def test_interrupting_exec_ends_the_remote_command(sandbox: Sandbox, rl: str, number: signal.Signals) -> None:
     script = "sleep 4321 & echo ready; sleep 4322"
     running = sandbox.start([str(SYMPHONY), "exec", rl, "learner", "--", "sh", "-c", script])
     assert running.stdout is not None
@@ -108,13 +113,13 @@ def test_an_interrupted_command_does_not_run_on(sandbox: Sandbox, rl: str, numbe
     assert not [each for each in commands(sandbox, rl) if "432" in each]
 
 
-def test_a_reader_that_goes_ends_the_command(sandbox: Sandbox, rl: str) -> None:
+def test_exec_ends_the_remote_command_when_its_output_pipe_is_closed(sandbox: Sandbox, rl: str) -> None:
     command = f"{SYMPHONY} exec {rl} learner -- sh -c 'while echo y; do :; done' | head -1"
     assert sandbox.run(["sh", "-c", command]).out == "y\n"
     assert not [each for each in commands(sandbox, rl) if "while" in each]
 
 
-def test_terminal(sandbox: Sandbox, rl: str) -> None:
+def test_ssh_opens_a_terminal_of_the_right_size_and_returns_the_exit_code(sandbox: Sandbox, rl: str) -> None:
     with terminal(sandbox, [str(SYMPHONY), "ssh", rl, "learner"], columns=90, rows=20) as screen:
         screen.shows("#")
         screen.type("busybox stty size; tty", "Enter")
@@ -132,7 +137,7 @@ def test_terminal(sandbox: Sandbox, rl: str) -> None:
         assert screen.ends() == 5
 
 
-def test_a_command_on_a_terminal_has_one_and_its_exit_code_is_passed_on(sandbox: Sandbox, rl: str) -> None:
+def test_exec_allocates_a_terminal_only_if_run_in_one(sandbox: Sandbox, rl: str) -> None:
     # A program sees its terminal before the size of that arrives.
     sized = 'until size=$(busybox stty size 2>/dev/null); [ "$size" ]; do sleep 0.1; done'
     script = f"test -t 0 && test -t 1 && {sized} && echo $size && read code && exit $code"
@@ -141,11 +146,11 @@ def test_a_command_on_a_terminal_has_one_and_its_exit_code_is_passed_on(sandbox:
         screen.shows("19 77")
         screen.type("9", "Enter")
         assert screen.ends() == 9
-    piped = inside(sandbox, rl, "learner", "--", "sh", "-c", "test -t 0 || test -t 1 || echo none")
+    piped = run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", "test -t 0 || test -t 1 || echo none")
     assert piped == "none\n"
 
 
-def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
     source = tmp_path / "src"
     (source / "sub").mkdir(parents=True)
     (source / "a").write_text("one")
@@ -163,7 +168,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) 
     assert (tmp_path / "back" / "in").is_symlink()
     assert (tmp_path / "back" / "a").stat().st_mode & 0o111
     # Into an existing folder it goes under its own name, what was there stays, links are not followed.
-    inside(
+    run_in_learner(
         sandbox,
         rl,
         "learner",
@@ -173,13 +178,13 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, rl: str, tmp_path: Path) 
         "cd /tmp; mkdir src; ln -s /tmp/victim src/a; touch src/kept",
     )
     sandbox.symphony("scp", rl, str(source), "learner:/tmp")
-    assert inside(sandbox, rl, "learner", "--", "cat", "/tmp/src/a") == "one"
-    result = inside(sandbox, rl, "learner", "--", "sh", "-c", "ls -A /tmp /tmp/src")
+    assert run_in_learner(sandbox, rl, "learner", "--", "cat", "/tmp/src/a") == "one"
+    result = run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", "ls -A /tmp /tmp/src")
     assert "victim" not in result
     assert "kept" in result
 
 
-def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+def test_scp_copies_20_mb_unchanged_in_both_directions(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(content := os.urandom(20_000_001))
     sandbox.symphony("scp", rl, f"{tmp_path}/big", "learner:/tmp/")
     sandbox.symphony("scp", rl, "learner:/tmp/big", f"{tmp_path}/back")
@@ -196,7 +201,7 @@ def test_a_large_file_is_the_same(sandbox: Sandbox, rl: str, tmp_path: Path) -> 
         (("big", "learner:/proc/x"), 1, "failed in learner"),
     ],
 )
-def test_a_copy_that_cannot_be_says_why(
+def test_a_failed_scp_reports_the_reason_in_one_line(
     sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, message: str
 ) -> None:
     with (sandbox.folder / "big").open("wb") as file:
@@ -206,12 +211,12 @@ def test_a_copy_that_cannot_be_says_why(
     assert len(ran.err.splitlines()) == 1
 
 
-def test_an_interrupted_copy_does_not_run_on(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
+def test_interrupting_scp_ends_the_remote_copy(sandbox: Sandbox, rl: str, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(1 << 30)
-    inside(sandbox, rl, "learner", "--", "mkdir", "/tmp/h")
+    run_in_learner(sandbox, rl, "learner", "--", "mkdir", "/tmp/h")
     copying = sandbox.start([str(SYMPHONY), "scp", rl, f"{tmp_path}/huge", "learner:/tmp/h/huge"])
-    wait_for(lambda: inside(sandbox, rl, "learner", "--", "ls", "-A", "/tmp/h"), 20, "it has begun")
+    wait_for(lambda: run_in_learner(sandbox, rl, "learner", "--", "ls", "-A", "/tmp/h"), 20, "it has begun")
     copying.send_signal(signal.SIGINT)
     assert copying.wait(20) == 130
     assert not [each for each in commands(sandbox, rl) if "cat" in each or "/tmp/h" in each]
@@ -220,12 +225,12 @@ def test_an_interrupted_copy_does_not_run_on(sandbox: Sandbox, rl: str, tmp_path
 SERVE = "echo hello > /tmp/index.html; head -c 3000000 /dev/zero > /tmp/blob; httpd -p 6006 -h /tmp"
 
 
-def fetched(url: str, name: str) -> int:
+def fetch(url: str, name: str) -> int:
     with urllib.request.urlopen(f"{url}/{name}", timeout=20) as answer:
         return len(answer.read())
 
 
-def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
+def test_visit_forwards_to_a_service_and_stops_when_interrupted(sandbox: Sandbox, rl: str) -> None:
     visiting = sandbox.start([str(SYMPHONY), "visit", rl, "-u"])
     assert visiting.stdout is not None
     assert visiting.stderr is not None
@@ -234,11 +239,11 @@ def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
     assert url == f"http://127.0.0.1:{port}"
     assert "until Ctrl-C" in visiting.stderr.readline()
     with pytest.raises(OSError):
-        fetched(url, "blob")
+        fetch(url, "blob")
     assert "nothing listens" in visiting.stderr.readline()
-    inside(sandbox, rl, "learner", "--", "sh", "-c", SERVE)
+    run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", SERVE)
     with ThreadPoolExecutor(16) as pool:
-        assert set(pool.map(lambda _: fetched(url, "blob"), range(32))) == {3_000_000}
+        assert set(pool.map(lambda _: fetch(url, "blob"), range(32))) == {3_000_000}
     with socket.create_connection(("127.0.0.1", port), 10) as half:
         half.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
         half.shutdown(socket.SHUT_WR)
@@ -257,7 +262,7 @@ def test_a_forwarded_port(sandbox: Sandbox, rl: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_pod_that_goes_is_told_and_its_successor_is_reached(
+def test_visit_reports_a_lost_pod_and_reaches_its_successor(
     sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
 ) -> None:
     sandbox.write(
@@ -276,7 +281,7 @@ with Experiment("e") as e:
 
     def answers() -> int:
         try:
-            return fetched(url, "index.html")
+            return fetch(url, "index.html")
         except OSError:
             return 0
 

@@ -1,4 +1,4 @@
-"""300 MB through `exec` and `scp`, both ways: every byte arrives, also those amid a character."""
+"""300 MB through `exec` and `scp`, both ways: every byte arrives, also of split UTF-8 characters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEGABYTES = 300
 
 @pytest.fixture
 def big(tmp_path: Path) -> Path:
-    """A file of characters of two, three and four bytes, which no buffer cuts at their borders."""
+    """Write a file of multi-byte characters, so that buffers split some of them."""
     file = tmp_path / "big"
     block = ("aäö€\U0001f600" * 90_000).encode()
     with file.open("wb") as stream:
@@ -32,7 +32,7 @@ def digest(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def test_a_large_file_comes_and_goes_whole_and_its_exit_code_is_passed_on(
+def test_exec_and_scp_pass_300_mb_unchanged_in_both_directions(
     sandbox: Sandbox, stack: str, big: Path, tmp_path: Path
 ) -> None:
     up(sandbox, stack, SLEEPER, code=0)

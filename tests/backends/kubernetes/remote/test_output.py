@@ -1,4 +1,4 @@
-"""The output of `symphony exec` is complete, and does not contain the marker of its end."""
+"""The output of `symphony exec` is complete; the end marker that symphony appends is removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARK = b"\x1e" + TOKEN.encode()
 
 
 @pytest.mark.parametrize("size", [1, 5, 100])
-def test_the_marker_is_found_in_pieces_of_any_size(size: int) -> None:
+def test_the_end_marker_is_removed_whatever_the_chunk_size(size: int) -> None:
     written = b"a\x1e0 " + MARK[:-1] + b"x " + MARK + b" of a child that still runs"
     reader, writer = os.pipe()
     output = Output(writer, TOKEN)
@@ -24,7 +24,7 @@ def test_the_marker_is_found_in_pieces_of_any_size(size: int) -> None:
     os.close(reader)
 
 
-def test_an_end_that_looks_like_the_marker_comes_at_the_end() -> None:
+def test_output_that_ends_like_the_start_of_the_marker_is_kept() -> None:
     reader, writer = os.pipe()
     output = Output(writer, TOKEN)
     output.write(b"prompt: " + MARK[:4])

@@ -1,4 +1,4 @@
-"""Reaching a service from this machine: at its address, else by a forwarded connection."""
+"""How `symphony visit` reaches a service: at its external address, else through a port forward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sandbox import wait_for
 
 
 class Pod:
-    """A stand-in for the connection to a pod: it sends data, records input, and knows that it is closed."""
+    """A fake connection to a pod: sends data, records input, and notices when it is closed."""
 
     def __init__(self) -> None:
         self.says: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -64,7 +64,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]
         carrying.join(10)
 
 
-def test_a_client_that_has_said_all_gets_its_answer(ends: tuple[socket.socket, Pod]) -> None:
+def test_a_client_that_closed_its_sending_side_still_gets_the_answer(ends: tuple[socket.socket, Pod]) -> None:
     client, pod = ends
     client.sendall(b"question")
     client.shutdown(socket.SHUT_WR)
@@ -78,7 +78,7 @@ def test_a_client_that_has_said_all_gets_its_answer(ends: tuple[socket.socket, P
     assert pod.heard == [b"question"]
 
 
-def test_one_that_has_gone_is_let_go_of_in_time(
+def test_the_connection_to_the_pod_is_closed_after_the_client_left(
     ends: tuple[socket.socket, Pod], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, pod = ends
@@ -110,7 +110,7 @@ def exposed(kind: str, *ingress: dict[str, str], node_port: int = 31234) -> dict
     }
 
 
-def reached(
+def route_to(
     service: dict[str, Any] | None, node: Answer = MISSING, pods: Sequence[dict[str, Any]] = (POD,)
 ) -> ServiceRoute:
     """Return the route of `visit` to a service, in a cluster of one pod on one node."""
@@ -138,29 +138,29 @@ def reached(
     ],
     ids=["ip", "hostname", "IPv6", "the first that has one"],
 )
-def test_a_load_balancer_is_reached_at_its_address(ingress: list[dict[str, str]], address: str) -> None:
-    assert reached(exposed("LoadBalancer", *ingress)).address == address
+def test_visit_uses_the_address_of_a_load_balancer(ingress: list[dict[str, str]], address: str) -> None:
+    assert route_to(exposed("LoadBalancer", *ingress)).address == address
 
 
-def test_a_service_behind_which_nothing_runs_has_a_warning() -> None:
+def test_visit_warns_when_no_pod_runs_behind_the_service() -> None:
     failed = copy.deepcopy(POD)
     failed["status"]["phase"] = "Failed"
     failed["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 3}}
     balanced = exposed("LoadBalancer", {"ip": "198.51.100.7"})
-    assert reached(balanced).warning == ""
-    assert reached(balanced, pods=[]).warning == "nothing runs behind board: its pod p is gone"
-    assert reached(balanced, pods=[failed]).warning == "nothing runs behind board: p is failed: exit 3"
+    assert route_to(balanced).warning == ""
+    assert route_to(balanced, pods=[]).warning == "nothing runs behind board: its pod p is gone"
+    assert route_to(balanced, pods=[failed]).warning == "nothing runs behind board: p is failed: exit 3"
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])
-def test_a_service_without_an_external_address_is_forwarded(kind: str) -> None:
-    """A load balancer that the cloud still creates, and a service that is only bound."""
-    way = reached(exposed(kind))
+def test_visit_forwards_a_service_without_external_address(kind: str) -> None:
+    """A load balancer that is still being created, and a ClusterIP service."""
+    way = route_to(exposed(kind))
     assert way.address == ""
     assert way.forward is not None
 
 
-def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
+def test_visit_forwards_to_the_target_port_of_the_live_pod() -> None:
     bound = exposed("ClusterIP")
     bound["spec"] |= {"clusterIP": "None", "ports": [{"name": "service", "port": 80, "targetPort": 6007}]}
     gone = {**POD, "metadata": {"name": "gone", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -183,7 +183,7 @@ def test_a_forward_leads_to_the_port_of_the_pod_behind_the_service() -> None:
         )
 
 
-def test_the_port_of_a_node_is_reached_at_its_address_in_the_backend() -> None:
+def test_visit_uses_the_external_address_of_a_node_port_if_it_answers() -> None:
     def node(outside: str) -> Answer:
         addresses = [
             {"type": "InternalIP", "address": "10.0.0.7"},
@@ -193,9 +193,9 @@ def test_the_port_of_a_node_is_reached_at_its_address_in_the_backend() -> None:
 
     with socket.create_server(("127.0.0.2", 0)) as served:
         port = served.getsockname()[1]
-        assert reached(exposed("NodePort", node_port=port), node("127.0.0.2")).address == f"127.0.0.2:{port}"
+        assert route_to(exposed("NodePort", node_port=port), node("127.0.0.2")).address == f"127.0.0.2:{port}"
     # Behind a firewall, as a cloud has it unless told otherwise.
-    way = reached(exposed("NodePort", node_port=port), node("127.0.0.2"))
+    way = route_to(exposed("NodePort", node_port=port), node("127.0.0.2"))
     assert way.address == ""
     assert way.forward is not None
 
@@ -203,15 +203,15 @@ def test_the_port_of_a_node_is_reached_at_its_address_in_the_backend() -> None:
 @pytest.mark.parametrize(
     "node", [FORBIDDEN, MISSING, (200, {"kind": "Node"})], ids=["hidden", "gone", "inner"]
 )
-def test_the_port_of_a_node_without_one_is_reached_at_its_own_if_that_answers(node: Answer) -> None:
+def test_visit_of_a_node_port_without_external_address_tries_the_api_server_host(node: Answer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as served:
         port = served.getsockname()[1]
-        assert reached(exposed("NodePort", node_port=port), node).address == f"127.0.0.1:{port}"
-    way = reached(exposed("NodePort", node_port=port), node)
+        assert route_to(exposed("NodePort", node_port=port), node).address == f"127.0.0.1:{port}"
+    way = route_to(exposed("NodePort", node_port=port), node)
     assert way.address == ""
     assert way.forward is not None
 
 
-def test_a_service_that_is_gone_is_said() -> None:
+def test_visit_of_a_missing_service_is_an_error() -> None:
     with pytest.raises(SymphonyError, match="no Service board in namespace rl"):
-        reached(None)
+        route_to(None)

@@ -1,4 +1,4 @@
-"""Faults of one pod and its surroundings: memory, nodes, secrets, volumes, registries."""
+"""Pods that lose their node, whose secret file changes, or whose registry needs a login."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def node(stack: str, kubectl: Kubectl, cluster: Cluster) -> Iterator[Callable[[]
 
 
 @pytest.mark.slow  # The cluster waits for 40 s before it takes away the pods of a node that is gone.
-def test_up_restores_the_pods_of_a_lost_node(
+def test_up_recreates_the_pods_of_a_lost_node(
     sandbox: Sandbox, stack: str, node: Callable[[], str], kubectl: Kubectl, live: Live
 ) -> None:
     program = """
@@ -66,10 +66,10 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_a_secret_that_changed_reaches_the_file_of_a_running_process(
+def test_up_updates_the_secret_file_in_a_running_pod(
     sandbox: Sandbox, stack: str, tmp_path: Path, live: Live
 ) -> None:
-    """The pod is not replaced; the process has to read the file again by itself."""
+    """The pod is not replaced; the process must reread the file."""
     key = tmp_path / "key.txt"
     program = f"""
 with Experiment("e", secrets=[{str(key)!r}]) as e:
@@ -86,7 +86,7 @@ with Experiment("e", secrets=[{str(key)!r}]) as e:
 
 
 @pytest.mark.thorough
-def test_a_registry_that_wants_a_password_is_told_with_the_image(
+def test_status_names_the_image_that_the_registry_refuses_without_login(
     sandbox: Sandbox, stack: str, own: Cluster
 ) -> None:
     with _locked_registry() as registry:
@@ -99,7 +99,7 @@ def test_a_registry_that_wants_a_password_is_told_with_the_image(
 
 @contextlib.contextmanager
 def _locked_registry() -> Iterator[str]:
-    """A registry of this machine that accepts no login."""
+    """Run a registry on this machine that refuses every request with 401."""
 
     class Locked(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

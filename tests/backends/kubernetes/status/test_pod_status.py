@@ -1,4 +1,4 @@
-"""Pods as the API shows them, and the states of their processes."""
+"""The state and reason of a process, derived from its pod as the API shows it."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ CASES = [
 @pytest.mark.parametrize(
     ("thing", "state", "why"), CASES, ids=[f"{state}-{why[:20]}" for _, state, why in CASES]
 )
-def test_it_is_called_what_it_is(thing: dict[str, Any] | None, state: str, why: str) -> None:
+def test_pod_maps_to_process_state_and_reason(thing: dict[str, Any] | None, state: str, why: str) -> None:
     status = pod_status.status("a", "a", thing, {"a": "FailedMount: no server"})
     assert (status.state, status.why) == (state, why)
     assert status.ready is (state == "running")
 
 
-def test_restarts_are_told_with_how_the_last_one_ended() -> None:
+def test_status_has_the_restart_count_and_the_last_exit() -> None:
     status = pod_status.status("a", "a", pod(RUNS, ended(139)))
     assert (status.restarts, status.last) == (3, "exit 139 (SIGSEGV)")
 
@@ -116,17 +116,17 @@ def test_restarts_are_told_with_how_the_last_one_ended() -> None:
 @pytest.mark.parametrize(
     ("thing", "good"), [(pod(RUNS), True), (pod(ended(0)), True), (pod(ended(1)), False)]
 )
-def test_the_next_up_restarts_only_what_failed(thing: dict[str, Any], good: bool) -> None:
+def test_only_a_failed_pod_is_replaced_by_the_next_up(thing: dict[str, Any], good: bool) -> None:
     assert pod_status.is_good(thing) is good
 
 
-def test_the_output_of_a_program_cannot_control_a_terminal() -> None:
+def test_terminal_escapes_in_a_reason_are_removed() -> None:
     status = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
     assert status.why.isprintable()
     assert len(status.why) <= pod_status.LONGEST
 
 
-def test_a_program_that_the_image_does_not_have_is_named():
+def test_status_names_a_program_missing_in_the_image():
     message = (
         "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create"
         " failed: unable to start container process: error during container init:"
@@ -154,7 +154,7 @@ def gated(**notes: str) -> dict[str, Any]:
         (supervisor.STOPPED, "stopped", False),
     ],
 )
-def test_a_pod_that_is_held_back_says_what_its_supervisor_says(note: str, state: str, good: bool) -> None:
+def test_a_gated_pod_shows_the_reason_from_its_supervisor(note: str, state: str, good: bool) -> None:
     held = gated(**{note: "for prepare (completed)"})
     status = pod_status.status("a", "a", held)
     assert (status.state, status.why, status.ready) == (state, "for prepare (completed)", False)
@@ -162,13 +162,13 @@ def test_a_pod_that_is_held_back_says_what_its_supervisor_says(note: str, state:
     assert not pod_status.is_hopeless(held)
 
 
-def test_a_pod_that_lost_its_gate_is_not_scheduled_yet() -> None:
+def test_a_pod_without_its_gate_no_longer_mentions_gates() -> None:
     free = gated()
     free["spec"]["schedulingGates"] = []
     assert "gates" not in pod_status.status("a", "a", free).why
 
 
-def test_a_pod_that_waits_tells_that_its_supervisor_does_not_run() -> None:
+def test_a_gated_pod_reports_that_its_supervisor_does_not_run() -> None:
     facts = {"waits_for": [{"path": "b", "condition": "ready"}], "supervisor": "s"}
     keeper = pod(waits("ErrImagePull", "no such image"))
     status = pod_status.held(pod_status.status("a", "a", gated()), facts, {"s": keeper})
@@ -177,7 +177,7 @@ def test_a_pod_that_waits_tells_that_its_supervisor_does_not_run() -> None:
 
 
 @pytest.mark.parametrize("why", [supervisor.COMPLETED, "stop_after: 60 s are over"])
-def test_a_pod_that_was_stopped_with_its_experiment_has_not_failed(why: str) -> None:
+def test_a_pod_stopped_with_its_experiment_is_completed_or_stopped_but_not_failed(why: str) -> None:
     stopped = pod(ended(143), phase="Failed", metadata={"annotations": {supervisor.STOPPED: why}})
     status = pod_status.status("a", "a", stopped)
     is_completed = why == supervisor.COMPLETED
@@ -186,7 +186,7 @@ def test_a_pod_that_was_stopped_with_its_experiment_has_not_failed(why: str) -> 
     assert pod_status.is_good(stopped) == is_completed
 
 
-def test_a_process_that_had_ended_when_its_pod_was_stopped_has_ended_by_itself() -> None:
+def test_a_process_that_failed_before_the_stop_stays_failed() -> None:
     notes = {supervisor.STOPPED: "a failed", supervisor.STOPPED_AT: "1767225660"}
     for finished, state in (("2026-01-01T00:00:59Z", "failed"), ("2026-01-01T00:01:03Z", "stopped")):
         stopped = pod(ended(3), phase="Failed", metadata={"annotations": notes})
@@ -194,7 +194,7 @@ def test_a_process_that_had_ended_when_its_pod_was_stopped_has_ended_by_itself()
         assert pod_status.status("a", "a", stopped).state == state
 
 
-def test_a_pod_that_is_evicted_to_restart_with_another_waits() -> None:
+def test_a_pod_evicted_to_restart_with_its_dependency_is_waiting() -> None:
     ending = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
     ending["metadata"] |= {
         "annotations": {supervisor.RESTARTS: "for b (ready), which restarted"},
@@ -203,7 +203,7 @@ def test_a_pod_that_is_evicted_to_restart_with_another_waits() -> None:
     assert pod_status.status("a", "a", ending).state == "waiting"
 
 
-def test_a_process_with_a_probe_by_log_is_ready_when_its_start_has_printed_the_line() -> None:
+def test_a_log_probe_makes_ready_only_the_container_that_printed_the_line() -> None:
     running = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
     running["status"]["containerStatuses"][0] |= {"ready": True, "containerID": "x"}
     running["metadata"]["annotations"] = {supervisor.LOG_PROBES: '{"a": "up"}'}
@@ -214,7 +214,7 @@ def test_a_process_with_a_probe_by_log_is_ready_when_its_start_has_printed_the_l
     assert pod_status.status("a", "a", running).ready
 
 
-def test_a_process_that_does_not_listen_yet_runs_and_says_at_which_port() -> None:
+def test_a_running_process_that_does_not_listen_yet_names_the_port() -> None:
     running = pod({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
     running["status"]["containerStatuses"][0]["ready"] = False
     running["spec"]["containers"][0]["startupProbe"] = {
@@ -225,6 +225,6 @@ def test_a_process_that_does_not_listen_yet_runs_and_says_at_which_port() -> Non
     assert "7001" in status.why
 
 
-def test_an_ended_process_has_its_exit_code() -> None:
+def test_status_has_the_exit_code_of_an_ended_process() -> None:
     assert pod_status.status("a", "a", pod(ended(3))).exit_code == 3
     assert pod_status.status("a", "a", pod({"running": {}})).exit_code is None

@@ -1,4 +1,4 @@
-"""`symphony up` tells each trouble on the real cluster in one line and in time."""
+"""`symphony up` on the real cluster reports each kind of failure in one line, within its time limit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lines(message: str) -> list[str]:
     return [each for each in message.splitlines() if each.startswith("symphony: ")]
 
 
-def test_a_crash_loop_with_the_last_lines_of_its_log(sandbox: Sandbox, stack: str) -> None:
+def test_up_shows_the_last_log_lines_of_a_crash_loop(sandbox: Sandbox, stack: str) -> None:
     # It ends at once, so that `up` does not see it run.
     output = up(
         sandbox,
@@ -51,7 +51,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
+def test_up_reports_an_exhausted_quota_and_keeps_running_pods(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(sandbox, stack, SLEEPER)
@@ -68,7 +68,7 @@ def test_a_quota_that_is_used_up_is_one_line_and_the_others_stay(
 
 
 @pytest.mark.thorough
-def test_a_limit_of_the_namespace_is_one_line_and_the_others_stay(
+def test_up_reports_a_limit_range_violation_and_keeps_running_pods(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(sandbox, stack, SLEEPER)
@@ -93,7 +93,7 @@ def place(kubectl: Callable[..., str], stack: str) -> Iterator[str]:
     kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_pod_security_of_the_namespace_refuses_in_its_own_words(
+def test_up_quotes_a_pod_security_violation_with_a_remedy(
     sandbox: Sandbox, stack: str, place: str, kubectl: Callable[..., str]
 ) -> None:
     kubectl("label", "namespace", place, "pod-security.kubernetes.io/enforce=restricted")
@@ -103,7 +103,7 @@ def test_pod_security_of_the_namespace_refuses_in_its_own_words(
     assert "symphony:podSecurity: restricted" in refused
 
 
-def test_a_forbidden_verb_is_named_with_its_resource(
+def test_up_names_the_forbidden_verb_and_resource(
     sandbox: Sandbox, stack: str, place: str, cluster: Cluster, kubectl: Callable[..., str]
 ) -> None:
     if not cluster.user_kubeconfig:
@@ -126,7 +126,7 @@ def test_a_forbidden_verb_is_named_with_its_resource(
 
 
 @pytest.mark.thorough
-def test_a_server_that_falls_silent_while_pods_come_up_is_an_error_within_30_s(
+def test_up_fails_within_30_s_when_the_api_server_falls_silent(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):

@@ -1,4 +1,4 @@
-"""`up` watches pods start, with an API server and a clock that a test scripts."""
+"""`up` watches pods start: when it is done, when it gives up (scripted API server and clock)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @dataclass
 class Pods:
-    """The pods at every moment; a watch is silent for five seconds, or gets a status as its answer."""
+    """The pods as a function of time; a watch is silent for five seconds, or fails with an HTTP status."""
 
     clock: Clock
     at: Callable[[float], list[Body]]
@@ -100,7 +100,7 @@ def recorded(api: Api, **facts: Any) -> Recorded:
     return Recorded(OWNER, "rl", {"a": process}, connection={"kubeconfig": api.kubeconfig(), "context": "c"})
 
 
-def last(pods: Pods, **facts: Any) -> ProcessStatus:
+def status_after_watch(pods: Pods, **facts: Any) -> ProcessStatus:
     """Return the status of the process at the end of a watch with the default patience."""
     with serving(pods) as api:
         *_, seen = observe.watch(recorded(api, **facts), patience=60, limit=600)
@@ -109,7 +109,7 @@ def last(pods: Pods, **facts: Any) -> ProcessStatus:
     return result
 
 
-def now(pods: Pods, **facts: Any) -> ProcessStatus:
+def status_now(pods: Pods, **facts: Any) -> ProcessStatus:
     with serving(pods) as api:
         (seen,) = observe.statuses([recorded(api, **facts)])
     assert not isinstance(seen, SymphonyError)
@@ -122,14 +122,14 @@ def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Bo
 
 
 @pytest.mark.parametrize("status", [410, 503])
-def test_a_watch_that_is_refused_once_goes_on(clock: Clock, status: int) -> None:
-    result = last(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
+def test_watch_continues_after_one_refused_request(clock: Clock, status: int) -> None:
+    result = status_after_watch(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
     assert result.ready
 
 
-def test_a_user_without_the_watch_verb_lists_instead(clock: Clock) -> None:
+def test_watch_lists_instead_without_the_watch_verb(clock: Clock) -> None:
     pods = Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=[403] * 1000)
-    assert last(pods).ready
+    assert status_after_watch(pods).ready
     assert clock.now < 10
 
 
@@ -143,19 +143,19 @@ def test_a_user_without_the_watch_verb_lists_instead(clock: Clock) -> None:
     ],
     ids=["no node yet", "another pod", "overcome in the same second", "told out of turn"],
 )
-def test_an_old_warning_is_no_trouble_of_now(clock: Clock, events: list[Body]) -> None:
+def test_a_superseded_warning_event_is_ignored(clock: Clock, events: list[Body]) -> None:
     creating, runs = pod(CREATING, metadata=UID), pod(RUNS, metadata=UID)
-    assert now(Pods(clock, lambda _: [creating], events=events)).why == "ContainerCreating"
-    assert last(Pods(clock, until(100, creating, runs), events=events)).ready
+    assert status_now(Pods(clock, lambda _: [creating], events=events)).why == "ContainerCreating"
+    assert status_after_watch(Pods(clock, until(100, creating, runs), events=events)).ready
 
 
 @pytest.mark.parametrize("reason", ["FailedMount", "NetworkNotReady"])
-def test_a_pod_that_cannot_be_made_is_given_up_after_the_patience(clock: Clock, reason: str) -> None:
-    """The reason is on the second page, in an event with only the newer time field."""
+def test_watch_gives_up_on_a_pod_that_cannot_start_after_patience(clock: Clock, reason: str) -> None:
+    """The reason is in an event on the second page that has only `eventTime`."""
     newest = event(reason, eventTime="2026-01-01T00:00:09.5Z", lastTimestamp=None)
     events = [event("FailedScheduling"), newest, event("Pulling", "00:00:02")]
     creating = pod(CREATING, metadata=UID)
-    result = last(Pods(clock, lambda _: [creating], events=events))
+    result = status_after_watch(Pods(clock, lambda _: [creating], events=events))
     assert result.why == f"ContainerCreating: {reason}: words"
     assert 60 < clock.now < 80
 
@@ -168,7 +168,7 @@ BAD = waits("ImagePullBackOff", 'Back-off pulling image "x"')
     [pod(CREATING), pod(None, conditions=[]), pod(RUNS | {"ready": False})],
     ids=["pulls", "waits", "runs"],
 )
-def test_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way(
+def test_watch_gives_up_on_a_failed_image_pull_although_other_pods_are_still_starting(
     clock: Clock, other: Body
 ) -> None:
     other = {**other, "metadata": {**other["metadata"], "name": "b"}}
@@ -180,25 +180,30 @@ def test_an_image_that_cannot_be_had_is_told_in_time_whatever_else_is_on_its_way
     assert 35 < clock.now < 55
 
 
-def test_a_pull_that_fails_once_on_a_new_machine_is_no_mistake(clock: Clock) -> None:
-    """The new machine was slow, and the second pull succeeds."""
+def test_watch_tolerates_one_failed_pull_on_a_new_node(clock: Clock) -> None:
+    """The new node was slow, and the second pull succeeds."""
     moments = [(120.0, pod(CREATING)), (140.0, pod(BAD)), (1000.0, pod(RUNS))]
-    result = last(Pods(clock, lambda now: [next(each for until, each in moments if now < until)]))
+    result = status_after_watch(
+        Pods(clock, lambda now: [next(each for until, each in moments if now < until)])
+    )
     assert result.ready
 
 
-def test_a_crash_loop_of_which_kubelet_tells_late_does_not_run(clock: Clock) -> None:
+def test_watch_detects_a_crash_loop_that_kubelet_reports_late(clock: Clock) -> None:
     loop = pod(waits("CrashLoopBackOff"), ended(7))
-    result = last(
-        Pods(clock, lambda now: [pod(CREATING) if now < 1 else pod(RUNS) if now < 7.2 else loop]),
+    result = status_after_watch(
+        Pods(
+            clock,
+            lambda now: [pod(CREATING) if now < 1 else pod(RUNS) if now < 7.2 else loop],
+        ),
     )
     assert (result.state, result.why) == ("waiting", "CrashLoopBackOff: exit 7")
 
 
-def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_something_new(
+def test_watch_gives_up_on_a_crash_loop_although_the_pod_keeps_changing(
     clock: Clock,
 ) -> None:
-    """It runs for two seconds between pauses that grow."""
+    """The container runs for two seconds between ever longer back-offs."""
 
     def at(now: float) -> list[Body]:
         if now < 1:
@@ -211,12 +216,12 @@ def test_a_crash_loop_is_given_up_after_the_patience_although_it_always_tells_so
         result["status"]["containerStatuses"][0]["restartCount"] = tries
         return [result]
 
-    assert last(Pods(clock, at)).why == "CrashLoopBackOff: exit 1"
+    assert status_after_watch(Pods(clock, at)).why == "CrashLoopBackOff: exit 1"
     assert 60 < clock.now < 80
 
 
-def test_processes_that_end_one_after_the_other_are_waited_for_once(clock: Clock) -> None:
-    """All end soon after they run; one second look is enough for all of them."""
+def test_watch_waits_once_for_many_processes_that_end_soon(clock: Clock) -> None:
+    """They all end soon after starting; one second look is enough for all of them."""
     names = [f"p{number}" for number in range(40)]
 
     def named(name: str, state: Body) -> Body:
@@ -248,47 +253,47 @@ DONE = [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01
 
 
 @pytest.mark.parametrize("there", [[], [pod(RUNS, metadata=GOING | {"labels": {"symphony/pod": "a"}})]])
-def test_a_job_that_came_to_its_end_is_completed_without_its_pod(clock: Clock, there: list[Body]) -> None:
+def test_a_completed_job_without_pod_is_completed_and_not_restarted(clock: Clock, there: list[Body]) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": DONE})
     pods, kept = Pods(clock, lambda _: there, jobs=[job]), {"controller": {"kind": "Job"}}
-    for result in (now(pods, **kept), last(pods, **kept)):
+    for result in (status_now(pods, **kept), status_after_watch(pods, **kept)):
         assert (result.state, result.why, result.since) == ("completed", "", 1767225609.0)
     assert clock.now == 0
     with serving(pods) as api:
         assert observe.restart_reasons(recorded(api, **kept)) == {}
 
 
-def test_a_job_that_goes_on_makes_another_pod(clock: Clock) -> None:
+def test_an_active_job_without_pod_is_waiting(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
-    result = now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
+    result = status_now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
     assert (result.state, result.why) == ("waiting", "its Job creates another pod")
 
 
 @pytest.mark.parametrize(
     ("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
 )
-def test_events_of_an_earlier_job_of_the_same_name_do_not_count(clock: Clock, of: str, why: str) -> None:
+def test_events_of_an_earlier_job_with_the_same_name_are_ignored(clock: Clock, of: str, why: str) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
     refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
-    result = now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
+    result = status_now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
     assert result.why == why
 
 
-def test_a_job_makes_no_other_pod_while_one_is_on_a_machine_that_is_off(clock: Clock) -> None:
+def test_a_job_with_a_pod_stuck_on_a_dead_node_does_not_promise_another_pod(clock: Clock) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
     notes = GOING | {"labels": {"symphony/pod": "a"}}
     gone = pod(RUNS, metadata=notes, conditions=EVICTED)
     pods, kept = Pods(clock, lambda _: [gone], jobs=[job]), {"controller": {"kind": "Job"}}
-    result = now(pods, **kept)
+    result = status_now(pods, **kept)
     assert (result.state, result.why) == ("lost", "its node went")
     with serving(pods) as api:
         assert observe.restart_reasons(recorded(api, **kept)) == {"a": "lost: its node went"}
     ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
     on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
-    assert now(on_its_way, **kept).why == "its Job creates another pod"
+    assert status_now(on_its_way, **kept).why == "its Job creates another pod"
 
 
-def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clock: Clock) -> None:
+def test_a_burst_of_pod_changes_does_not_list_events_each_time(clock: Clock) -> None:
     creating = pod(CREATING, metadata=UID)
     burst = chunked(
         *(json.dumps({"type": "MODIFIED", "object": creating}).encode() + b"\n" for _ in range(40))
@@ -307,13 +312,13 @@ def test_a_burst_of_changes_is_looked_at_without_asking_for_events_each_time(clo
         assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
 
 
-def test_the_tries_of_a_job_are_its_restarts(clock: Clock) -> None:
-    def one_try(number: int, state: Body) -> Body:
+def test_status_counts_earlier_pods_of_a_job_as_restarts(clock: Clock) -> None:
+    def attempt(number: int, state: Body) -> Body:
         made = f"2026-01-01T00:00:0{number}Z"
         notes = {"name": f"a-{number}", "creationTimestamp": made, "labels": {"symphony/pod": "a"}}
         return pod(state, metadata=notes)
 
     job = thing("Job", "a", owner=OWNER, status={})
-    tries = [one_try(3, RUNS), one_try(1, ended(1)), one_try(2, ended(7))]
-    result = now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
+    tries = [attempt(3, RUNS), attempt(1, ended(1)), attempt(2, ended(7))]
+    result = status_now(Pods(clock, lambda _: tries, jobs=[job]), controller={"kind": "Job"})
     assert (result.state, result.restarts, result.last) == ("running", 2, "exit 7")

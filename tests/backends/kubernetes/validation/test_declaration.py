@@ -1,4 +1,4 @@
-"""Declarations that Kubernetes would refuse are refused before anything starts, with a remedy."""
+"""Declarations that Kubernetes would reject are refused before anything starts, with a remedy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def messages(
     return [problem.what for problem in result]
 
 
-def test_impossible_pods_are_refused():
+def test_features_that_pods_cannot_have_are_refused():
     idle = Experiment("rl", idle_after="30m")
     idle.new_process("a")
     jobs = Experiment("rl", primary="a", stop_after="8h")
@@ -86,25 +86,25 @@ CASES: list[tuple[str, Declare]] = [
 
 
 @pytest.mark.parametrize(("words", "declare"), CASES, ids=[words for words, _ in CASES])
-def test_it_is_refused_once(words: str, declare: Declare) -> None:
+def test_each_invalid_declaration_is_one_problem(words: str, declare: Declare) -> None:
     (what,) = messages(declare)
     assert words in what
 
 
 @pytest.mark.parametrize("namespace", ["default", "kube-system", "kube-x", "gke-a", "gmp-b", "istio-system"])
-def test_a_namespace_of_the_cluster_is_refused(namespace: str) -> None:
+def test_system_namespaces_are_refused(namespace: str) -> None:
     (what,) = messages(lambda e: e.new_process("a"), namespace)
     assert "belongs to the cluster" in what
 
 
-def test_secrets_that_no_secret_can_hold_are_refused() -> None:
+def test_secrets_too_large_for_a_kubernetes_secret_are_refused() -> None:
     (what,) = messages(lambda e: e.new_process("a"), secrets={"/a": 1_000_000, "/b": 100_000})
     assert re.search("1100000 bytes, more than the 1048576", what)
     (what,) = messages(lambda e: e.new_process("a").mount_secret("s", "/etc/secrets"), secrets={"/a": 1})
     assert "the experiment's secrets" in what
 
 
-def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
+def test_config_files_that_do_not_fit_in_a_config_map_are_refused() -> None:
     def result(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
@@ -120,7 +120,7 @@ def test_config_files_that_no_config_map_can_hold_are_refused() -> None:
     assert "the experiment's configs" in what
 
 
-def test_settings_without_effect_in_a_job_are_refused() -> None:
+def test_restart_policy_always_is_refused_in_a_job() -> None:
     def always(experiment: Experiment) -> None:
         experiment.new_process("a").restart_policy("Always")
         group = experiment.new_process_group("g")
@@ -133,7 +133,7 @@ def test_settings_without_effect_in_a_job_are_refused() -> None:
     assert messages(lambda e: e.new_process("a").restart_policy("OnFailure"), controller="Job") == []
 
 
-def test_a_host_path_is_allowed_by_name() -> None:
+def test_mount_host_path_is_allowed_at_the_privileged_level() -> None:
     assert messages(lambda e: e.new_process("a").mount_host_path("/x", "/x"), pod_security="privileged") == []
 
 
@@ -149,7 +149,7 @@ def test_correct_declarations_have_no_problems() -> None:
     assert messages(declare) == []
 
 
-def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
+def test_the_port_of_a_service_depends_only_on_its_name_unless_two_collide() -> None:
     def chosen(*services: str) -> dict[str, int]:
         experiment = Experiment("rl")
         for name in services:
@@ -166,7 +166,7 @@ def test_ports_depend_on_the_name_alone_unless_two_meet() -> None:
     assert all(20_000 <= port < 30_000 for port in result.values())
 
 
-def test_behind_the_name_of_its_experiment_a_name_has_less_room() -> None:
+def test_names_in_a_shared_namespace_are_shorter_by_the_prefix_of_the_experiment() -> None:
     def declare(e: Experiment) -> None:
         e.new_process("p" * 63).binds("s" * 63)
         e.new_process_group("g" * 60).new_process("w" * 63)
@@ -187,8 +187,8 @@ NAMES = st.one_of(
 
 
 @given(NAMES, NAMES)
-def test_a_name_is_taken_as_it_is_or_refused_with_a_remedy(first: str, second: str) -> None:
-    """Every mapped name is legal, and no two names become the same."""
+def test_names_become_distinct_legal_pod_names(first: str, second: str) -> None:
+    """A name that cannot is refused with a remedy."""
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")

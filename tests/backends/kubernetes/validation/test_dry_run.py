@@ -1,4 +1,4 @@
-"""The API server judges each distinct pod before anything is made, and its answer points at a line."""
+"""A server-side dry run of each distinct pod before anything is created; its errors point at a line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from toolchain.kubernetes.fixtures import Access as Cluster
 Declare = Callable[[Experiment], object]
 
 
-def judged(client: Client, declare: Declare, namespace: str = "rl", **chosen: Any) -> list[Problem]:
+def dry_run_problems(client: Client, declare: Declare, namespace: str = "rl", **chosen: Any) -> list[Problem]:
     experiment = Experiment("rl")
     declare(experiment)
     settings = Settings(image="busybox", **chosen)
@@ -44,21 +44,21 @@ def refusal(status: int, message: str, *causes: tuple[str, str]) -> Answer:
     return status, {"message": message, "reason": "Invalid", "details": {"causes": every}}
 
 
-def test_pods_that_differ_in_names_and_arguments_are_asked_for_once() -> None:
+def test_pods_that_differ_only_in_name_and_args_share_one_dry_run() -> None:
     with serving(lambda _: (201, {})) as api:
-        assert judged(api.client(), workers) == []
+        assert dry_run_problems(api.client(), workers) == []
         assert len(api.asked) == 3
         assert all("dryRun=All" in path and "fieldValidation=Strict" in path for path in api.paths("POST"))
 
 
-def test_before_its_namespace_exists_the_pod_alone_is_judged() -> None:
+def test_pods_of_a_missing_namespace_are_dry_run_in_default() -> None:
     def answer(asked: Asked) -> Answer:
         if "/namespaces/rl/" in asked.path:
             return refusal(404, 'namespaces "rl" not found')
         return refusal(403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"')
 
     with serving(answer) as api:
-        assert judged(api.client(), lambda e: e.new_process("a")) == []
+        assert dry_run_problems(api.client(), lambda e: e.new_process("a")) == []
         assert [path.partition("?")[0].split("/")[4] for path in api.paths("POST")] == ["rl", "default"]
 
 
@@ -70,9 +70,9 @@ def test_before_its_namespace_exists_the_pod_alone_is_judged() -> None:
         refusal(400, "admission webhook x does not support dry run"),
     ],
 )
-def test_refusals_unrelated_to_the_pod_are_no_problem(answer: Answer) -> None:
+def test_dry_run_refusals_unrelated_to_the_pod_are_ignored(answer: Answer) -> None:
     with serving(lambda _: answer) as api:
-        assert judged(api.client(), lambda e: e.new_process("a")) == []
+        assert dry_run_problems(api.client(), lambda e: e.new_process("a")) == []
 
 
 def lineno(problem: Problem) -> int:
@@ -80,7 +80,7 @@ def lineno(problem: Problem) -> int:
     return place.line
 
 
-def test_an_answer_points_at_the_line_of_the_setting() -> None:
+def test_a_dry_run_error_points_at_the_line_of_the_setting() -> None:
     def declare(experiment: Experiment) -> None:
         process = experiment.new_process("a")
         process.resource_request(cpu=2)
@@ -95,7 +95,7 @@ def test_an_answer_points_at_the_line_of_the_setting() -> None:
     }
     for field, (what, line) in expected.items():
         with serving(lambda _, field=field: refusal(422, "no", (field, "no"))) as api:
-            (problem,) = judged(api.client(), declare)
+            (problem,) = dry_run_problems(api.client(), declare)
             assert (problem.what, lineno(problem) - start) == (f"{what}: no", line)
             assert "kubectl explain pod.spec." in problem.remedy
 
@@ -139,9 +139,9 @@ WRONG: dict[str, tuple[str, Declare]] = {
 
 @pytest.mark.kubernetes
 @pytest.mark.parametrize("case", WRONG)
-def test_refusals_of_the_server_have_the_line_of_the_program(cluster: Cluster, case: str) -> None:
+def test_real_api_server_errors_point_at_the_line_of_the_program(cluster: Cluster, case: str) -> None:
     words, declare = WRONG[case]
-    problems = judged(client_of(cluster.kubeconfig, ""), declare, "kt-does-not-exist")
+    problems = dry_run_problems(client_of(cluster.kubeconfig, ""), declare, "kt-does-not-exist")
     assert problems
     assert words in " ".join(f"{problem.what} {problem.remedy} {problem.where}" for problem in problems)
     assert all(problem.remedy and problem.where[0].line for problem in problems), problems
@@ -149,7 +149,7 @@ def test_refusals_of_the_server_have_the_line_of_the_program(cluster: Cluster, c
 
 
 @pytest.mark.kubernetes
-def test_a_correct_pod_is_accepted(cluster: Cluster) -> None:
+def test_the_real_api_server_accepts_a_correct_pod_at_every_level(cluster: Cluster) -> None:
     def declare(experiment: Experiment) -> None:
         workers(experiment)
         process = experiment.new_process("a", image="localhost:5000/a/b-c:v1.2")
@@ -161,4 +161,4 @@ def test_a_correct_pod_is_accepted(cluster: Cluster) -> None:
 
     client = client_of(cluster.kubeconfig, "")
     for level in ("baseline", "restricted", "privileged"):
-        assert judged(client, declare, "kt-does-not-exist", pod_security=level) == []
+        assert dry_run_problems(client, declare, "kt-does-not-exist", pod_security=level) == []

@@ -27,14 +27,14 @@ def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | No
     return made
 
 
-def judged(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
+def problems_of(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
     return problems(made.spec, target.target(made.spec, Settings(image="i", **settings), "rl"))
 
 
 def messages(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> list[str]:
-    result = judged(experiment(pod, container), **settings)
+    result = problems_of(experiment(pod, container), **settings)
     assert all(problem.remedy and problem.where for problem in result)
     return [problem.what for problem in result]
 
@@ -92,28 +92,28 @@ CONTAINER: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("words", "content"), POD)
-def test_a_pod_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
+def test_each_invalid_pod_yml_is_one_problem(words: str, content: dict[str, Any]) -> None:
     (what,) = messages(pod=content)
     assert what.startswith("pod_yml of a ")
     assert words in what
 
 
 @pytest.mark.parametrize(("words", "content"), CONTAINER)
-def test_a_container_yml_is_refused_once(words: str, content: dict[str, Any]) -> None:
+def test_each_invalid_container_yml_is_one_problem(words: str, content: dict[str, Any]) -> None:
     (what,) = messages(container=content)
     assert what.startswith("container_yml of a ")
     assert words in what
 
 
-def test_an_image_in_capital_letters_is_refused_where_they_are_not_of_its_host() -> None:
+def test_capital_letters_in_an_image_are_allowed_only_in_host_and_tag() -> None:
     made = Experiment("rl")
     made.new_process("a", image="Foo:1")
-    (problem,) = judged(made)
+    (problem,) = problems_of(made)
     assert "small letters" in problem.remedy
     made = Experiment("rl")
     for i, image in enumerate(("foo", "foo:V1", "localhost:5000/foo", "Registry.test/foo/bar", "a/b")):
         made.new_process(f"p{i}", image=image)
-    assert not judged(made)
+    assert not problems_of(made)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_dangerous_fields_are_allowed_at_the_privileged_level(pod: Any, containe
     assert messages(pod, container, pod_security="privileged") == []
 
 
-def test_a_null_does_not_remove_a_safety_setting() -> None:
+def test_null_in_pod_yml_does_not_remove_a_security_setting() -> None:
     side = {"name": "side", "image": "s", "securityContext": {"allowPrivilegeEscalation": None}}
     nothing = {
         "automountServiceAccountToken": None,
@@ -141,12 +141,12 @@ def test_a_null_does_not_remove_a_safety_setting() -> None:
     assert all(each["securityContext"]["allowPrivilegeEscalation"] is False for each in every)
 
 
-def test_a_privileged_container_may_escalate_or_the_server_refuses_it() -> None:
+def test_a_privileged_container_gets_no_allow_privilege_escalation_false() -> None:
     made = pod(container={"securityContext": {"privileged": True}}, pod_security="privileged")
     assert made["spec"]["containers"][0]["securityContext"] == {"privileged": True}
 
 
-def test_git_is_cloned_as_an_ordinary_user_at_the_restricted_level() -> None:
+def test_the_git_clone_runs_as_non_root_at_the_restricted_level() -> None:
     (clone,) = pod(pod_security="restricted")["spec"]["initContainers"]
     assert clone["securityContext"]["runAsUser"] == 65534
     (clone,) = pod()["spec"]["initContainers"]
@@ -156,7 +156,7 @@ def test_git_is_cloned_as_an_ordinary_user_at_the_restricted_level() -> None:
     assert "runAsUser" not in clone["securityContext"]
 
 
-def test_mounts_are_told_apart_by_their_place() -> None:
+def test_volume_mounts_are_merged_by_mount_path() -> None:
     two = [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]
     assert merge(two, [{"name": "w", "mountPath": "/b"}, {"name": "v", "mountPath": "/c"}]) == [
         {"name": "v", "mountPath": "/a"},
@@ -201,7 +201,7 @@ PODS = st.one_of(
 
 @example({"spec": {"initContainers": None}}, {}, "Pod", False)
 @given(PODS, st.dictionaries(WORDS, JUNK, max_size=3), st.sampled_from(["Pod", "Job"]), st.booleans())
-def test_whatever_is_written_is_a_problem_or_can_be_made(
+def test_any_pod_yml_either_is_a_problem_or_renders_a_safe_manifest(
     pod: dict[str, Any], container: dict[str, Any], controller: str, privileged: bool
 ) -> None:
     chosen = Settings(

@@ -1,4 +1,4 @@
-"""Refusals of the API server (tokens, webhooks, policies), and load balancers without an address."""
+"""`up` reports what the API server refuses: by webhook, by policy, by validation of container_yml."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ours(stack: str) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-def test_an_admission_webhook_that_is_down_is_quoted(
+def test_up_quotes_a_failing_admission_webhook(
     sandbox: Sandbox, stack: str, applied: Callable[[dict[str, Any]], None]
 ) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -42,7 +42,7 @@ def test_an_admission_webhook_that_is_down_is_quoted(
     assert 'failed calling webhook "down.test.example"' in line
 
 
-def test_a_policy_that_denies_is_quoted(
+def test_up_quotes_a_denying_admission_policy(
     sandbox: Sandbox, stack: str, kubectl: Kubectl, applied: Callable[[dict[str, Any]], None]
 ) -> None:
     api = {"apiVersion": "admissionregistration.k8s.io/v1"}
@@ -60,7 +60,7 @@ def test_a_policy_that_denies_is_quoted(
 
 
 def _denied(kubectl: Kubectl, stack: str) -> bool:
-    """A policy takes a while to be in force; a namespace with the same label shows when it is."""
+    """Return whether the policy is in force yet: probe it with a namespace of the same label."""
     name = f"{stack}-look"
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **_labels(stack)}}
     kubectl("apply", "-f", "-", stdin=json.dumps(space))
@@ -80,7 +80,7 @@ def _labels(stack: str) -> dict[str, Any]:
     return {"labels": {"symphony/experiment": stack}}
 
 
-def test_a_pod_that_container_yml_breaks_is_refused_before_anything_starts(
+def test_an_invalid_container_yml_is_refused_before_anything_starts(
     sandbox: Sandbox, stack: str, kubectl: Kubectl
 ) -> None:
     output = up(
