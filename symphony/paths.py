@@ -191,7 +191,9 @@ def _mark_or_none(file: Path) -> str | None:
 
 @remembered
 def _mark_in(file: Path) -> str:
-    """Return the mark in a file. OSError, ValueError: the file has none."""
+    """Return the mark in a file. OSError, ValueError: the file has none, or is a pipe or a folder."""
+    if not file.is_file():
+        raise ValueError(f"{file} is not a file")
     mark = file.read_text(encoding="ascii").strip()
     if len(mark) != 8 or mark.strip("0123456789abcdef"):
         raise ValueError(f"{file} holds no mark")

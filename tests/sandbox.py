@@ -258,3 +258,19 @@ def clone_in(folder: Path) -> Path:
         shutil.copy(ROOT / part, clone / part)
     (clone / ".venv").symlink_to(ROOT / ".venv")
     return clone
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Fail if the block hangs."""
+
+    def late(*_: object) -> None:
+        raise AssertionError("it waits for what a process has put there")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

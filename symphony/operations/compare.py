@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from symphony import files
 from symphony.engine.state.file_store import StackName
 from symphony.operations import kept_code, runs
 from symphony.operations.runs import Run
@@ -106,7 +107,7 @@ def _text(file: Path | None) -> list[str]:
 
 def _declared(name: StackName, run: Run) -> dict[str, Any]:
     with suppress(OSError, ValueError, KeyError):
-        return json.loads((runs.folder_of(name) / str(run.number) / runs.PLAN).read_bytes())["declared"]
+        return json.loads(files.read_source(runs.folder_of(name) / str(run.number) / runs.PLAN))["declared"]
     return {}
 
 

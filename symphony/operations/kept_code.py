@@ -49,7 +49,7 @@ def origin(folder: Path) -> Origin | None:
     if paths.home() not in folder.parents:
         return None
     try:
-        return msgspec.json.decode((folder.parent / ORIGIN).read_bytes(), type=Origin)
+        return msgspec.json.decode(files.read_source(folder.parent / ORIGIN), type=Origin)
     except (OSError, ValueError):
         return None
 

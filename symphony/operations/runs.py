@@ -168,8 +168,7 @@ def read(name: StackName, number: int) -> Run:
 
 def _read(folder: str, name: StackName, number: int) -> Run:
     try:
-        with open(f"{folder}/{RECORD}", "rb", buffering=0) as file:  # noqa: PTH123 : hot path
-            return _decoder.decode(file.read())
+        return _decoder.decode(files.read_source(f"{folder}/{RECORD}"))
     except OSError:
         lack = "no record was written"
     except ValueError as error:
@@ -181,7 +180,7 @@ def _read(folder: str, name: StackName, number: int) -> Run:
 def plan(name: StackName, number: int) -> Mapping[str, Any]:
     """Return the plan of a run; an empty mapping where it is not kept."""
     with suppress(OSError, ValueError, KeyError):
-        return json.loads((folder_of(name) / str(number) / PLAN).read_bytes())["plan"]
+        return json.loads(files.read_source(folder_of(name) / str(number) / PLAN))["plan"]
     return {}
 
 

@@ -279,13 +279,13 @@ def labels(names: Iterable[StackName]) -> dict[StackName, str]:
 def current() -> str:
     """Return the full name of the current experiment, which may be gone, or nothing."""
     with suppress(OSError, UnicodeDecodeError):
-        return _current_file().read_text().strip()
+        return files.read(_current_file()).decode().strip()
     return ""
 
 
 def set_current(name: StackName) -> None:
     """Make an experiment the current one: commands without a name use it outside of its project."""
-    paths.private_folder(_current_file().parent)
+    files.fresh_folder(_current_file().parent)
     files.replace(_current_file(), str(name).encode())
 
 

@@ -134,7 +134,7 @@ def read(name: StackName) -> Sweep | None:
     """
     file = folder_of(name) / _RECORD
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Sweep)
+        return msgspec.json.decode(files.read_source(file), type=Sweep)
     except OSError:
         return None
     except msgspec.MsgspecError as error:

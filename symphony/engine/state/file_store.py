@@ -119,8 +119,16 @@ def prepare() -> None:
     _mend(layout)
     # The engine does not find its stacks without the layout, which a loss of power may damage.
     with suppress(OSError):
-        if not layout.read_bytes().startswith(b"version: "):
+        if os.path.lexists(layout) and not _is_layout(layout):
+            files.remove(layout)
             files.replace(layout, b"version: 1\n")
+
+
+def _is_layout(file: Path) -> bool:
+    try:
+        return files.read_source(file).startswith(b"version: ")
+    except OSError:
+        return False
 
 
 def mend(name: StackName) -> None:
@@ -133,12 +141,12 @@ def _mend(file: Path) -> None:
     """Remove a half written `.attrs` beside a file: the engine fails on it, and works without one."""
     note = file.with_name(f"{file.name}.attrs")
     try:
-        json.loads(note.read_bytes())
-    except ValueError:
-        with suppress(OSError):
-            note.unlink()
-    except OSError:
+        json.loads(files.read(note))
+    except FileNotFoundError:
         pass
+    except (OSError, ValueError):
+        with suppress(OSError):
+            files.remove(note)
 
 
 def names() -> list[StackName]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from symphony import files
 from symphony.engine.run import watchdog
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
@@ -166,7 +167,7 @@ def _is_ending(lock: Lock) -> bool:
 
 def _read(file: Path) -> Lock | None:
     try:
-        text = file.read_bytes()
+        text = files.read(file)
     except FileNotFoundError:
         return None
     except OSError as error:

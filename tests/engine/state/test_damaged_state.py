@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from symphony import files, paths
 from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
+from symphony.operations import runs, stacks
+from tests.sandbox import within
 
 NAME = file_store.StackName("symphony", "rl")
 RESOURCES = [
@@ -65,3 +69,32 @@ def test_a_damaged_state_without_a_whole_copy_stays(copy: bytes | None) -> None:
     with pytest.raises(SymphonyError, match="the state of rl is damaged"):
         file_store.read(NAME)
     assert file.read_bytes() == b"{"
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
+def test_small_files_that_are_no_files_block_nothing_and_are_made_again(
+    plant: Callable[[Path], None],
+) -> None:
+    state = written()
+    mark, layout, note = (
+        file_store.root() / "symphony-id",
+        file_store.root() / "meta.yaml",
+        state.with_name("rl.json.attrs"),
+    )
+    current, folder = paths.home() / "current", runs.folder_of(NAME) / "1"
+    folder.mkdir(parents=True)
+    known = paths.store_mark()
+    for file in (mark, layout, note, current, folder / runs.RECORD, folder / runs.PLAN):
+        files.remove(file)
+        plant(file)
+    with within(20):
+        assert paths.store_mark() == known
+        file_store.prepare()
+        file_store.mend(NAME)
+        assert stacks.current() == ""
+        stacks.set_current(NAME)
+        assert runs.read(NAME, 1).missing
+        assert runs.plan(NAME, 1) == {}
+    assert layout.read_bytes() == b"version: 1\n"
+    assert not note.exists()
+    assert stacks.current() == str(NAME)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +24,7 @@ from symphony_tmux import experiment_folder, leases, names
 from symphony_tmux.processes import observe, process_table, record
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
+from tests.sandbox import within
 
 
 def _closed(place: Path) -> None:
@@ -52,22 +51,6 @@ PLANTS: dict[str, Callable[[Path], object]] = {
 def _plant(kind: str, place: Path) -> None:
     files.remove(place)
     PLANTS[kind](place)
-
-
-@contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Fail if the block hangs."""
-
-    def late(*_: object) -> None:
-        raise AssertionError("it waits for what a process has put there")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("kind", PLANTS)
