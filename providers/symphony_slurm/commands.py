@@ -20,6 +20,7 @@ _ENDED = frozenset(
         *("PREEMPTED", "TIMEOUT", "REVOKED"),
     }
 )
+_ENDED_ALREADY = re.compile(r"Invalid job id|already complet", re.IGNORECASE)
 _UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable to process configuration")
 
 
@@ -140,11 +141,16 @@ def expected_start(configuration: str, options: Sequence[str]) -> str:
     raise (_no_answer(text) if _UNANSWERED.search(said) else SymphonyError(_plain(text)))
 
 
-def cancel(configuration: str, numbers: Iterable[int]) -> None:
-    """End jobs; those that have ended already are not an error."""
+def cancel(configuration: str, numbers: Iterable[int], *options: str) -> None:
+    """End jobs, or signal them; those that have ended already are not an error."""
     words = [str(number) for number in numbers]
-    if words:
-        call(configuration, ["scancel", *words])
+    try:
+        call(configuration, ["scancel", *options, *words])
+    except NoAnswer:
+        raise
+    except SymphonyError as error:
+        if not _ENDED_ALREADY.search(error.what):
+            raise
 
 
 def addresses(configuration: str, nodes: Iterable[str]) -> dict[str, str]:

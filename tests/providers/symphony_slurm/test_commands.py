@@ -66,6 +66,14 @@ def test_a_controller_that_is_down_is_one_error(tmp_path: Path, monkeypatch: pyt
     assert "sinfo" in raised.value.remedy
 
 
+def test_a_job_that_ended_a_moment_ago_is_no_error_to_cancel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "scancel: error: Kill job error on job id 5: Invalid job id specified"
+    program(tmp_path, "scancel", f'echo "{said}" >&2; exit 1', monkeypatch)
+    commands.cancel("", [5], "--signal=USR1", "--batch")
+
+
 def test_a_refusal_of_sbatch_is_told_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "sbatch: error: invalid partition specified: nope"
     program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
