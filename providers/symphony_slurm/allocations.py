@@ -28,6 +28,30 @@ _ENDING, _LOOK = 30.0, 0.3
 # The supervisor is told so long before the time limit, beside the grace.
 _BEFORE_LIMIT = 30
 
+# Starts the supervisor again where it was killed, and hands on to it what Slurm signals to the shell alone.
+_BATCH = b"""#!/bin/sh
+over=
+pid=
+end() {
+    over=1
+    [ -z "$pid" ] || kill -"$1" "$pid"
+}
+trap 'end TERM' TERM
+trap 'end USR1' USR1
+again=
+while [ -z "$over" ]; do
+    %s -P -m symphony_slurm.supervisor %s $again &
+    pid=$!
+    [ -z "$over" ] || end TERM
+    # A signal ends the wait, not always the supervisor.
+    while wait "$pid"; code=$?; kill -0 "$pid"; do :; done 2>/dev/null
+    [ "$code" -gt 128 ] || exit "$code"
+    again=again
+    sleep 1
+done
+exit "$code"
+"""
+
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
     """Return nothing: a step whose job is gone says so."""
@@ -113,9 +137,8 @@ def end(folder: Folder, experiment: Experiment) -> None:
     for job in own:
         if job.is_waiting:
             commands.cancel(experiment.configuration, [job.number])
-        else:
-            words = ["scancel", "--signal=USR1", "--batch", str(job.number)]
-            commands.call(experiment.configuration, words)
+        elif not job.has_ended:
+            commands.cancel(experiment.configuration, [job.number], "--signal=USR1", "--batch")
     while own := _own(experiment):
         late = time.monotonic() - began
         if late > experiment.grace + 5 and not asked:
@@ -165,7 +188,5 @@ def _submitted(folder: Folder, experiment: Experiment) -> int:
     ]
     file = folder.place / "batch.sh"
     python, place = (quote(text.encode()) for text in (sys.executable, str(folder.place)))
-    files.replace(
-        file, b"#!/bin/sh\nexec %s -P -m symphony_slurm.supervisor %s\n" % (python, place), mode=0o700
-    )
+    files.replace(file, _BATCH % (python, place), mode=0o700)
     return commands.submit(experiment.configuration, options, str(file))

@@ -4,6 +4,7 @@
     wanted/PROCESS@N.json     the start of a process that `up` wants; a higher N is a later one
     processes/PROCESS/        its launch files, its log, and record.json: what became of it
     services.json             where each service is, and services@N.sh, which launch files read
+    supervision.json          the memory of the supervisor, for the one after it in the same job
     job.json, ended.json      the job that runs it, and why it ended
 
 A file is written once, under a name of its own, wherever another machine may read it: the caches of a shared
@@ -164,8 +165,16 @@ class Folder:
     def __init__(self, place: Path | str) -> None:
         self.place = Path(place)
 
+    @property
+    def processes(self) -> Path:
+        return self.place / names.PROCESSES
+
     def process(self, path: str) -> Path:
-        return self.place / names.PROCESSES / names.folder_name(path)
+        return self.processes / names.folder_name(path)
+
+    def pipes(self, path: str) -> tuple[Path, Path]:
+        """Return the pipe to the step of a process, and the one from it."""
+        return self.process(path) / "orders", self.process(path) / "events"
 
     def log(self, path: str) -> Path:
         return self.process(path) / "log"
@@ -179,7 +188,7 @@ class Folder:
 
     def make(self) -> None:
         """Create the folder for this user alone."""
-        for place in (self.place, self.place / "wanted", self.place / names.PROCESSES):
+        for place in (self.place, self.place / "wanted", self.processes):
             files.own_folder(place)
 
     def remove(self) -> None:
@@ -203,7 +212,7 @@ class Folder:
         result: dict[str, int] = {}
         for file in files.matching(self.place / "wanted", "*@*.json"):
             name, _, number = file.stem.rpartition("@")
-            path = name.replace(".", "/")
+            path = path_of(name)
             result[path] = max(int(number), result.get(path, 0))
         return result
 
@@ -237,6 +246,12 @@ class Folder:
     def record(self, path: str) -> Record | None:
         return _read(self.process(path) / "record.json", Record)
 
+    def records(self) -> dict[str, Record]:
+        """Return the record of each declared process that has one."""
+        experiment = self.experiment()
+        found = {path: self.record(path) for path in (experiment.shares if experiment else ())}
+        return {path: record for path, record in found.items() if record is not None}
+
     def note(self, record: Record) -> None:
         """Write what became of a start."""
         files.replace(self.process(record.path) / "record.json", msgspec.json.encode(record))
@@ -249,12 +264,31 @@ class Folder:
         except (OSError, msgspec.DecodeError):
             return {}
 
+    def state(self) -> bytes:
+        """Return what the supervisor saved; nothing where it saved nothing."""
+        try:
+            return files.read(self.place / "supervision.json", limit=_LIMIT)
+        except OSError:
+            return b""
+
+    def note_state(self, state: bytes) -> None:
+        files.replace(self.place / "supervision.json", state)
+
     def publish(self, addresses: dict[str, Address], variables: bytes, version: int) -> Path:
         """Write where each service is; return the file that launch files read."""
-        file = self.place / f"services@{version}.sh"
+        file = self.services(version)
         files.replace(file, variables)
         files.replace(self.place / "services.json", msgspec.json.encode(addresses))
         return file
+
+    def published(self) -> int:
+        """Return the version of the services that was written last; 0 where none was."""
+        found = files.matching(self.place, "services@*.sh")
+        return max((int(file.stem.partition("@")[2]) for file in found), default=0)
+
+    def services(self, version: int) -> Path:
+        """Return the file that launch files read."""
+        return self.place / f"services@{version}.sh"
 
     # the job
 
@@ -288,6 +322,11 @@ class Folder:
         files.replace(self.place / f"{name}@{number}.json", msgspec.json.encode(content))
         if before is not None:
             before.unlink(missing_ok=True)
+
+
+def path_of(name: str) -> str:
+    """Return the path of the process whose folder has this name."""
+    return name.replace(".", "/")
 
 
 def folder_of(shared: Path | str, name: str, owner: str) -> Folder:

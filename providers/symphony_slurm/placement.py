@@ -13,10 +13,15 @@ _NOTHING: Load = (0, 0.0, 0, 0)
 
 
 class Nodes:
-    """The nodes of an allocation, each with the same share of it, and who is where."""
+    """The nodes of an allocation, each with the same share of it, and who is where.
 
-    def __init__(self, names: Sequence[str], hosts: Mapping[str, str]) -> None:
-        self.names, self.hosts = list(names), dict(hosts)
+    placed: the node of each process that is placed already.
+    """
+
+    def __init__(
+        self, names: Sequence[str], hosts: Mapping[str, str], placed: Mapping[str, str] | None = None
+    ) -> None:
+        self.names, self.hosts, self._placed = list(names), dict(hosts), placed or {}
         self._units: dict[str, str] = {}
         self._shares: Mapping[str, Share] = {}
 
@@ -29,6 +34,10 @@ class Nodes:
         """Place what has no node yet, the largest first, where it leaves the loads even."""
         self._shares = shares
         units = units_of(shares)
+        self._units |= {
+            shares[path].group or path: node for path, node in self._placed.items() if path in shares
+        }
+        self._placed = {}
         self._units = {unit: node for unit, node in self._units.items() if unit in units}
         loads = dict.fromkeys(self.names, _NOTHING)
         for unit, node in self._units.items():

@@ -1,8 +1,10 @@
 """Runs the processes of one experiment as steps of its job: `python -m symphony_slurm.supervisor FOLDER`.
 
-It is the batch script of the job, and carries out what symphony.supervision decides. What is to run lies in
-the folder on the shared disk, and what became of it is written there: the command that asked for it has
-ended. The job ends with the supervisor, and Slurm then ends every step.
+The batch script of the job starts it, and it carries out what symphony.supervision decides. What is to run
+lies in the folder on the shared disk, and what became of it is written there: the command that asked for it
+has ended. When the supervisor ends, so does the job, and Slurm ends every step. Where it is killed, the batch
+script starts it with the word `again`: it takes up the steps, which ran on, because each srun holds both ends
+of its pipes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import ceil
@@ -22,12 +24,13 @@ from pathlib import Path
 from types import FrameType
 
 import msgspec
+import psutil
 
 from symphony import files
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
 from symphony_slurm import commands
-from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Wanted
+from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Wanted, path_of
 from symphony_slurm.observe import how
 from symphony_slurm.placement import Nodes
 from symphony_tmux import logs, variables
@@ -83,14 +86,16 @@ _NO_SHARE = Share()
 
 @dataclass
 class Running:
-    """A step that runs: its srun, whose output tells of the process, and its record.
+    """A step that runs: its srun, the pipes to it and from it, and the record of its process.
 
     since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
     ports: those on which it listens.
     """
 
     record: Record
-    srun: subprocess.Popen[bytes]
+    srun: subprocess.Popen[bytes] | psutil.Process
+    orders: int
+    events: int
     since: float = 0.0
     unread: bytes = b""
     asked_to_end: float = 0.0
@@ -114,13 +119,44 @@ class Slurm(logs.Outputs):
         self._refusals: dict[str, int] = {}
         self._due: list[Wanted] = []
         self._addresses: dict[str, Address] = {}
-        self._version, self._services = 0, Path()
+        self._version, self._services = folder.published(), Path()
         self._wanted: dict[str, int] = {}
         self._seen: object = None
         self._awaited = self._next = 0.0
         self._selector = selectors.DefaultSelector()
         self._why = ""
         self._idle = time.monotonic()
+
+    def take_up(self) -> None:
+        """Take up the memory and the steps of a supervisor of this job that was killed."""
+        self._state = self._folder.state()
+        self._addresses, self._services = self._folder.addresses(), self._folder.services(self._version)
+        self._records = self._folder.records()
+        for path, attempt, node, srun in self._sruns():
+            record = self._records.get(path)
+            if record is None or record.attempt != attempt or record.hold is not None:
+                record = self._starting(path, attempt, node)
+            running = self._listen(_as_logged(record, self._folder.log(path)), srun)
+            if not srun.is_running():
+                # The end of a pipe that was never written to is not told.
+                self._forget(running)
+        for path, record in [*self._records.items()]:
+            if record.state in ("starting", "running") and path not in self._running:
+                self._note(_after_its_end(_as_logged(record, self._folder.log(path))))
+
+    def _sruns(self) -> Iterator[tuple[str, int, str, psutil.Process]]:
+        """Yield the path, the attempt and the node of each step of this job that runs, and its srun."""
+        for srun in psutil.process_iter(["name", "cmdline"]):
+            words: list[str] = srun.info["cmdline"] or []
+            if srun.info["name"] != "srun" or str(_SUPERVISE) not in words:
+                continue
+            place, attempt = words[words.index(str(_SUPERVISE)) + 1 :][:2]
+            with suppress(psutil.Error):
+                is_own = srun.environ().get("SLURM_JOB_ID") == str(self._job)
+                # srun starts another one, which ends with it.
+                if is_own and Path(place).parent == self._folder.processes and not _is_srun(srun.parent()):
+                    node = next(word.partition("=")[2] for word in words if word.startswith("--nodelist="))
+                    yield path_of(Path(place).name), int(attempt), node, srun
 
     def supervise(self) -> None:
         """Start what is wanted and end what is not, until all has completed or the job is to end."""
@@ -209,7 +245,7 @@ class Slurm(logs.Outputs):
         return self._state
 
     def save(self, state: bytes) -> None:
-        # It outlives a change of the declaration; the job ends with this process.
+        self._folder.note_state(state)
         self._state = state
 
     def facts(self) -> Mapping[str, Fact]:
@@ -310,11 +346,9 @@ class Slurm(logs.Outputs):
 
     def _say(self, path: str, line: str) -> None:
         """Send a line to what supervises a process on its node."""
-        running = self._running.get(path)
-        if running is not None and running.srun.stdin is not None and not running.srun.stdin.closed:
+        if (running := self._running.get(path)) is not None:
             with suppress(OSError):
-                running.srun.stdin.write(f"{line}\n".encode())
-                running.srun.stdin.flush()
+                os.write(running.orders, f"{line}\n".encode())
 
     def _tell_ready(self) -> bool:
         """Write which processes are ready; return whether one is not."""
@@ -341,25 +375,52 @@ class Slurm(logs.Outputs):
                 if self._experiment.services[name].path == wish.path
             ]
             node = self._nodes.of(wish.path)
-            srun = subprocess.Popen(
-                [
-                    *self._srun(node, self._experiment.shares[wish.path]),
-                    f"--job-name={wish.path.replace('/', '.')}",
-                    *(tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell),
-                    *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
-                    *map(str, sorted(ports)),
-                ],
-                env={**os.environ, "SYMPHONY_STEP": "1"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-            assert srun.stdout is not None
-            os.set_blocking(srun.stdout.fileno(), False)
-            record = Record(path=wish.path, attempt=wish.attempt, job=self._job, state="starting", node=node)
-            self._note(record)
-            running = self._running[wish.path] = Running(record, srun, self.now())
-            self._selector.register(srun.stdout, selectors.EVENT_READ, running)
+            words = [
+                *self._srun(node, self._experiment.shares[wish.path]),
+                f"--job-name={wish.path.replace('/', '.')}",
+                *(tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell),
+                *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
+                *map(str, sorted(ports)),
+            ]
+            self._run_step(self._starting(wish.path, wish.attempt, node), words)
+
+    def _starting(self, path: str, attempt: int, node: str) -> Record:
+        return Record(path=path, attempt=attempt, job=self._job, state="starting", node=node)
+
+    def _run_step(self, record: Record, words: list[str]) -> None:
+        pipes = self._folder.pipes(record.path)
+        for pipe in pipes:
+            pipe.unlink(missing_ok=True)
+            os.mkfifo(pipe, 0o600)
+        # Both ends of each: no end of this supervisor is then an end of the pipe.
+        orders, events = (os.open(pipe, os.O_RDWR) for pipe in pipes)
+        try:
+            env = {**os.environ, "SYMPHONY_STEP": "1"}
+            self._listen(record, subprocess.Popen(words, env=env, stdin=orders, stdout=events, stderr=events))
+        finally:
+            os.close(orders)
+            os.close(events)
+
+    def _listen(self, record: Record, srun: subprocess.Popen[bytes] | psutil.Process) -> Running:
+        """Listen to a step; it is to say again on which ports its process listens."""
+        self._note(record)
+        orders, events = self._folder.pipes(record.path)
+        to_it, from_it = (
+            os.open(orders, os.O_RDWR | os.O_NONBLOCK),
+            os.open(events, os.O_RDONLY | os.O_NONBLOCK),
+        )
+        age = time.time() - record.began if record.began else 0
+        running = self._running[record.path] = Running(record, srun, to_it, from_it, self.now() - age)
+        self._selector.register(from_it, selectors.EVENT_READ, running)
+        self._say(record.path, "ports")
+        return running
+
+    def _forget(self, running: Running) -> None:
+        """Listen no more to a step that has ended."""
+        del self._running[running.record.path]
+        self._selector.unregister(running.events)
+        os.close(running.orders)
+        os.close(running.events)
 
     def _srun(self, node: str, share: Share = _NO_SHARE) -> list[str]:
         # Steps share the nodes: what a process claims counts in the allocation.
@@ -386,7 +447,7 @@ class Slurm(logs.Outputs):
         for node, ports in self._ports(wanted).items():
             for name, port in zip(wanted[node], ports, strict=True):
                 found[name] = Address(host=hosts[node], port=services[name].port or port, node=node)
-        if found != self._addresses or not self._version:
+        if found != self._addresses or self._services == Path():
             self._version += 1
             self._addresses = found
             text = variables.content(service_variables(found))
@@ -418,14 +479,14 @@ class Slurm(logs.Outputs):
     # ends
 
     def _end(self, running: Running) -> None:
-        """Have the process end: the end of its input tells its own supervisor, which knows the grace."""
+        """Have the process end: what supervises it on its node knows the grace."""
         if not running.asked_to_end:
             running.asked_to_end = self.now()
-            assert running.srun.stdin is not None
-            running.srun.stdin.close()
+            self._say(running.record.path, "end")
         elif self.now() - running.asked_to_end > self._experiment.grace + 10:
             # It makes Slurm kill the step.
-            running.srun.terminate()
+            with suppress(psutil.Error):
+                running.srun.terminate()
 
     def _end_all(self) -> None:
         deadline = self.now() + self._experiment.grace + 20
@@ -451,7 +512,6 @@ class Slurm(logs.Outputs):
             for line in lines:
                 self._told(running, line.decode(errors="replace"))
             if not data:
-                self._selector.unregister(key.fileobj)
                 self._ended(running)
 
     def _told(self, running: Running, line: str) -> None:
@@ -476,9 +536,10 @@ class Slurm(logs.Outputs):
         self._note(running.record)
 
     def _ended(self, running: Running) -> None:
-        running.srun.wait()
+        with suppress(psutil.Error):
+            running.srun.wait()
         record = running.record
-        del self._running[record.path]
+        self._forget(running)
         if (record.signal or record.exit > 128) and not running.asked_to_end:
             self._await_signal()
         if self._why:
@@ -528,6 +589,27 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
     return result
 
 
+def _is_srun(process: psutil.Process | None) -> bool:
+    return process is not None and process.name() == "srun"
+
+
+def _as_logged(record: Record, log: Path) -> Record:
+    """Return a record with the last begin of its start, and the end, that the log knows."""
+    number, began, end = [(0, 0.0, None), *logs.attempts(log)][-1]
+    if number != record.attempt or not began:
+        return record
+    running = msgspec.structs.replace(record, state="running", began=began, ended=0, exit=0, signal=0)
+    return msgspec.structs.replace(running, ended=end.time, **{end.event: end.number}) if end else running
+
+
+def _after_its_end(record: Record) -> Record:
+    """Return the record of a step that ended while no supervisor ran."""
+    if record.ended:
+        return msgspec.structs.replace(record, state="ended", ready=False)
+    why = "its step ended while the supervisor of the job was killed"
+    return msgspec.structs.replace(record, state="lost", ended=time.time(), why=why, ready=False)
+
+
 def _trouble(lines: Iterable[str]) -> str:
     """Return why a step ended, in the words of Slurm."""
     texts = [line.partition("error: ")[2] for line in lines if "error: " in line]
@@ -542,7 +624,7 @@ def _out_of_memory(lines: Iterable[str]) -> str:
 
 def main() -> None:
     """Supervise the experiment until its job is to end."""
-    folder = Folder(sys.argv[1])
+    folder, is_again = Folder(sys.argv[1]), sys.argv[2:] == ["again"]
     experiment = folder.experiment()
     configuration = experiment.configuration if experiment else ""
     names = commands.node_names(configuration, os.environ["SLURM_JOB_NODELIST"])
@@ -552,13 +634,21 @@ def main() -> None:
     for name in [*os.environ]:
         if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
             del os.environ[name]
-    for path in experiment.shares if experiment else ():
-        record = folder.record(path)
-        is_requeued = record is not None and record.state == "lost" and "SLURM_RESTART_COUNT" in environ
-        if record is not None and (record.state == "running" or is_requeued):
-            # It ran before the job was requeued, or in another job.
+    records = folder.records()
+    if not is_again:
+        _forget_runs(folder, records, is_requeued="SLURM_RESTART_COUNT" in environ)
+    placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
+    supervisor = Slurm(folder, job, Nodes(names, commands.addresses(configuration, names), placed))
+    if is_again:
+        supervisor.take_up()
+    supervisor.supervise()
+
+
+def _forget_runs(folder: Folder, records: Mapping[str, Record], *, is_requeued: bool) -> None:
+    """Have processes started again that ran before the job was requeued, or in another job."""
+    for record in records.values():
+        if record.state == "running" or (is_requeued and record.state == "lost"):
             folder.note(msgspec.structs.replace(record, state="starting", ready=False))
-    Slurm(folder, job, Nodes(names, commands.addresses(configuration, names))).supervise()
 
 
 if __name__ == "__main__":

@@ -47,8 +47,6 @@ class Backend(ABC):
     remembers_starts = True
     # How much longer everything may take than a local process does.
     patience = 1.0
-    # Whether processes go on where what keeps their order is killed.
-    outlives_supervisor = True
     # How many processes are many here.
     crowd = 40
 
@@ -86,9 +84,9 @@ class Backend(ABC):
     def vanish(self, stack: str) -> None:
         """Take a whole experiment away behind our back: a server killed, a namespace deleted."""
 
+    @abstractmethod
     def end_supervisor(self, stack: str) -> None:
         """Kill what keeps the order of the processes; return when it is gone."""
-        raise NotImplementedError
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 import psutil
 
@@ -17,7 +18,6 @@ from toolchain.slurm.cluster import Slurm
 class SlurmBackend(LocalBackend):
     name = "slurm"
     patience = 2.0
-    outlives_supervisor = False
 
     def __init__(self, sandbox: Sandbox, slurm: Slurm) -> None:
         super().__init__(sandbox)
@@ -27,8 +27,7 @@ class SlurmBackend(LocalBackend):
         return {"backend": "slurm", "grace": "2", "nodes": "4", "slurmConf": str(self.slurm.configuration)}
 
     def begun(self, stack: str) -> int:
-        folders = (self.sandbox.home / "slurm").glob(f"{stack.replace('.', '-')}-????????")
-        return sum(1 for folder in folders for _ in (folder / "wanted").glob("*.json"))
+        return sum(1 for folder in self._folders(stack) for _ in (folder / "wanted").glob("*.json"))
 
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
         psutil.Process(int(self.identities(stack)[path][0].split()[0])).send_signal(number)
@@ -44,16 +43,26 @@ class SlurmBackend(LocalBackend):
         self._ask("scancel", *self._jobs(stack))
         wait_for(lambda: not self.identities(stack) and not self._jobs(stack), 30, "all of it is gone")
 
+    def end_supervisor(self, stack: str) -> None:
+        folders = {str(folder) for folder in self._folders(stack)}
+        (supervisor,) = (
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "symphony_slurm.supervisor" in (words := process.info["cmdline"] or ()) and folders & {*words}
+        )
+        supervisor.kill()
+        wait_for(lambda: not supervisor.is_running(), 10, "the supervisor is gone")
+
     def leftovers(self, stack: str) -> list[str]:
         trees = [f"process {name}" for name in self.sandbox.trees() if name.startswith(f"{stack}/")]
-        folders = [
-            str(file) for file in (self.sandbox.home / "slurm").glob(f"{stack.replace('.', '-')}-????????")
-        ]
-        return [*trees, *folders, *(f"job {job}" for job in self._jobs(stack))]
+        return [*trees, *map(str, self._folders(stack)), *(f"job {job}" for job in self._jobs(stack))]
 
     def forget(self, stack: str) -> None:
         if jobs := self._jobs(stack):
             self._ask("scancel", *jobs)
+
+    def _folders(self, stack: str) -> list[Path]:
+        return [*(self.sandbox.home / "slurm").glob(f"{stack.replace('.', '-')}-????????")]
 
     def _jobs(self, stack: str) -> list[str]:
         """Return the jobs of a stack of this sandbox that run or wait."""

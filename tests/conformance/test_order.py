@@ -51,8 +51,7 @@ def test_a_waiting_process_says_so_and_starts_after_its_supervisor_was_killed(
         ["prepare (completed)"],
     )
     assert "prepare" in backend.sandbox.symphony("why", stack, "train").out
-    if backend.outlives_supervisor:
-        backend.end_supervisor(stack)
+    backend.end_supervisor(stack)
     backend.kill(stack, "prepare", signal.SIGKILL)
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
 

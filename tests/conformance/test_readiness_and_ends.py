@@ -64,8 +64,7 @@ def test_a_failed_liveness_probe_restarts_a_process_and_what_restarts_with_it(
 ) -> None:
     backend.up(stack, RESTARTS)
     before = {path: backend.identities(stack)[path] for path in ("web", "follows", "stays")}
-    if backend.outlives_supervisor:
-        backend.end_supervisor(stack)
+    backend.end_supervisor(stack)
 
     def follows_again() -> bool:
         # In tmux its window goes on, and a pod is another one.

@@ -102,16 +102,30 @@ class Slurm:
             self.down()
             self._configure()
             self._start_munged()
-            environment = ["env", f"SLURM_CONF={self.configuration}", f"PATH={search_path()}"]
-            run([*environment, "slurmctld", "-f", self.configuration], timeout=20)
+            self._start("slurmctld")
             for name in (*NODES, *SPARE):
-                run([*environment, "slurmd", "-f", self.configuration, "-N", name], timeout=20)
+                self.start_node(name)
         deadline = time.monotonic() + 30
         while not self.is_ready():
             if time.monotonic() > deadline:
                 raise ToolchainError(f"the nodes of Slurm do not come up; see {self.folder}/slurmctld.log")
             time.sleep(0.2)
         say(f"Slurm is up: export SLURM_CONF={self.configuration}")
+
+    def start_node(self, name: str) -> None:
+        """Start the daemon of a node."""
+        self._start("slurmd", "-N", name)
+
+    def end_node(self, name: str) -> None:
+        """Kill the daemon of a node; the steps there run on."""
+        daemon = psutil.Process(int((self.folder / f"{name}.pid").read_text()))
+        daemon.kill()
+        daemon.wait(10)
+
+    def _start(self, program: str, *words: str) -> None:
+        # Nothing of a test that starts it: that test would end what has its variables.
+        environment = ["env", "-i", f"SLURM_CONF={self.configuration}", f"PATH={search_path()}"]
+        run([*environment, program, "-f", self.configuration, *words], timeout=20)
 
     def down(self) -> None:
         """End the daemons with all jobs, and remove the folder."""

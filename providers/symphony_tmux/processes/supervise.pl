@@ -6,7 +6,7 @@
 # start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
 # Perl because one runs beside every process: a Python takes longer to start and more memory.
 # With SYMPHONY_STEP=1 it runs as a step of Slurm, without a terminal: the process writes to a pipe of ours, its begins
-# and ends go to our standard output, and the end of our standard input asks us to end the process.
+# and ends go to our standard output, and orders come by our standard input, whose end asks us to end the process.
 # Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace,
 # machine as `uname -m` names it, and the ports on which the process is to listen.
 # With the policy OnFailure or Always it starts the process again after 1, 2, 4 and at most 60 seconds, after five
@@ -354,12 +354,15 @@ sub wait_for_news {
     obey() if $is_told;
 }
 
-# Requests to the supervisor of a step: the end of its input ends it; others restart the process, or log a line.
+# Requests to the supervisor of a step: they end or restart the process, log a line, or ask for its ports again.
+# The end of the input ends the process too.
 sub obey {
     return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
     while ($orders =~ s/^(.*)\n//) {
         my $order = $1;
+        return stop_process() if $order eq 'end';
         $to_restart = 1 if $order eq 'restart';
+        @unheard = @ports if $order eq 'ports';
         print STDERR "\r\n[symphony: $1]\r\n" if $order =~ /^tell (.*)/;
     }
     syswrite $bell, 'x';

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.sandbox import Sandbox, sandbox_in, wait_for
@@ -53,6 +54,16 @@ class Lab:
         """Return the output of all processes."""
         out = self.sandbox.symphony("logs", "rl", "*", "--json").out
         return [json.loads(line) for line in out.splitlines()]
+
+    def supervisor(self) -> psutil.Process:
+        """Return the supervisor in the job."""
+        (found,) = (
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if (words := process.info["cmdline"] or [])[2:4] == ["-m", "symphony_slurm.supervisor"]
+            and words[4].startswith(f"{self.sandbox.home}/")
+        )
+        return found
 
     def addresses(self) -> dict[str, Any]:
         """Return the addresses of the services, as the nodes published them."""

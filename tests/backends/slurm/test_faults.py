@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.backends.slurm.conftest import Lab
@@ -103,6 +104,43 @@ with Experiment() as e:
     )
     ran = lab.sandbox.symphony("plan", "rl", code=2)
     assert "constraint x" in ran.out + ran.err
+
+
+def test_a_supervisor_that_is_killed_is_started_again_and_takes_up_its_steps(lab: Lab) -> None:
+    job = up(lab, TWO.replace('"b"', '"b", "c"'))
+    before, supervisor = lab.sandbox.trees(), lab.supervisor()
+    supervisor.kill()
+    # It ends while no supervisor runs.
+    for pid in before["rl/c"]:
+        psutil.Process(pid).kill()
+    assert "SIGKILL" in lab.becomes("c", "failed")["why"]
+    assert lab.sandbox.trees() == {path: before[path] for path in ("rl/a", "rl/b")}
+    assert {status["ready"] for path, status in lab.sandbox.processes("rl").items() if path != "c"} == {True}
+    lab.sandbox.write(TWO)
+    lab.sandbox.symphony("up", "rl", "-y", timeout=60)
+    lab.sandbox.symphony("restart", "rl", "a", "-y", timeout=60)
+    assert lab.sandbox.trees()["rl/b"] == before["rl/b"]
+    assert lab.sandbox.trees()["rl/a"] != before["rl/a"]
+    assert lab.jobs() == [job]
+
+
+def test_steps_run_on_without_the_daemon_of_their_node_and_without_a_login_node(lab: Lab) -> None:
+    job = up(lab, partition="spare")
+    before, node = lab.sandbox.trees(), lab.sandbox.processes("rl")["b"]["node"]
+    # A restart of the login node has nothing to end.
+    assert lab.sandbox.engines() == lab.sandbox.servers() == []
+    lab.slurm.end_node(node)
+    try:
+        assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+    finally:
+        lab.slurm.start_node(node)
+    assert lab.sandbox.trees() == before
+    wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
+    assert "running" in lab.sandbox.symphony("ls").out
+    lab.sandbox.write(TWO.replace('"exec sleep 1000"', '"echo again; exec sleep 1000"'))
+    lab.sandbox.symphony("up", "rl", "-y", timeout=60)
+    assert [line["text"] for line in lab.lines() if not line["ended"]] == ["again", "again"]
+    assert lab.jobs() == [job]
 
 
 @pytest.fixture

@@ -30,3 +30,14 @@ def test_placed_processes_stay_when_others_come_and_go() -> None:
     assert {path: nodes.of(path) for path in "ac"} == before
     assert nodes.of("d") not in before.values()
     assert nodes.of("b") == ""
+
+
+def test_who_has_a_node_already_is_left_there_with_its_group() -> None:
+    nodes = Nodes(["n1", "n2"], {}, {"b": "n1", "g/0": "n2", "gone": "n2"})
+    nodes.place({"a": Share(), "b": Share(), "g/0": Share(group="g"), "g/1": Share(group="g")})
+    assert {path: nodes.of(path) for path in ("a", "b", "g/0", "g/1")} == {
+        "a": "n1",
+        "b": "n1",
+        "g/0": "n2",
+        "g/1": "n2",
+    }
