@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Annotated
 
 import msgspec
@@ -32,9 +32,9 @@ def command(
         symphony history rl -n 100 --json
     """
     experiment = _experiment(name)
-    rows = runs.every(experiment, last)
+    rows = (runs.every if as_json else runs.summaries)(experiment, last)
     if rows and rows[-1].ended is None:
-        rows[-1] = runs.live(stacks.read(experiment), rows[-1])
+        rows[-1] = runs.live(stacks.read(experiment), runs.read(experiment, rows[-1].number))
     if as_json:
         screen.show_json([{**msgspec.to_builtins(run), "seconds": run.seconds} for run in reversed(rows)])
     elif not rows:
@@ -52,7 +52,7 @@ def _experiment(name: str | None) -> StackName:
     return stack.name
 
 
-def _cells(run: runs.Run) -> tuple[object, ...]:
+def _cells(run: runs.Summary) -> tuple[object, ...]:
     git = str(run.git) if run.git else ""
     changed = screen.cut(
         "; ".join(line if len(line) <= 60 else f"{line[:59]}…" for line in _grouped(run.changed))
@@ -75,6 +75,12 @@ def _grouped(changed: list[str]) -> list[str]:
 
 def moment(when: datetime) -> str:
     """Return a time as `today 14:02`, `yesterday 18:40` or with its date."""
-    local, today = when.astimezone(), datetime.fromtimestamp(time.time()).astimezone().date()
-    days = {today: "today", today - timedelta(days=1): "yesterday"}
-    return f"{days.get(local.date(), f'{local:%Y-%m-%d}')} {local:%H:%M}"
+    local = when.astimezone()
+    date, time = local.isoformat(" ", "minutes")[:16].split()
+    return f"{_days().get(date, date)} {time}"
+
+
+@cache
+def _days() -> dict[str, str]:
+    today = datetime.now().astimezone().date()
+    return {str(today): "today", str(today - timedelta(days=1)): "yesterday"}

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ _EXIT = re.compile(r"exit (\d+)")
 # The files of a log: what was printed, and when; `.1` is the part before the last rotation.
 _LOG_FILES = ("log", "index", "log.1", "index.1")
 _ENDED = ("completed", "failed", "lost", "stopped")
+_T = TypeVar("_T")
 
 
 class Ending(msgspec.Struct, omit_defaults=True):
@@ -47,43 +48,24 @@ class Ending(msgspec.Struct, omit_defaults=True):
     exit_code: int | None = None
 
 
-class Run(msgspec.Struct, kw_only=True):
-    """The record of a run.
+class Summary(msgspec.Struct, kw_only=True):
+    """What a list shows of a run: the rest of a record takes six times as long to decode.
 
     Attributes:
-        version: That of the record's form.
-        command: "up" or "restart".
-        user, host, folder: Who ran it, where, and from which project.
+        user: Who ran it.
         changed: The changes of the plan, in words.
-        settings: The settings of the stack without secret ones, whose names are in `secret_settings`.
-        code: The folder with the kept code; empty where none was kept.
         ended: When the next run, a deletion, or its last process ended it.
         state: How it ended, in words; empty while it runs.
-        processes: path -> the state of each process at the end.
         missing: What the record lacks, and why.
     """
 
     number: int
-    version: int = VERSION
-    stack: str = ""
-    project: str = ""
-    backend: str = ""
-    command: str = "up"
     started: datetime = datetime.fromtimestamp(0, UTC)
     user: str = ""
-    host: str = ""
-    folder: str = ""
-    changed: list[str] = []
     git: git.Git | None = None
-    settings: dict[str, Any] = {}
-    secret_settings: list[str] = []
-    parameters: dict[str, Any] = {}
-    addresses: dict[str, str] = {}
-    images: dict[str, str] = {}
-    code: str = ""
+    changed: list[str] = []
     ended: datetime | None = None
     state: str = ""
-    processes: dict[str, Ending] = {}
     missing: list[str] = []
 
     @property
@@ -95,6 +77,34 @@ class Run(msgspec.Struct, kw_only=True):
     def ending(self) -> str:
         """Return its end in words: `completed, 2h 11m`."""
         return f"{self.state}, {duration(self.seconds)}" if self.ended else self.state or "running"
+
+
+class Run(Summary, kw_only=True):
+    """The record of a run.
+
+    Attributes:
+        version: That of the record's form.
+        command: "up" or "restart".
+        host, folder: Where it was run, and from which project.
+        settings: The settings of the stack without secret ones, whose names are in `secret_settings`.
+        code: The folder with the kept code; empty where none was kept.
+        processes: path -> the state of each process at the end.
+    """
+
+    version: int = VERSION
+    stack: str = ""
+    project: str = ""
+    backend: str = ""
+    command: str = "up"
+    host: str = ""
+    folder: str = ""
+    settings: dict[str, Any] = {}
+    secret_settings: list[str] = []
+    parameters: dict[str, Any] = {}
+    addresses: dict[str, str] = {}
+    images: dict[str, str] = {}
+    code: str = ""
+    processes: dict[str, Ending] = {}
 
 
 def now() -> datetime:
@@ -146,11 +156,21 @@ def numbers(name: StackName) -> list[int]:
 
 def every(name: StackName, last: int | None = None) -> list[Run]:
     """Return the runs of an experiment in order, or the last ones only."""
+    return [*_every(name, last, _record)]
+
+
+def summaries(name: StackName, last: int | None = None) -> list[Summary]:
+    """Return what a list shows of them."""
+    return [*_every(name, last, _summary)]
+
+
+_record, _summary = msgspec.json.Decoder(Run), msgspec.json.Decoder(Summary)
+
+
+def _every(name: StackName, last: int | None, decoder: msgspec.json.Decoder[_T]) -> Iterator[_T | Run]:
     folder = folder_of(name)
-    return [_read(f"{folder}/{number}", name, number) for number in numbers(name)[-last if last else None :]]
-
-
-_decoder = msgspec.json.Decoder(Run)
+    for number in numbers(name)[-last if last else None :]:
+        yield _read(f"{folder}/{number}", name, number, decoder)
 
 
 def read(name: StackName, number: int) -> Run:
@@ -163,12 +183,12 @@ def read(name: StackName, number: int) -> Run:
     if not folder.is_dir():
         remedy = f"Known: {listed([*map(str, numbers(name))]) or 'none'}"
         raise UserError(f"{name.stack} has no run {number}", remedy=remedy)
-    return _read(str(folder), name, number)
+    return _read(str(folder), name, number, _record)
 
 
-def _read(folder: str, name: StackName, number: int) -> Run:
+def _read(folder: str, name: StackName, number: int, decoder: msgspec.json.Decoder[_T]) -> _T | Run:
     try:
-        return _decoder.decode(files.read_source(f"{folder}/{RECORD}"))
+        return decoder.decode(files.read_source(f"{folder}/{RECORD}"))
     except OSError:
         lack = "no record was written"
     except ValueError as error:
@@ -620,7 +640,7 @@ def older(name: StackName, age: float) -> list[int]:
     last_one = numbers(name)[-1:]
     return [
         run.number
-        for run in every(name)
+        for run in summaries(name)
         if (run.ended or (run.started if run.number not in last_one else now())).timestamp() < border
     ]
 

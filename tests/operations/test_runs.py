@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -158,13 +159,16 @@ def _full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
     monkeypatch.setattr(runs, "write", limited)
 
 
-def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None:
+@pytest.mark.parametrize("every", [runs.every, runs.summaries])
+def test_records_of_older_and_newer_versions_and_damaged_ones_are_read(
+    every: Callable[[StackName], Sequence[runs.Summary]],
+) -> None:
     _record(1)
     _record(2, version=99, started="2026-11-25T12:00:00Z", unheard_of=True)
     _record(3)
     (runs.folder_of(NAME) / "3" / "run.json").write_text('{"number": ')
     (runs.folder_of(NAME) / "4").mkdir()
-    first, second, third, fourth = runs.every(NAME)
+    first, second, third, fourth = every(NAME)
     assert (first.number, second.started.year) == (1, 2026)
     assert "damaged" in third.missing[0]
     assert "no record" in fourth.missing[0]
