@@ -286,16 +286,6 @@ def test_a_syntax_error_points_at_the_program(message_of):
     assert "runpy" not in text
 
 
-def test_a_missing_module_is_the_users_own_traceback(message_of):
-    text = message_of("import numpyy\n")
-    assert text.splitlines()[1:] == [
-        "error: Traceback (most recent call last):",
-        'File "stacks/hello.py", line 1, in <module>',
-        "import numpyy",
-        "ModuleNotFoundError: No module named 'numpyy'",
-    ]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("setting", "value", "words"),

@@ -1,12 +1,10 @@
-"""A namespace for each test of the toolchain, and a way to look into the cluster by kubectl."""
+"""A network of its own for a second cluster, and a folder for its files."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,30 +13,6 @@ from tests.toolchain.network_namespace import Elsewhere
 from toolchain.kubernetes.fixtures import Access, cluster
 
 __all__ = ["cluster"]
-
-Kubectl = Callable[..., str]
-
-
-@pytest.fixture(scope="session")
-def kubectl(cluster: Access) -> Kubectl:
-    """Return kubectl as administrator; `ok=False` returns its errors too."""
-
-    def call(*words: str, stdin: str | None = None, ok: bool = True, kubeconfig: str = "") -> str:
-        argv = [cluster.kubectl, f"--kubeconfig={kubeconfig or cluster.kubeconfig}", *words]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=90, check=False)
-        assert not ok or done.returncode == 0, done.stderr
-        return done.stdout if ok else done.stdout + done.stderr
-
-    return call
-
-
-@pytest.fixture
-def namespace(kubectl: Kubectl) -> Iterator[str]:
-    """Yield a fresh namespace; its end is not waited for."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    kubectl("create", "namespace", name)
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture

@@ -149,16 +149,6 @@ def test_up_and_delete_leave_a_foreign_namespace_untouched(
     assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
 
 
-def test_two_stacks_cannot_share_a_namespace(sandbox: Sandbox, stack: str) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="true")'
-    up(sandbox, stack, program)
-    other = f"{stack}-other"
-    settings = yaml.safe_load((sandbox.folder / f"Pulumi.{stack}.yaml").read_text())["config"]
-    sandbox.config(other, **settings, namespace=stack)
-    output = up(sandbox, other, program, code=2)
-    assert f"belongs to kube/{stack}" in output
-
-
 def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
     sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:

@@ -39,39 +39,3 @@ def test_when_the_primary_ends_the_other_processes_and_the_job_end(lab: Lab) -> 
     up(lab, PRIMARY.replace("SECONDS", "1000").replace("CODE", "0"))
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
     assert len(lab.jobs()) == 1
-
-
-PROBED = """
-with Experiment() as e:
-    server = e.new_process("server", "sleep 2; exec python3 -u -m http.server $SYMPH_WEB_PORT", binds="web")
-    server.readiness_probe(http="/")
-    client = e.new_process("client", "exec sleep 1000", connects="web")
-    client.depends_on(server, restart_with=True)
-    worker = e.new_process("worker", "echo began; touch alive; exec sleep 1000", restart_policy="OnFailure")
-    worker.liveness_probe(exec=["test", "-e", "alive"], period_seconds=1, failure_threshold=1)
-    talker = e.new_process("talker", "sleep 1; echo Listening on 1; exec sleep 1000")
-    talker.readiness_probe(log="Listening on .*")
-"""
-
-
-def test_probes_make_processes_ready_and_restart_them(lab: Lab) -> None:
-    up(lab, PROBED)
-    statuses = lab.sandbox.processes("rl")
-    assert {path for path, status in statuses.items() if status["ready"]} == {*statuses}
-    assert statuses["client"]["since"] - statuses["server"]["since"] > 1.5
-    before = lab.sandbox.trees()
-    (lab.sandbox.folder / "alive").unlink()
-    wait_for(lambda: lab.sandbox.processes("rl")["worker"]["restarts"], 30, "the worker restarted", pause=0.5)
-    assert "liveness probe failed" in lab.sandbox.symphony("logs", "rl", "worker").out
-    lab.sandbox.symphony("restart", "rl", "server", "-y", timeout=60)
-    wait_for(
-        lambda: lab.sandbox.trees().get("rl/client", before["rl/client"]) != before["rl/client"], 30, "it too"
-    )
-    assert lab.sandbox.trees()["rl/talker"] == before["rl/talker"]
-
-
-def test_stop_after_ends_the_processes_and_the_job(lab: Lab) -> None:
-    up(lab, 'with Experiment(stop_after="4s") as e: e.new_process("a", "exec sleep 1000")')
-    assert "4 s are over" in lab.becomes("a", "stopped")["why"]
-    wait_for(lambda: not lab.jobs(), 20, "the job has ended")
-    assert "starts it again" in lab.sandbox.symphony("why", "rl", "a").out

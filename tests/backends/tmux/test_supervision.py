@@ -20,12 +20,6 @@ def _becomes(sandbox: Sandbox, path: str, state: str, seconds: float = 30) -> di
     return sandbox.processes("rl")[path]
 
 
-def _supervisor(sandbox: Sandbox) -> psutil.Process:
-    supervisor = sandbox.supervisor("rl")
-    assert supervisor is not None
-    return supervisor
-
-
 def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
@@ -44,30 +38,6 @@ def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: 
     (sandbox.folder / "go").touch()
     wait_for(lambda: sandbox.processes("rl")["late"]["ready"], 30, "it listens")
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
-
-
-def test_probes_make_ready_and_restart_also_after_the_supervisor_was_killed(sandbox: Sandbox) -> None:
-    alive = sandbox.folder / "alive"
-    alive.touch()
-    sandbox.write(
-        "with Experiment() as e:\n"
-        '    web = e.new_process("web", "echo Listening on all; sleep 1000", restart_policy="OnFailure")\n'
-        '    web.readiness_probe(log="Listening on .*")\n'
-        f'    web.liveness_probe(exec=["test", "-e", "{alive}"], period_seconds=1, failure_threshold=2)\n'
-        '    follows = e.new_process("follows", "echo $$; sleep 1000")\n'
-        "    follows.depends_on(web, restart_with=True)"
-    )
-    sandbox.symphony("up", "rl", "-y")
-    assert all(status["ready"] for status in sandbox.processes("rl").values())
-    supervisor = _supervisor(sandbox)
-    supervisor.kill()
-    wait_for(lambda: not supervisor.is_running(), 10, "it is gone")
-    alive.unlink()
-    wait_for(lambda: sandbox.processes("rl")["web"]["restarts"] > 0, 30, "it restarts")
-    alive.touch()
-    wait_for(lambda: sandbox.processes("rl")["follows"]["restarts"] > 0, 30, "the other one restarts, too")
-    _becomes(sandbox, "follows", "running")
-    assert "liveness" in sandbox.symphony("logs", "rl", "web").out
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", None])
@@ -123,21 +93,6 @@ def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sand
     assert "completed" in ran.out
     _becomes(sandbox, "agent", "completed")
     wait_for(lambda: len(told.read_text().splitlines()) == 2, 10, "the second end is told")
-
-
-def test_stop_after_warns_stops_all_processes_and_up_restarts_them(sandbox: Sandbox) -> None:
-    sandbox.write(
-        'with Experiment(stop_after="12s") as e:\n'
-        '    e.new_process("a", "sleep 1000")\n'
-        '    e.new_process("b", "trap \\"\\" TERM; sleep 1000 & wait; sleep 1000")'
-    )
-    sandbox.config("rl", grace="1")
-    sandbox.symphony("up", "rl", "-y")
-    assert "12 s are over" in _becomes(sandbox, "b", "stopped")["why"]
-    assert "is stopped in" in sandbox.symphony("logs", "rl", "a").out
-    assert "12 s are over" in sandbox.symphony("up", "rl", "--dry-run").out
-    sandbox.symphony("up", "rl", "-y")
-    assert _becomes(sandbox, "a", "running")["ready"]
 
 
 @pytest.mark.parametrize(

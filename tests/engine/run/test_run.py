@@ -97,17 +97,6 @@ def test_failures_are_one_line(run: Runner, program: str, message: str, details:
     assert (error.line, "\n".join(error.details), error.exit_code) == (message, details, code)
 
 
-def test_error_in_the_program_shows_the_users_frames_only(run: Runner, tiny: Workspace) -> None:
-    (tiny.folder / "mine.py").write_text("def half(x):\n    return x / 0\n")
-    error = errors.error_of(run("up", program="import mine; mine.half(1)").outcome)
-    assert error.line == "the program failed: ZeroDivisionError: division by zero (mine.py:2)."
-    assert error.exit_code == 2
-    text = "\n".join(error.details)
-    assert "return x / 0" in text
-    assert "site-packages" not in text
-    assert "pulumi-language" not in text
-
-
 def test_the_output_of_a_program_is_an_event(run: Runner) -> None:
     output = run("up", program="print('hello'); pulumi.log.warn('careful')")
     # What is printed and what is logged come by different ways.
