@@ -183,49 +183,6 @@ def test_no_binary_is_committed() -> None:
     assert binaries == []
 
 
-@pytest.mark.parametrize("failing", range(3))
-def test_continuous_integration_runs_all_parts(tmp_path: Path, failing: int) -> None:
-    """.ci/run goes to the root and says that it is CI; a make of our own notes how it is called."""
-    parts = ["test", "test-kubernetes", "test-thorough"]
-    make = tmp_path / "make"
-    make.write_text(f'#!/bin/sh\necho "$PWD: make $* $CI"\n[ "$*" != {parts[failing]} ] || exit 7\n')
-    make.chmod(0o755)
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    ran = run(str(ROOT / ".ci" / "run"), cwd=tmp_path, PATH=path, CI="")
-    assert ran.returncode == 7
-    assert ran.stdout.splitlines() == [f"{ROOT}: make {each} 1" for each in parts[: failing + 1]]
-
-
-@pytest.mark.parametrize(
-    ("word", "ci", "code", "here"),
-    [
-        ("", "", 0, ["not kubernetes and not slurm and not thorough and not slow"]),
-        ("--kubernetes", "", 1, []),
-        ("--thorough", "", 0, ["not kubernetes and not slurm and thorough and not slow"]),
-        ("--thorough", "1", 1, ["not kubernetes and not slurm and thorough and not slow"]),
-    ],
-    ids=["test", "kubernetes", "thorough", "CI"],
-)
-def test_the_suite_without_a_cluster(tmp_path: Path, word: str, ci: str, code: int, here: list[str]) -> None:
-    """The script runs with a stand-in for Python that records the tests it should run."""
-    for folder in ("scripts", ".venv/bin"):
-        (tmp_path / folder).mkdir(parents=True)
-    script = shutil.copy(ROOT / "scripts" / "test.sh", tmp_path / "scripts")
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.write_text(
-        '#!/bin/sh\ncase "$*" in *impossible*) echo "no root here";; '
-        '*guard*) shift 2; exec "$@";; *) echo "$*" >>run;; esac\n'
-    )
-    python.chmod(0o755)
-    ran = run(str(script), *word.split(), cwd=tmp_path, CI=ci, SYMPHONY_TEST_KUBECONFIG="")
-    assert ran.returncode == code
-    messages = ["left out, the tests that need a cluster: no root here"]
-    assert ran.stdout.splitlines() == (messages if word else [])
-    notes = tmp_path / "run"
-    notes.touch()
-    assert [line.partition(" -rs -m ")[2] for line in notes.read_text().splitlines()] == here
-
-
 def git_files(*folders: str) -> list[str]:
     """Return the existing committed files below some folders."""
     listed = run("git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", *folders, cwd=ROOT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import yaml
 from tests.backends.kubernetes.test_runs import Live, becomes, uids
 from tests.sandbox import Sandbox
 from toolchain.kubernetes.fixtures import Access as Cluster
-from toolchain.kubernetes.layout import NODE_ADDRESS
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 NO_KUBECONFIG = {"KUBECONFIG": "/nowhere"}
@@ -95,82 +93,6 @@ with Experiment("e", secrets=["key"]) as e:
     assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""
     assert stack not in sandbox.symphony("ls").out
     assert not list((sandbox.home / "experiments").glob("*"))
-
-
-SCRIPTED = """
-import sys
-from pathlib import Path
-from symphony import KubeCluster
-from symphony.errors import UserError
-cluster = KubeCluster()
-def experiment(name):
-    e = cluster.new_experiment(name)
-    talks = ["-c", "httpd -p 8080 -h /tmp; for i in 1 2 3; do echo line $i; done; sleep 999"]
-    e.new_process("talker", command="sh", args=talks).exposes({"page": 8080})
-    e.new_process_group("pool").new_process("w", command="sleep", args=["999"]).binds("inner")
-    return e
-first, second = sys.argv[1:]
-"""
-PLANNED = """
-planned = cluster.launch(experiment(first), dry_run=True)
-assert "talker" in str(planned) and "pool/w" in str(planned), planned
-assert first not in cluster.list_experiments()
-"""
-LAUNCHED = """
-ended = cluster.launch_batch([experiment(first), experiment(second)])
-assert [each.stack for each in ended] == [first, second] and not any(each.troubled for each in ended), ended
-assert {first, second} <= set(cluster.list_experiments())
-"""
-USED = """
-assert list(cluster.get_log(first, "talker")) == ["line 1", "line 2", "line 3"]
-assert list(cluster.get_log(first, "talker", tail=1)) == ["line 3"]
-assert list(cluster.get_log(first, "w", "pool")) == []
-assert cluster.exec_command(first, "w", ["sh", "-c", "echo on $HOSTNAME; exit 3"], "pool") == 3
-assert cluster.exec_command(second, "talker", 'test "a b" = "a b"') == 0
-Path("note").write_text("hello")
-cluster.transfer_file(first, Path("note"), "talker:/tmp/note")
-cluster.transfer_file(first, "talker:/tmp/note", "back")
-assert Path("back").read_text() == "hello"
-assert cluster.exec_command(second, "talker", "test -e /tmp/note") == 1
-print(cluster.external_url(first, "page"))
-try:
-    cluster.external_url(first, "inner")
-except UserError as error:
-    assert f"inner of {first} has no address outside of its cluster" in str(error), error
-else:
-    raise SystemExit("inner is reached from outside")
-cluster.delete_batch([first, second])
-assert not {first, second} & set(cluster.list_experiments())
-"""
-
-
-@pytest.mark.thorough
-def test_a_script_plans_launches_and_queries_an_experiment(
-    sandbox: Sandbox, stack: str, live: Live, own: Cluster, kubectl: Callable[..., str]
-) -> None:
-    second = f"{stack}-b"
-    for name in (stack, second):
-        where = {"kubernetes:kubeconfig": own.kubeconfig}
-        sandbox.config(
-            name, backend="kubernetes", expose="NodePort", image=own.shell_image, grace="1", **where
-        )
-
-    def script(text: str) -> str:
-        return sandbox.run([sys.executable, "-c", SCRIPTED + text, stack, second], timeout=120).out
-
-    try:
-        script(PLANNED)
-        assert live("pods", stack) == []
-        script(LAUNCHED)
-        assert set(uids(live, stack)) == set(uids(live, second)) == {"talker", "pool"}
-        (service,) = [each for each in live("services", stack) if each["metadata"]["name"] == "page"]
-        port = service["spec"]["ports"][0]["nodePort"]
-        result = script(USED).splitlines()
-        assert "on pool" in result
-        assert f"{NODE_ADDRESS}:{port}" in result
-        assert live("pods", stack) == live("pods", second) == []
-    finally:
-        kubectl("delete", "namespace", second, "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import pulumi
 import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import proto
@@ -40,20 +39,6 @@ def test_providers_in_the_state_never_change() -> None:
         assert kind.serialize_as_secret_always is False
     assert provider.SESSION_TYPE == "pulumi-python:dynamic/symphony_tmux:Session"
     assert provider.WINDOW_TYPE == "pulumi-python:dynamic/symphony_tmux:Window"
-
-
-@pytest.mark.thorough
-def test_two_thousand_resources_in_one_program() -> None:
-    class Monitor(pulumi.runtime.Mocks):
-        def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-            return args.name, args.inputs
-
-        def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[str, Any], None]:
-            return {}, None
-
-    pulumi.runtime.set_mocks(Monitor())
-    for number in range(2000):
-        provider.Window(f"p{number}", session="rl", owner=OWNER, path=f"p{number}", argv=["true"])
 
 
 class Servicer:
