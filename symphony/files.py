@@ -53,12 +53,15 @@ def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader
 
     OSError: it is not there, or it is a pipe, a folder, a device or (unless follow) a link.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else NOT_FOLLOWED)
-    descriptor = os.open(path, flags)
+    return os.fdopen(_opened(path, 0 if follow else NOT_FOLLOWED), "rb")
+
+
+def _opened(path: Path | str, flags: int) -> int:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
@@ -72,8 +75,9 @@ def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
 
 def read_source(path: Path | str) -> bytes:
     """Return the content of a file that the user names, of any size. OSError: see open_regular."""
-    with open_regular(path, follow=True) as file:
-        return file.read()
+    # A command reads thousands of small files: a buffer for each takes longer than the file.
+    with io.FileIO(_opened(path, 0)) as file:
+        return file.readall()
 
 
 def remove(path: Path) -> None:
