@@ -12,7 +12,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.operations import stacks
 from symphony.operations.process import in_order, is_well
 from symphony.operations.process import processes as statuses_of
-from symphony.plan.names import DECLARED
+from symphony.plan.names import DECLARED, RENDEZVOUS
 
 if TYPE_CHECKING:
     from symphony.operations.plan import Planned
@@ -26,7 +26,7 @@ BAD = ("failed", "lost")
 
 @dataclass(frozen=True)
 class Node:
-    """One process, or processes that differ only in their numbers.
+    """One process, or processes that differ only in their numbers, such as equal workers.
 
     Attributes:
         name: Its name in its group: `learner`, `agent-0..3`.
@@ -156,10 +156,16 @@ def build(
 
 
 def _alike(process: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return a key that processes share which differ only in the numbers at the ends of their names."""
+    """Return a key that processes share which differ only in the numbers at the ends of their names.
+
+    Equal workers share one although the first of them binds what the others connect to.
+    """
     waits = {(_stem(wait["path"]), wait["condition"]) for wait in process.get("waits_for") or ()}
     used = (frozenset(map(_stem, process.get(kind) or ())) for kind in ("binds", "connects", "exposes"))
     group, _, name = process["path"].rpartition("/")
+    variables: Mapping[str, str] = process.get("service_env") or {}
+    if RENDEZVOUS in variables:
+        return group, variables[RENDEZVOUS]
     return _stem(group), _stem(name), *used, frozenset(waits)
 
 

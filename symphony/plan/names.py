@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 # The one input of each of our components: Pulumi makes an attribute of every input, and one called `binds`
 # would hide the method.
 DECLARED = "declared"
+# A variable of equal workers: how those of the service begin by which they meet.
+RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

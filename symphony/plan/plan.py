@@ -10,7 +10,7 @@ from typing import Any
 
 from symphony.placement.planner import Summary
 from symphony.plan.code import VARIABLE, CodeSets, packed
-from symphony.plan.names import printable
+from symphony.plan.names import RENDEZVOUS, printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.order import Condition
@@ -18,8 +18,6 @@ from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
 
-# A variable of equal workers: how those of the service begin by which they meet.
-RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 # The longest text for the files of one digest of code that each of its processes has, some 200 files.
 _SMALL = 4096
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from caraml import service_env
-from symphony.plan.names import as_name, is_name
-from symphony.plan.plan import RENDEZVOUS, Plan, PlannedProcess, PlannedService
+from symphony.plan.names import RENDEZVOUS, as_name, is_name
+from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules import environment
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target

@@ -12,6 +12,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import graph as cli_graph
 from symphony.errors import UserError
 from symphony.operations import drawing, graph
+from symphony.plan.names import RENDEZVOUS
 from tests.documents import text
 from tests.sandbox import Sandbox
 
@@ -83,6 +84,14 @@ def test_numbered_services_of_numbered_processes_are_folded_with_them() -> None:
     )
     assert [node.name for node in made.nodes] == ["all", "shard-0..2"]
     assert {each.binds for each in made.services} == {1}
+
+
+def test_equal_workers_are_one_node() -> None:
+    equal = {"service_env": {RENDEZVOUS: "SYMPH_TRAIN"}}
+    first = process("train-0", binds=["train"], **equal)
+    others = [process(f"train-{rank}", connects=["train"], **equal) for rank in (1, 2)]
+    made = graph.build("x", "tmux", [first, *others, process("train-9")], [service("train", "train-0")])
+    assert [node.path for node in made.nodes] == ["train-0..2", "train-9"]
 
 
 @pytest.mark.parametrize(
