@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from rich.console import Console
 from rich.text import Text
 
+from symphony.cli import gpus, process, screen
+from symphony.cli import graph as cli_graph
 from symphony.operations import drawing, graph
+from tests.cli import top_views
 from tests.documents import blocks, screens
 from tests.sandbox import ROOT, Sandbox, sandbox_in
 
@@ -64,16 +71,73 @@ def sweep(sandbox: Sandbox) -> dict[str, list[str]]:
 async def top() -> str:
     """Return the picture of `symphony top` with the experiment of tests/cli/top_views.py."""
     from symphony.cli.live import Live
-    from tests.cli.top_views import Scripted, view
 
-    app = Live(Scripted(view()))
+    app = Live(top_views.Scripted(top_views.view()))
     async with app.run_test(size=(100, 14)) as pilot:
         await pilot.pause()
         while not app.query_one("#services").display:
             await pilot.pause(0.05)
-        svg = re.sub(r"terminal-\d+", "top", app.export_screenshot(title="symphony top rl"))
-        # Other programs than browsers drop the spaces at the ends of texts.
-        return svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+        return _spaced(re.sub(r"terminal-\d+", "top", app.export_screenshot(title="symphony top rl")))
+
+
+def process_wide() -> str:
+    """Return the picture of `symphony process -o wide` with the same experiment."""
+    rows = top_views.view().rows
+    used = {row.status.path: row.used for row in rows}
+    with (
+        mock.patch.object(process.arguments, "experiment"),
+        mock.patch.object(process, "processes", return_value=[row.status for row in rows]),
+        mock.patch("symphony.operations.usage.usage_of", return_value=used),
+    ):
+        return _printed("process", lambda: process.command(output=process.Output.WIDE), 110)
+
+
+def gpus_held() -> str:
+    """Return the picture of `symphony gpus` with the GPUs of tests/cli/top_views.py."""
+    devices, claims = top_views.gpus_of_machine()
+    users = {4711: "python 4711 of ana", 9120: "python 9120 of ben"}
+    with (
+        mock.patch.object(gpus.gpus, "devices", return_value=devices),
+        mock.patch.object(gpus.gpus, "claims", return_value=claims),
+        mock.patch.object(gpus.gpus, "program", users.__getitem__),
+    ):
+        return _printed("gpus", gpus.command, 90)
+
+
+def graph_text() -> str:
+    """Return the picture of `symphony graph` with the experiment of `top`."""
+    with mock.patch.object(cli_graph, "_living", return_value=top_views.view().graph):
+        return _printed("graph", cli_graph.command, 60)
+
+
+def _printed(name: str, command: Callable[[], None], width: int) -> str:
+    """Return the picture of what a command prints on a terminal."""
+    made = lambda: Console(force_terminal=True, color_system="standard", width=width)  # noqa: E731
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+        mock.patch.object(screen, "is_terminal", return_value=True),
+        mock.patch.object(screen, "console", made),
+        mock.patch.dict(os.environ),
+    ):
+        os.environ.pop("NO_COLOR", None)
+        command()
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(printed.getvalue().rstrip("\n")))
+    return _spaced(console.export_svg(title=f"symphony {name}", unique_id=name))
+
+
+def _spaced(svg: str) -> str:
+    """Return a picture in which other programs than browsers keep the spaces at the ends of texts, too."""
+    return svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
+
+
+# The pictures of what the commands print or draw of the experiment in tests/cli/top_views.py.
+DRAWN: dict[str, Callable[[], str]] = {
+    "top": lambda: asyncio.run(top()),
+    "process": process_wide,
+    "gpus": gpus_held,
+    "graph": graph_text,
+}
 
 
 if __name__ == "__main__":
@@ -91,4 +155,5 @@ if __name__ == "__main__":
     ):
         sweep(own)
         shutil.copy(own.folder / "grid-loss.svg", SCREENS / "sweep.svg")
-    (SCREENS / "top.svg").write_text(asyncio.run(top()), encoding="utf-8")
+    for screen_name, draw in DRAWN.items():
+        (SCREENS / f"{screen_name}.svg").write_text(draw(), encoding="utf-8")

@@ -47,7 +47,7 @@ class Live(App[None]):
     """Shows an experiment and runs the commands of its keys in the same terminal."""
 
     CSS = """
-    Screen, #head, DataTable, #filter, Footer { background: ansi_default; color: ansi_default; }
+    Screen, #head, DataTable, #filter, Footer, Toast { background: ansi_default; color: ansi_default; }
     #head { height: 1; text-style: bold; }
     DataTable { height: auto; scrollbar-size: 0 1; }
     DataTable > .datatable--header { background: ansi_default; color: ansi_default; text-style: none; }
@@ -72,8 +72,8 @@ class Live(App[None]):
     ]
 
     def __init__(self, source: Source, *, period: float = _PERIOD) -> None:
-        super().__init__()
-        # The colours are those of the terminal.
+        # The colours are those of the terminal. Without colours, Textual else draws black on black.
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self._source, self._period = source, period
         self._view = View("", "", (), ())

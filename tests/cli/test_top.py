@@ -125,19 +125,35 @@ def test_no_colour(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     with terminal(sandbox, [str(sandbox.program), "top", "rl"], env={"NO_COLOR": "1"}) as shown:
         shown.shows("running", 60)
-        coloured = re.findall(r"\x1b\[(?:\d+;)*(3[1-6]|9[1-6])m", shown.colours())
+        coloured = re.findall(r"\x1b\[(?:\d+;)*([34][0-8]|9[0-7]|10[0-7])[m;]", shown.colours())
         assert not coloured
         shown.type("q")
         assert shown.ends() == 0
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_the_picture_of_the_documents() -> None:
-    """The picture in the documents is the screen of today, without its digits."""
-    drawn = asyncio.run(picture.top())
+def test_messages_have_the_colours_of_the_terminal() -> None:
+    """On a light terminal, too: Textual would draw them black on black there."""
+
+    async def run() -> None:
+        app = Live(Scripted(view()))
+        async with app.run_test(notifications=True) as pilot:
+            await pilot.press("d")
+            while not app.query("Toast"):
+                await pilot.pause(0.05)
+            styles = app.query("Toast").first().styles
+            assert (styles.color.ansi, styles.background.ansi) == (-1, -1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("name", picture.DRAWN)
+def test_the_pictures_of_the_documents(name: str) -> None:
+    """The pictures in the documents are the screens of today, without their digits."""
+    drawn = picture.DRAWN[name]()
     ElementTree.fromstring(drawn)
     words = lambda svg: re.sub(r"\d", "0", svg)  # noqa: E731
-    assert words(drawn) == words(text("docs/screens/top.svg")), "run `python -m scripts.picture`"
+    assert words(drawn) == words(text(f"docs/screens/{name}.svg")), "run `python -m scripts.picture`"
 
 
 @pytest.mark.parametrize("folds", [True, False])
