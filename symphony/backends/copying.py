@@ -112,7 +112,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
         Damaged: The archive is cut off.
         SymphonyError: A name in it leads out of the folder, or the disk refuses it.
     """
-    done, links = Copied(), list[tarfile.TarInfo]()
+    done, links, written = Copied(), list[tarfile.TarInfo](), set[str]()
     folder, is_single = final, None
     try:
         source: Any = stream
@@ -120,7 +120,11 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
             for member in archive:
                 if is_single is None and (is_single := not member.isdir()):
                     folder, member = final.parent, member.replace(name=final.name, deep=False)
-                if why := _why_left_out(member):
+                why = _why_left_out(member, alone=is_single)
+                if member.islnk() and os.path.normpath(member.linkname) not in written:
+                    # Of a symbolic link, tarfile would make a copy without any check.
+                    why = "a hard link to no file of the copy"
+                if why:
                     done = done.more(left_out=f"{_shown(member)}: {why}")
                 elif member.issym():
                     # Last, so that nothing goes through them.
@@ -129,6 +133,8 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
                     own = member.replace(mode=member.mode & ~umask(), deep=False)
                     archive.extract(own, folder, filter="data")
                     done = done.more(member.isreg(), member.size)
+                    if not member.isdir():
+                        written.add(os.path.normpath(member.name))
                 if is_single:
                     break
             for link in links:
@@ -173,9 +179,13 @@ def _packed(source: Path, writer: int) -> Copied:
         return pack(source, stream)
 
 
-def _why_left_out(member: tarfile.TarInfo) -> str:
+def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
+    if alone and (member.issym() or member.islnk()):
+        # Beside the target it could lead to any file of the user.
+        return "a link in place of a file"
     if member.issym():
-        is_inside = _stays_inside(PurePosixPath(member.name), member.linkname)
+        place = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
+        is_inside = _stays_inside(place, member.linkname)
         return "" if is_inside else "a link that leads out of the folder"
     if member.issparse():
         return "a file with holes"

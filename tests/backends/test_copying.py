@@ -199,6 +199,9 @@ kinds = st.sampled_from(
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entries=st.lists(st.tuples(names(), kinds, names()), min_size=1, max_size=7), top=st.booleans())
+@example(entries=[("x", tarfile.SYMTYPE, ".")], top=False)
+@example(entries=[("/a/", tarfile.SYMTYPE, "..")], top=True)
+@example(entries=[("b", tarfile.SYMTYPE, "/"), ("a", tarfile.LNKTYPE, "b")], top=True)
 def test_no_generated_tar_leads_outside_the_target(
     tmp_path_factory: pytest.TempPathFactory, entries: list[Entry], top: bool
 ) -> None:
