@@ -1,4 +1,4 @@
-"""One running experiment for all tests that only read, and a sandbox for each test that changes."""
+"""One running experiment, shared by tests that only read."""
 
 from __future__ import annotations
 

@@ -15,15 +15,15 @@ def has_no_control(text: str) -> bool:
     return not any(unicodedata.category(each) == "Cc" for each in text if each != "\n")
 
 
-def into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
-    """Return exit code and standard error of a command whose reader is gone before it writes."""
+def run_into_closed_pipe(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
+    """Return exit code and standard error of a command whose output pipe is already closed."""
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as out:
         return _run(sandbox, words, out)
 
 
-def into_full_disk(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
+def run_into_full_disk(sandbox: Sandbox, words: Sequence[str]) -> tuple[int, str]:
     """Return exit code and standard error of a command that writes to a full disk."""
     with Path("/dev/full").open("w") as out:
         return _run(sandbox, words, out)

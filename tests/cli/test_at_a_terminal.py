@@ -68,18 +68,18 @@ SAME = [
 
 
 @pytest.mark.parametrize(("words", "code", "shown"), SAME, ids=[words for words, *_ in SAME])
-def test_the_experiment_that_a_word_names(typed: Shell, words: str, code: int, shown: str) -> None:
+def test_words_select_the_experiment_or_process(typed: Shell, words: str, code: int, shown: str) -> None:
     assert typed.run(f"symphony {words}") == (code, shown)
 
 
 @pytest.mark.parametrize("words", ["logs learner rl", "x agent rl -- true", "why learner rl"])
-def test_the_experiment_comes_first(typed: Shell, words: str) -> None:
+def test_process_before_experiment_is_an_error_with_the_right_order(typed: Shell, words: str) -> None:
     code, shown = typed.run(f"symphony {words}")
     assert code == 2
     assert "Write the experiment first: rl " in shown
 
 
-def test_ssh(typed: Shell) -> None:
+def test_ssh_attaches_with_and_without_experiment_name(typed: Shell) -> None:
     for words in ("rl learner", "learner"):
         typed.begin(f"symphony ssh {words}")
         typed.terminal.shows("1:learner*")
@@ -87,7 +87,7 @@ def test_ssh(typed: Shell) -> None:
         assert typed.end()[0] == 0
 
 
-def test_scp(typed: Shell, sandbox: Sandbox) -> None:
+def test_scp_copies_with_and_without_experiment_name(typed: Shell, sandbox: Sandbox) -> None:
     (sandbox.folder / "sent").write_text("text")
     place = sandbox.home.parent
     for number, words in enumerate(("rl sent learner:{}", "sent learner:{}")):
@@ -99,7 +99,7 @@ def test_scp(typed: Shell, sandbox: Sandbox) -> None:
         assert (sandbox.folder / f"back-{number}").read_text() == "text"
 
 
-def test_visit(typed: Shell, sandbox: Sandbox) -> None:
+def test_visit_accepts_service_experiment_both_or_neither(typed: Shell, sandbox: Sandbox) -> None:
     visit = ("visit", "rl", "board", "-u")
     wait_for(lambda: not sandbox.symphony(*visit, code=None).code, 20, "it listens")
     shown = [typed.run(f"symphony vi {words} -u") for words in ("rl board", "rl", "board", "")]
@@ -108,7 +108,7 @@ def test_visit(typed: Shell, sandbox: Sandbox) -> None:
     assert url.startswith("http://127.0.0.1:")
 
 
-def test_lists(typed: Shell) -> None:
+def test_list_commands_show_only_experiments_that_are_up(typed: Shell) -> None:
     def names(words: str) -> list[str]:
         return [line.split()[0] for line in typed.run(f"symphony {words}")[1].splitlines()[1:]]
 
@@ -124,7 +124,7 @@ def test_lists(typed: Shell) -> None:
     assert "learned is not up" in typed.run("symphony e learned")[1]
 
 
-def test_only_shown(typed: Shell, sandbox: Sandbox) -> None:
+def test_dry_runs_and_refusals_change_nothing(typed: Shell, sandbox: Sandbox) -> None:
     before = sandbox.trees()
     for words in (
         "d rl -dr",
@@ -142,7 +142,7 @@ def test_only_shown(typed: Shell, sandbox: Sandbox) -> None:
     assert sandbox.trees() == before
 
 
-def test_with_force(typed: Shell, sandbox: Sandbox) -> None:
+def test_force_switches_and_deletes_without_questions(typed: Shell, sandbox: Sandbox) -> None:
     assert typed.run("symphony e new -f") == (0, "new")
     assert typed.run("symphony switch-experiment --force rl") == (0, "rl")
     assert typed.run("symphony db '/sweep-1$/' -f")[0] == 0

@@ -1,4 +1,4 @@
-"""The experiment, process or folder that a command selects, and its error where several match."""
+"""Which experiment or process a command selects, and the error if several match."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
         ("logs rl -t abc", '--tail "abc" is not a number of lines. Write it as `-t 20`.'),
     ],
 )
-def test_an_error_is_one_line_and_names_the_remedy(lab: Sandbox, words: str, message: str) -> None:
+def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
+    lab: Sandbox, words: str, message: str
+) -> None:
     ran = lab.symphony(*words.split(), code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -78,7 +80,7 @@ def test_a_command_never_selects_an_experiment_of_another_project(sandbox: Sandb
 
 
 @pytest.mark.thorough
-def test_switch_selects_outside_of_projects_and_inside_the_project_wins(
+def test_switch_applies_outside_projects_and_a_project_overrides_it(
     two: tuple[Sandbox, Path, Path],
 ) -> None:
     sandbox, other, nowhere = two
@@ -103,7 +105,7 @@ def test_the_error_names_the_folder_that_started_the_experiment(two: tuple[Sandb
     assert sandbox.stacks() == {"sandbox/mine", "other/theirs"}
 
 
-def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
+def test_ctrl_c_at_the_delete_question_changes_nothing(two: tuple[Sandbox, Path, Path]) -> None:
     sandbox, _, _ = two
     with terminal(sandbox, [str(SYMPHONY), "delete", "mine"]) as seen:
         seen.shows("[y/N]")
@@ -112,7 +114,7 @@ def test_ctrl_c_at_the_question(two: tuple[Sandbox, Path, Path]) -> None:
         assert "Nothing was changed." in seen.screen()
 
 
-def test_the_only_program_needs_no_name_and_a_plan_writes_nothing(sandbox: Sandbox) -> None:
+def test_a_single_program_needs_no_stack_name_and_plan_writes_no_file(sandbox: Sandbox) -> None:
     """The stack is named after its project or, where the project has several programs, after the program."""
     sandbox.write(PROGRAM)
     before = sorted(sandbox.folder.iterdir())

@@ -1,4 +1,4 @@
-"""Completions after a Tab, asked for as the completion script of a shell does."""
+"""Shell completions, requested as the completion script does after a Tab."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
         ("symphony visit rl ", {"replay"}),
     ],
 )
-def test_offered_completions(lab: Sandbox, line: str, value: set[str]) -> None:
+def test_completions_of_commands_options_and_names(lab: Sandbox, line: str, value: set[str]) -> None:
     assert offered(lab, line) == value
 
 
-def test_programs_for_up_and_nothing_from_a_broken_project(sandbox: Sandbox) -> None:
+def test_up_completes_program_names_and_nothing_in_a_broken_project(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks").mkdir()
     for name in ("train", "tune", "_shared"):
         (sandbox.folder / "stacks" / f"{name}.py").write_text("")
@@ -48,8 +48,8 @@ def test_programs_for_up_and_nothing_from_a_broken_project(sandbox: Sandbox) -> 
     assert offered(sandbox, "symphony up t") == set()
 
 
-def test_it_is_installed_for_bash(sandbox: Sandbox) -> None:
-    """Install the completion as a user does, then call it as bash does."""
+def test_install_completion_works_in_bash(sandbox: Sandbox) -> None:
+    """"""
     user = sandbox.home.parent / "user"
     user.mkdir()
     env = {"HOME": str(user), "PATH": f"{SYMPHONY.parent}{os.pathsep}{os.environ['PATH']}"}

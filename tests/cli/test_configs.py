@@ -1,4 +1,4 @@
-"""`configs=[files]` on tmux: every process has them, a change restarts nothing, a mistake is one line."""
+"""`configs=[files]` on tmux: every process gets copies, a change restarts nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ with Experiment(configs=["train.yaml", "table.bin"]) as e:
 
 
 @pytest.mark.thorough
-def test_config_files_are_in_every_process_and_restart_nothing(sandbox: Sandbox) -> None:
+def test_config_files_reach_every_process_and_changes_restart_nothing(sandbox: Sandbox) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 0.1\n")
     (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
     sandbox.write(PROGRAM)
@@ -32,7 +32,7 @@ def test_config_files_are_in_every_process_and_restart_nothing(sandbox: Sandbox)
 
 
 @pytest.mark.thorough
-def test_a_config_file_that_is_not_there_or_twice_is_one_line(sandbox: Sandbox) -> None:
+def test_a_missing_or_duplicate_config_file_is_a_problem_with_its_line(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.replace('"table.bin"', '"other/train.yaml"'))
     ran = sandbox.symphony("up", "rl", "-y", code=2)
     assert 'the config file "train.yaml" cannot be read: no such file or directory' in ran.err

@@ -1,4 +1,4 @@
-"""`symphony delete` asks first, removes everything, and tells what it removed."""
+"""`symphony delete` asks first, removes everything, reports it, and can be interrupted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tests.terminal import terminal
 PROGRAM = 'with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])'
 
 
-def test_asks_takes_all_and_works_without_the_project(sandbox: Sandbox, tmp_path: object) -> None:
+def test_delete_asks_removes_everything_and_works_without_the_project(
+    sandbox: Sandbox, tmp_path: object
+) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     refused = sandbox.symphony("delete", "rl", code=2)
@@ -57,8 +59,8 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
-    """The rows follow the processes, although the engine has closed their windows before."""
+def test_delete_rows_show_processes_that_ignore_sigterm(sandbox: Sandbox) -> None:
+    """The rows follow the processes, although the engine already closed their windows."""
     sandbox.write(STUBBORN + '    e.new_process("good", command=["sleep", "3600"])')
     sandbox.config("rl", grace="3")
     sandbox.symphony("up", "rl", "-y")
@@ -71,21 +73,21 @@ def test_rows_say_what_still_runs_and_why(sandbox: Sandbox) -> None:
     assert set(messages[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
 
 
-def in_their_grace(sandbox: Sandbox) -> None:
-    """Wait until both processes, which ignore SIGTERM, have got it."""
+def await_sigterm(sandbox: Sandbox) -> None:
+    """Wait until both processes, which ignore SIGTERM, have received it."""
     wait_for(lambda: sandbox.symphony("logs", "rl", "a").out.count("asked"), 40, "a was asked", pause=0.2)
     wait_for(lambda: sandbox.symphony("logs", "rl", "b").out.count("asked"), 40, "b was asked", pause=0.2)
 
 
-def killed(sandbox: Sandbox) -> None:
-    """The test need not wait for the end of their grace."""
+def kill_both(sandbox: Sandbox) -> None:
+    """Kill both processes, so that the test need not wait for the end of their grace period."""
     for pid in chain(*sandbox.trees().values()):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def interrupted(process: subprocess.Popen[str]) -> str:
-    """Return the output of a delete that Ctrl-C interrupts long before the grace of 60 s is over."""
+def interrupt_delete(process: subprocess.Popen[str]) -> str:
+    """Return the output of a delete that Ctrl-C interrupts long before the grace period of 60 s ends."""
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=40)
     assert process.returncode == 130, out + err
@@ -95,7 +97,7 @@ def interrupted(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.thorough
-def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox) -> None:
+def test_batch_delete_runs_in_parallel_and_one_ctrl_c_stops_all(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     for name in ("one", "two"):
         sandbox.config(name, grace="60")
@@ -112,42 +114,42 @@ def test_a_batch_goes_at_once_and_an_interrupt_stops_all_of_it(sandbox: Sandbox)
 
 
 @pytest.mark.thorough
-def test_interrupted_while_a_process_is_in_its_grace(sandbox: Sandbox) -> None:
+def test_delete_interrupted_during_the_grace_period_can_be_repeated(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     sandbox.config("rl", grace="60")
     sandbox.symphony("up", "rl", "-y")
     process = sandbox.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
-    in_their_grace(sandbox)
-    result = interrupted(process)
+    await_sigterm(sandbox)
+    result = interrupt_delete(process)
     assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in result
     assert "`symphony delete rl` finishes it" in result
     assert sandbox.engines() == []
     assert set(sandbox.processes("rl")) == {"a", "b"}
     assert [(row["ready"], row["total"]) for row in sandbox.symphony("ls", "--json").json] == [(2, 2)]
-    killed(sandbox)
+    kill_both(sandbox)
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
     assert sandbox.symphony("ls", "--json").json == []
 
 
 @pytest.mark.thorough
-def test_up_is_interrupted_while_a_process_it_stops_is_in_its_grace(sandbox: Sandbox) -> None:
+def test_up_interrupted_while_stopping_a_process_can_be_repeated(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     sandbox.config("rl", grace="60")
     sandbox.symphony("up", "rl", "-y")
     sandbox.write(STUBBORN.replace("sleep 1", "sleep 2"))
     process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
-    in_their_grace(sandbox)
-    assert "`symphony up rl` finishes it" in interrupted(process)
-    killed(sandbox)
+    await_sigterm(sandbox)
+    assert "`symphony up rl` finishes it" in interrupt_delete(process)
+    kill_both(sandbox)
     assert "2 of 2 running" in sandbox.symphony("up", "rl", "-y").out
     assert set(sandbox.trees()) == {"rl/a", "rl/b"}
     assert {each["state"] for each in sandbox.processes("rl").values()} == {"running"}
 
 
 @pytest.mark.thorough
-def test_orphans_are_listed_and_ended_by_their_marker(sandbox: Sandbox) -> None:
-    """The state was removed while processes run; others on the same server are not touched."""
+def test_delete_orphans_lists_and_ends_processes_without_state(sandbox: Sandbox) -> None:
+    """Other sessions on the same tmux server stay untouched."""
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     sandbox.symphony("up", "rl-2", "-y")
@@ -171,8 +173,8 @@ def test_orphans_are_listed_and_ended_by_their_marker(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("ignores_ctrl_c", [False, True])
-def test_a_deletion_wins_over_a_restart(sandbox: Sandbox, ignores_ctrl_c: bool) -> None:
-    """The deletion once failed with "is being changed". A command behind a shell's `&` ignores Ctrl-C."""
+def test_delete_interrupts_a_running_restart(sandbox: Sandbox, ignores_ctrl_c: bool) -> None:
+    """Also a restart that ignores SIGINT, as behind a shell's `&`."""
     program = 'with Experiment() as e:\n    e.new_process("a", command=["sleep", "3600"])'
     sandbox.write(program)
     sandbox.symphony("up", "rl", "-y")
@@ -190,8 +192,8 @@ def test_a_deletion_wins_over_a_restart(sandbox: Sandbox, ignores_ctrl_c: bool) 
     assert sandbox.trees() == {}
 
 
-def test_a_lock_that_is_gone_again_is_in_no_deletions_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The restart that held the lock ended between two looks: 2 of 20 deletions failed then."""
+def test_delete_retries_if_the_lock_was_released_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart ends between two looks at the lock: 2 of 20 deletions failed then."""
     errors = [locks.Held("rl is being changed")]
 
     def run(*_: object, **__: object) -> Iterator[delete.Deleted]:

@@ -7,7 +7,7 @@ import pytest
 from tests.sandbox import Sandbox, wait_for
 
 
-def test_the_new_project_runs_without_a_name(sandbox: Sandbox) -> None:
+def test_init_creates_a_project_that_runs_without_a_stack_name(sandbox: Sandbox) -> None:
     folder = sandbox.folder.parent / "Lab 7"
     folder.mkdir()
     made = sandbox.symphony("init", cwd=folder).out
@@ -21,7 +21,7 @@ def test_the_new_project_runs_without_a_name(sandbox: Sandbox) -> None:
     assert sandbox.trees() == {}
 
 
-def test_several_programs_have_their_settings_beside_them(sandbox: Sandbox) -> None:
+def test_init_stacks_keeps_settings_beside_the_programs(sandbox: Sandbox) -> None:
     folder = sandbox.folder.parent / "several"
     folder.mkdir()
     made = sandbox.symphony("init", "--stacks", cwd=folder).out
@@ -32,7 +32,7 @@ def test_several_programs_have_their_settings_beside_them(sandbox: Sandbox) -> N
 
 
 @pytest.mark.parametrize("file", ["Pulumi.yaml", "__main__.py"])
-def test_existing_files_stay(sandbox: Sandbox, file: str) -> None:
+def test_init_refuses_a_folder_with_project_files(sandbox: Sandbox, file: str) -> None:
     folder = sandbox.folder.parent / "there"
     folder.mkdir()
     (folder / file).write_text("name: mine\nruntime: python\n")

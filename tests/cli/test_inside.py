@@ -1,4 +1,4 @@
-"""Commands that reach into processes, on the real tmux: exec, ssh, scp, visit."""
+"""`exec`, `ssh`, `scp` and `visit` on real tmux."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ signal.pause()
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """An experiment `rl` that runs, with a service exposed at a port that was free."""
+    """A running experiment `rl` with an exposed service."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with sandbox_in(tmp_path_factory.mktemp("inside"), "inside") as made:
@@ -53,7 +53,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield made
 
 
-def test_it_sees_what_the_process_sees(sandbox: Sandbox) -> None:
+def test_exec_has_the_environment_and_folder_of_the_process(sandbox: Sandbox) -> None:
     ran = sandbox.symphony(
         "exec", "learner", "--", "env", env={"WANDB_KEY": "k", "OTHER": "o", "PULUMI_ACCESS_TOKEN": "t"}
     )
@@ -66,13 +66,13 @@ def test_it_sees_what_the_process_sees(sandbox: Sandbox) -> None:
     assert folder == str(sandbox.folder / "place")
 
 
-def test_the_preamble_comes_first_and_its_words_do_not_mix(sandbox: Sandbox) -> None:
+def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox) -> None:
     ran = sandbox.symphony("exec", "lines", "--", "sh", "-c", 'echo "$OF $1"', "sh", "it's; exit 3")
     assert ran.out == "preamble it's; exit 3\n"
     assert ran.err == "from the preamble\n"
 
 
-def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_exec_passes_stdin_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(content := os.urandom(3_000_000))
     command = [str(SYMPHONY), "exec", "learner", "--", "cat"]
     with (tmp_path / "in").open("rb") as given:
@@ -106,7 +106,7 @@ def test_input_is_passed_on_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None
         ((), 2, "PROCESS"),
     ],
 )
-def test_mistakes_of_exec(sandbox: Sandbox, words: tuple[str, ...], code: int, message: str) -> None:
+def test_exec_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], code: int, message: str) -> None:
     ran = sandbox.symphony("exec", *words, code=code)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -115,7 +115,7 @@ def test_mistakes_of_exec(sandbox: Sandbox, words: tuple[str, ...], code: int, m
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_ends_the_command_with_all_that_it_started(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_a_signal_to_exec_ends_the_command_and_its_children(sandbox: Sandbox, number: signal.Signals) -> None:
     script = "sleep 4321 & echo ready; wait"
     running = sandbox.start([str(SYMPHONY), "exec", "learner", "--", "sh", "-c", script])
     assert running.stdout is not None
@@ -133,7 +133,7 @@ def test_a_signal_ends_the_command_with_all_that_it_started(sandbox: Sandbox, nu
     running.stdout.close()
 
 
-def test_exec_on_a_terminal(sandbox: Sandbox) -> None:
+def test_exec_on_a_terminal_has_its_size_and_exit_code(sandbox: Sandbox) -> None:
     with terminal(sandbox, [str(SYMPHONY), "exec", "learner", "--", "sh"], columns=90, rows=20) as screen:
         screen.shows("$" if os.getuid() else "#")
         screen.type("stty size; tty", "Enter")
@@ -178,7 +178,7 @@ def test_ssh_without_a_terminal_is_one_line(sandbox: Sandbox) -> None:
     assert len(ran.err.splitlines()) == 1
 
 
-def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, tmp_path: Path) -> None:
     source = tmp_path / "src"
     (source / "sub").mkdir(parents=True)
     (source / "a").write_text("one")
@@ -221,7 +221,7 @@ def test_files_and_folders_both_ways(sandbox: Sandbox, tmp_path: Path) -> None:
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
     ],
 )
-def test_mistakes_of_scp(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
+def test_scp_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("scp", *words, code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -229,11 +229,11 @@ def test_mistakes_of_scp(sandbox: Sandbox, words: tuple[str, ...], message: str)
     assert not (sandbox.folder / "x").exists()
 
 
-def test_a_folder_is_not_copied_into_itself(sandbox: Sandbox) -> None:
+def test_scp_refuses_to_copy_a_folder_into_itself(sandbox: Sandbox) -> None:
     assert "into itself" in sandbox.symphony("scp", ".", "learner:x", code=2).err
 
 
-def test_visit_prints_and_opens(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_visit_prints_the_url_and_opens_the_browser(sandbox: Sandbox, tmp_path: Path) -> None:
     wait_for(lambda: "listens" in sandbox.symphony("logs", "rl", "board").out, 10, "it listens")
     shown = {sandbox.symphony("visit", *words, "-u").out for words in (("rl", "board"), ("board",))}
     (url,) = shown
@@ -249,7 +249,7 @@ def test_visit_prints_and_opens(sandbox: Sandbox, tmp_path: Path) -> None:
     assert "serve.py" in psutil.Process(pid).cmdline()
 
 
-def test_visit_prints_no_url_of_nothing_or_of_a_stranger(sandbox: Sandbox) -> None:
+def test_visit_prints_no_url_if_nothing_or_another_program_listens(sandbox: Sandbox) -> None:
     ran = sandbox.symphony("visit", "rl", "later", "-u", code=1)
     assert (ran.out, "nothing listens" in ran.err) == ("", True)
     port = int(sandbox.environment["PORT_OF_TEST"])
@@ -258,7 +258,7 @@ def test_visit_prints_no_url_of_nothing_or_of_a_stranger(sandbox: Sandbox) -> No
     assert (ran.out, f"pid {os.getpid()}" in ran.err) == ("", True)
 
 
-def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_visit_without_a_browser_prints_the_url(sandbox: Sandbox, tmp_path: Path) -> None:
     python = str(Path(sys.executable).parent)
     environment = {"BROWSER": "", "DISPLAY": None, "WAYLAND_DISPLAY": None, "PATH": python}
     ran = sandbox.symphony("visit", "board", code=1, env=environment)
@@ -270,7 +270,7 @@ def test_visit_without_a_browser_still_says_where(sandbox: Sandbox, tmp_path: Pa
     ("words", "message"),
     [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "tensorboard"), (("rl", "a", "b"), "one service")],
 )
-def test_mistakes_of_visit(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
+def test_visit_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("visit", *words, "-u", code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1

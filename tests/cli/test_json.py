@@ -1,4 +1,4 @@
-"""The facts that `--json` prints of commands that change something."""
+"""`--json` of commands that change an experiment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ with Experiment() as e:
 """
 
 
-def test_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
+def test_json_of_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     assert "-y" in sandbox.symphony("up", "rl", "--json", code=2).err
     up = sandbox.symphony("up", "rl", "-y", "--json")

@@ -1,4 +1,4 @@
-"""`symphony logs` prints the output of processes with their names, clean, for people and programs."""
+"""`symphony logs` prints the output of processes: names, colours, JSON, following, errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cli.support import has_no_control
 from tests.sandbox import SYMPHONY, Sandbox
 
 
-def test_one_process(lab: Sandbox) -> None:
+def test_logs_of_one_process_as_text_json_tail_and_with_times(lab: Sandbox) -> None:
     lines = ["step 1", "step 2", "step 3"]
     assert lab.symphony("logs", "rl", "learner").out.splitlines() == lines
     rows = [json.loads(line) for line in lab.symphony("logs", "rl", "learner", "--json").out.splitlines()]
@@ -43,18 +43,18 @@ def test_no_control_characters_reach_the_screen(lab: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["agent-*", "*agent-[01]"])
-def test_a_pattern_means_names_in_and_out_of_groups(lab: Sandbox, pattern: str) -> None:
+def test_a_pattern_matches_processes_in_groups_and_outside(lab: Sandbox, pattern: str) -> None:
     lines = lab.symphony("logs", "rl", pattern).out.splitlines()
     assert {line.split(" | ")[0].strip() for line in lines} == {"agent-0", "agent-1", "eval/agent-0"}
     assert "no process matches" in lab.symphony("logs", "rl", "nothing-*", code=2).err
 
 
-def test_following_what_failed_ends_with_1(lab: Sandbox) -> None:
+def test_following_a_failed_process_exits_with_1(lab: Sandbox) -> None:
     assert "ended: exit 3" in lab.symphony("logs", "rl", "wild", "-f", code=1).out
 
 
-def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
-    """Colours of a line do not colour the next one."""
+def test_colours_are_kept_on_a_terminal_only(lab: Sandbox) -> None:
+    """They are reset at the end of a line."""
     done = lab.run(["script", "-qec", f"{SYMPHONY} logs rl wild", "/dev/null"], env={"TERM": "xterm"})
     assert "\x1b[31mred" in done.out
     assert "back\x1b[0m" in done.out
@@ -63,8 +63,8 @@ def test_colours_of_a_process_stay_on_a_terminal_only(lab: Sandbox) -> None:
     assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
 
 
-def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
-    """agent-0 names the process in no group, eval its whole group, eval/agent-0 one of that."""
+def test_a_name_selects_a_process_outside_groups_a_group_or_one_of_its_members(lab: Sandbox) -> None:
+    """"""
     assert lab.symphony("logs", "rl", "agent-0").out == "hello\n"
     assert lab.symphony("logs", "rl", "eval").out == "evaluating\n"
     assert lab.symphony("logs", "rl", "eval/agent-0").out == "evaluating\n"
@@ -84,7 +84,7 @@ def test_a_name_in_a_group_and_out_of_one(lab: Sandbox) -> None:
     ],
     ids=["ambiguous", "near", "none", "since", "negative tail", "no number", "empty", "no process"],
 )
-def test_mistakes(lab: Sandbox, words: tuple[str, ...], message: str) -> None:
+def test_logs_errors_are_one_line_with_candidates(lab: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = lab.symphony("logs", *words, code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
@@ -92,7 +92,7 @@ def test_mistakes(lab: Sandbox, words: tuple[str, ...], message: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGPIPE, signal.SIGTERM], ids=lambda n: n.name)
-def test_follow_ends_quietly(lab: Sandbox, number: signal.Signals) -> None:
+def test_follow_ends_without_traceback_on_a_signal(lab: Sandbox, number: signal.Signals) -> None:
     following = lab.start([str(SYMPHONY), "logs", "rl", "learner", "-f"])
     assert following.stdout is not None
     assert [following.stdout.readline() for _ in range(3)] == ["step 1\n", "step 2\n", "step 3\n"]

@@ -1,4 +1,4 @@
-"""`symphony ls`: every experiment of the store, of any project and host, without an engine."""
+"""`symphony ls` lists every experiment of the state, of any project and host, without the engine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from symphony import paths
 from tests.sandbox import Sandbox, sandbox_in, wait_for
 
 
-def test_an_empty_store(sandbox: Sandbox) -> None:
+def test_without_experiments_ls_says_so(sandbox: Sandbox) -> None:
     assert "No experiments" in sandbox.symphony("ls").out
     assert sandbox.symphony("ls", "--json").json == []
     assert "no experiment" in sandbox.symphony("process", code=2).err
 
 
-def test_row(lab: Sandbox) -> None:
+def test_ls_row_and_json(lab: Sandbox) -> None:
     head, row = lab.symphony("ls").out.splitlines()
     assert head.split()[:5] == ["name", "on", "ready", "state", "age"]
     assert row.split()[:3] == ["rl", "tmux", "4/5"]
@@ -30,32 +30,32 @@ def test_row(lab: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_completed_processes_are_not_missing(sandbox: Sandbox) -> None:
+def test_completed_processes_count_as_ready_in_ls(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["true"])')
     sandbox.symphony("up", "numint", "-y")
     wait_for(
         lambda: {each["state"] for each in sandbox.processes("numint").values()} == {"completed"}, 10, "ended"
     )
     assert sandbox.symphony("ls").out.splitlines()[1].split()[:4] == ["numint", "tmux", "2/2", "completed"]
-    # It is not there to be reached any more: that is what the column of a process says.
+    # `process` says that it cannot be reached any more.
     assert [each["ready"] for each in sandbox.processes("numint").values()] == [False, False]
 
 
-def test_starts_no_engine(lab: Sandbox) -> None:
+def test_ls_and_process_work_without_the_engine(lab: Sandbox) -> None:
     without = lab.environment["PATH"].split(":")
     path = ":".join(part for part in without if not (Path(part) / "pulumi").exists())
     assert "rl" in lab.symphony("ls", env={"PATH": path}).out
     assert "learner" in lab.symphony("process", "rl", env={"PATH": path}).out
 
 
-def test_from_any_folder(lab: Sandbox, tmp_path: Path) -> None:
+def test_ls_process_and_logs_work_in_any_folder(lab: Sandbox, tmp_path: Path) -> None:
     assert "rl" in lab.symphony("ls", cwd=tmp_path).out
     assert "learner" in lab.symphony("process", "rl", cwd=tmp_path).out
     assert "step 1" in lab.symphony("logs", "rl", cwd=tmp_path).out
 
 
 @pytest.mark.thorough
-def test_state_of_another_host_is_listed_and_nothing_else(lab: Sandbox) -> None:
+def test_an_experiment_on_another_host_is_listed_but_cannot_be_changed(lab: Sandbox) -> None:
     away = {"SYMPHONY_HOST": "elsewhere.example"}
     (row,) = lab.symphony("ls", "--json", env=away).json
     assert row["state"] == f"on {paths.host()}"
@@ -79,7 +79,7 @@ def test_state_of_another_host_is_listed_and_nothing_else(lab: Sandbox) -> None:
     assert lab.trees() == pids
 
 
-def test_a_damaged_state_hides_no_other(lab: Sandbox) -> None:
+def test_a_damaged_state_file_does_not_hide_other_experiments(lab: Sandbox) -> None:
     file = lab.home / "state" / ".pulumi" / "stacks" / "lab" / "broken.json"
     file.write_text('{"version": 3, "checkpoint"')
     try:
@@ -93,8 +93,8 @@ def test_a_damaged_state_hides_no_other(lab: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_two_projects_with_an_experiment_of_one_name(tmp_path: Path) -> None:
-    """Both are listed with their project; a name alone means the experiment of the current project."""
+def test_experiments_of_the_same_name_in_two_projects(tmp_path: Path) -> None:
+    """Both are listed with their project; the bare name selects that of the current project."""
     with sandbox_in(tmp_path / "one", "left") as left:
         right = Sandbox(tmp_path / "two", "right")
         right.home = left.home

@@ -1,4 +1,4 @@
-"""The command line as a process: what it loads, how it fails, where its output goes."""
+"""The `symphony` program as a process: imports, errors, exit codes, closed and full outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_overview_names_every_command(words: list[str]) -> None:
     assert "Examples:\n      mkdir lab && cd lab && symphony init && symphony up\n" in done.stdout
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_no_heavy_package() -> None:
     program = (
         "import sys; from symphony.cli.main import main; main(['--help']); "
         "heavy = {'pulumi', 'grpc', 'rich', 'yaml', 'psutil', 'zmq', 'kubernetes'}; "
@@ -44,8 +44,8 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_an_experiment_in_tmux_loads_nothing_of_another_backend(tmp_path: Path) -> None:
-    """This holds from the import to the resources, in the process that runs the program."""
+def test_an_experiment_in_tmux_imports_no_other_backend(tmp_path: Path) -> None:
+    """From the import of symphony to the resources."""
     program = (
         "import sys; import symphony; from symphony import Experiment\n"
         "from symphony.classic import Cluster\n"
@@ -60,7 +60,7 @@ def test_an_experiment_in_tmux_loads_nothing_of_another_backend(tmp_path: Path) 
     assert done.stdout.splitlines()[-1] == "[] True"
 
 
-def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
+def test_reading_commands_on_tmux_import_only_what_they_need() -> None:
     program = (
         "import importlib, sys; from symphony.cli import commands\n"
         "for name in ('ls', 'process', 'why', 'logs', 'exec', 'scp', 'visit'):\n"
@@ -78,7 +78,7 @@ def test_a_look_at_what_runs_in_tmux_loads_only_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("row", commands.COMMANDS, ids=lambda row: row.name)
-def test_each_command_has_help_with_examples_that_loads_no_pulumi(row: commands.Row) -> None:
+def test_help_of_each_command_has_examples_and_imports_no_pulumi(row: commands.Row) -> None:
     program = (
         f"import sys; from symphony.cli.main import main; code = main([{row.name!r}, '-h']); "
         "print(); print(code, 'pulumi' in sys.modules, 'grpc' in sys.modules)"
@@ -108,7 +108,7 @@ def test_an_option_has_the_same_short_name_in_every_command() -> None:
         (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
     ],
 )
-def test_mistakes_are_one_line(words: list[str], message: str) -> None:
+def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
     done = call(*words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
@@ -128,7 +128,7 @@ def test_mistakes_are_one_line(words: list[str], message: str) -> None:
         ),
     ],
 )
-def test_the_errors_of_a_command(
+def test_exceptions_become_one_line_and_an_exit_code(
     raised: str, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = eval(raised, {"SymphonyError": SymphonyError, "UserError": UserError})
@@ -147,7 +147,7 @@ def test_the_errors_of_a_command(
     assert details == (["  one", "  t\ufffdwo"] if isinstance(error, SymphonyError) else [])
 
 
-def test_debug_shows_all(tmp_path: Path) -> None:
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     env = {**os.environ, "PULUMI_BACKEND_URL": f"file://{tmp_path}/file/in/the/way"}
     (tmp_path / "file").write_text("")
     plain = call("env", env=env)
@@ -158,14 +158,14 @@ def test_debug_shows_all(tmp_path: Path) -> None:
     assert "Traceback" in call("--debug", "env", env=env).stderr
 
 
-def test_debug_after_two_dashes_is_the_childs(own_home: Path) -> None:
+def test_debug_after_two_dashes_belongs_to_the_child_command(own_home: Path) -> None:
     for words, code in (("exec p -- cmd --debug", 2), ("exec --debug p -- cmd", 1)):
         done = call(*words.split(), cwd=own_home.parent)
         assert (done.returncode, "Traceback" in done.stderr) == (code, code == 1), done
 
 
 @pytest.mark.usefixtures("engine")
-def test_into_head() -> None:
+def test_output_into_a_closed_pipe_ends_quietly() -> None:
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {' '.join(SYMPHONY)} doctor --json | head -1"],
         capture_output=True,
@@ -175,7 +175,7 @@ def test_into_head() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("[\n", "", 0)
 
 
-def test_full_disk() -> None:
+def test_output_to_a_full_disk_is_a_one_line_error() -> None:
     with Path("/dev/full").open("w") as full:
         done = call("--help", stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert done.returncode == 1
@@ -186,7 +186,9 @@ def test_full_disk() -> None:
 @pytest.mark.parametrize(
     ("words", "code"), [("--help", 0), ("nonsense", 2), ("up x", 2), ("exec x -- true", 2)]
 )
-def test_closed_streams(own_home: Path, words: str, code: int, closed: str) -> None:
+def test_closed_standard_streams_cause_no_traceback(
+    own_home: Path, words: str, code: int, closed: str
+) -> None:
     command = ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=own_home.parent)
     assert done.returncode == code, done
@@ -194,7 +196,7 @@ def test_closed_streams(own_home: Path, words: str, code: int, closed: str) -> N
     assert "unexpected" not in done.stderr, done
 
 
-def test_the_exit_code_stays_when_the_pipe_is_closed(tmp_path: Path) -> None:
+def test_the_exit_code_is_kept_when_the_output_pipe_is_closed(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     env.pop("PYTHONUNBUFFERED", None)
     ours, theirs = os.pipe()
@@ -209,7 +211,7 @@ def test_the_exit_code_stays_when_the_pipe_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("term", [None, "", "dumb", "xterm-256color"])
-def test_on_a_terminal(term: str | None) -> None:
+def test_colour_depends_on_term(term: str | None) -> None:
     env = {name: value for name, value in os.environ.items() if name != "TERM"}
     if term is not None:
         env["TERM"] = term
@@ -233,7 +235,7 @@ def test_on_a_terminal(term: str | None) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_prints_exports_that_bash_evaluates(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = own_home / "it's $(odd)"
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{odd}")
     monkeypatch.delenv("USER", raising=False)
@@ -250,10 +252,10 @@ def test_env_is_what_a_shell_takes(own_home: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("engine")
-def test_env_closes_the_state_and_leaves_the_umask_of_the_shell(
+def test_env_makes_the_state_folder_private_and_keeps_the_umask(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It also closes a store that was created open, and works twice in one shell."""
+    """Also of a state folder that was created with open permissions, and twice in one shell."""
     state = own_home / "state"
     state.mkdir(parents=True)
     state.chmod(0o755)
@@ -271,7 +273,7 @@ def test_env_closes_the_state_and_leaves_the_umask_of_the_shell(
 
 
 @pytest.mark.usefixtures("engine")
-def test_doctor_and_setup_agree() -> None:
+def test_doctor_and_setup_report_the_same_versions() -> None:
     rows = {row["name"]: row for row in json.loads(call("doctor", "--json").stdout)}
     assert rows["pulumi"]["there"]
     assert rows["tmux"]["there"]
@@ -280,7 +282,7 @@ def test_doctor_and_setup_agree() -> None:
     assert ready["tmux"]["version"] == rows["tmux"]["version"]
 
 
-def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
+def test_doctor_lists_missing_prerequisites(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     done = call("doctor", env=env)
     assert done.returncode == 1
@@ -292,6 +294,6 @@ def test_doctor_on_a_bare_machine(tmp_path: Path) -> None:
     assert "restarts no process" in lines["perl"]
 
 
-def test_rbac_prints_the_role_of_the_documentation() -> None:
+def test_rbac_prints_the_documented_role() -> None:
     role = yaml.safe_load(call("rbac").stdout)
     assert (role["kind"], role["metadata"]["name"]) == ("Role", "symphony-experimenter")

@@ -1,4 +1,4 @@
-"""The placement on the screen: pools, machines, their processes, dollars an hour."""
+"""The placement table: pools, machines, their processes, price per hour."""
 
 from dataclasses import asdict
 
@@ -18,7 +18,7 @@ def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FL
     return capsys.readouterr().out
 
 
-def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
+def test_table_lists_processes_and_price_of_each_pool(capsys: pytest.CaptureFixture[str]):
     agents = [share(f"agent-{i}", 3, "cpu") for i in range(12)]
     out = shown(capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu"), pod("free", pool="cpu")])
     head, gpu, cpu, total = out.splitlines()
@@ -29,7 +29,7 @@ def test_pools_with_what_they_take_and_cost(capsys: pytest.CaptureFixture[str]):
     assert total == f"prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
 
 
-def test_an_unknown_price_is_a_dash(capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_price_is_shown_as_a_dash(capsys: pytest.CaptureFixture[str]):
     arm = pool("arm", "n2-custom-8-32768", spot=True)
     out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
     assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7: 1 cpu) -"

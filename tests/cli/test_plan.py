@@ -1,4 +1,4 @@
-"""`symphony plan` shows what `up` would do and why, and does nothing."""
+"""`symphony plan` shows what `up` would do and why, and changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import yaml
 from tests.sandbox import Sandbox
 
 
-def test_a_new_experiment(sandbox: Sandbox) -> None:
+def test_plan_of_a_new_experiment_starts_nothing(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("server", command=["sleep", "1"], image="some:image").binds("greetings")\n'
@@ -28,7 +28,7 @@ def test_a_new_experiment(sandbox: Sandbox) -> None:
     assert not (sandbox.home / "experiments" / "new").exists()
 
 
-def test_the_plan_of_a_running_experiment(lab: Sandbox) -> None:
+def test_plan_of_a_running_experiment_lists_changes_with_reasons(lab: Sandbox) -> None:
     trees = lab.trees()
     facts = lab.symphony("plan", "rl", "--json").json
     kinds = {change["path"]: change["kind"] for change in facts["changes"]}
@@ -44,7 +44,7 @@ def test_the_plan_of_a_running_experiment(lab: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
+def test_plan_yaml_prints_manifests_without_a_cluster(sandbox: Sandbox) -> None:
     nowhere = {"KUBECONFIG": str(sandbox.home / "none")}
     (sandbox.folder / "key").write_text("hush")
     sandbox.write(
@@ -63,7 +63,7 @@ def test_manifests_without_a_cluster(sandbox: Sandbox) -> None:
     assert sandbox.stacks() == set()
 
 
-def test_a_setting_that_restarts_nothing_is_not_told_as_a_restart(sandbox: Sandbox) -> None:
+def test_a_setting_that_restarts_nothing_is_not_shown_as_a_restart(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()

@@ -1,4 +1,4 @@
-"""The plan as a table: a long reason that several processes share is printed once."""
+"""The plan as a table: a long reason shared by several processes is printed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def planned(*changes: Change) -> Planned:
     )
 
 
-def test_a_long_reason_that_processes_share_is_printed_once_below_the_table(
+def test_a_long_shared_reason_is_printed_once_below_the_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     images = "image: registry.example.com/team/project/rl:1 -> registry.example.com/team/project/rl:2"

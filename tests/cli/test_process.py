@@ -1,14 +1,14 @@
-"""`symphony process`: one row a process, at a terminal and in a pipe."""
+"""`symphony process`: rows, JSON, names of experiments, code digests."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.cli.support import has_no_control, into_closed_pipe, into_full_disk
+from tests.cli.support import has_no_control, run_into_closed_pipe, run_into_full_disk
 from tests.sandbox import Sandbox, wait_for
 
 
-def test_rows(lab: Sandbox) -> None:
+def test_process_rows(lab: Sandbox) -> None:
     out = lab.symphony("process", "rl").out
     head, *rows = [line.split() for line in out.splitlines()]
     assert head == ["group", "name", "ready", "restarts", "state"]
@@ -23,7 +23,7 @@ def test_rows(lab: Sandbox) -> None:
     assert "learner" in lab.symphony("process").out, "the only experiment needs no name"
 
 
-def test_json(lab: Sandbox) -> None:
+def test_process_json(lab: Sandbox) -> None:
     rows = lab.symphony("process", "rl", "--json").json
     assert {row["path"] for row in rows} == {"agent-0", "agent-1", "learner", "wild", "eval/agent-0"}
     (grouped,) = [row for row in rows if row["group"]]
@@ -36,12 +36,12 @@ def test_json(lab: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("message", ["r", "l", "lab/rl", "organization/lab/rl"])
-def test_part_of_a_name_will_do(lab: Sandbox, message: str) -> None:
+def test_a_unique_part_of_the_name_selects_the_experiment(lab: Sandbox, message: str) -> None:
     assert "learner" in lab.symphony("process", message).out
 
 
 @pytest.mark.parametrize("message", ["nothing", "", "../rl", "rl\x1b[31m"])
-def test_an_unknown_name_is_one_line(lab: Sandbox, message: str) -> None:
+def test_an_unknown_name_is_a_one_line_error(lab: Sandbox, message: str) -> None:
     ran = lab.symphony("process", "--", message, code=None)
     if ran.code == 0:
         pytest.fail(str(ran))
@@ -52,10 +52,12 @@ def test_an_unknown_name_is_one_line(lab: Sandbox, message: str) -> None:
 
 
 @pytest.mark.parametrize("words", [("process", "rl"), ("process", "rl", "--json"), ("ls",), ("logs", "rl")])
-def test_a_closed_pipe_and_a_full_disk(lab: Sandbox, words: tuple[str, ...]) -> None:
-    code, err = into_closed_pipe(lab, words)
+def test_closed_pipe_ends_quietly_and_full_disk_is_a_one_line_error(
+    lab: Sandbox, words: tuple[str, ...]
+) -> None:
+    code, err = run_into_closed_pipe(lab, words)
     assert (code, err) == (0, "")
-    code, err = into_full_disk(lab, words)
+    code, err = run_into_full_disk(lab, words)
     assert code == 1
     assert "No space left" in err
     assert len(err.splitlines()) == 1
@@ -71,8 +73,8 @@ def test_a_closed_pipe_and_a_full_disk(lab: Sandbox, words: tuple[str, ...]) -> 
         ),
     ],
 )
-def test_no_project_is_needed(sandbox: Sandbox, broken: str) -> None:
-    """Below a foreign or broken Pulumi.yaml, only commands that run a program fail."""
+def test_reading_and_deleting_work_beside_a_broken_pulumi_yaml(sandbox: Sandbox, broken: str) -> None:
+    """Only commands that run a program fail there."""
     sandbox.write(
         'with Experiment() as e: e.new_process("a", command=["sh", "-c", "echo hello; sleep 3600"])'
     )
@@ -92,8 +94,8 @@ def test_no_project_is_needed(sandbox: Sandbox, broken: str) -> None:
     assert sandbox.trees() == {}
 
 
-def test_a_process_has_run_the_code_of_its_digest(sandbox: Sandbox) -> None:
-    """The file is edited between the plan and the start."""
+def test_the_shown_digest_is_of_the_code_that_runs(sandbox: Sandbox) -> None:
+    """The file is edited between plan and start."""
     train = sandbox.folder / "train.sh"
     train.write_text("echo first")
     sandbox.write(
@@ -115,7 +117,7 @@ def test_a_process_has_run_the_code_of_its_digest(sandbox: Sandbox) -> None:
     assert sandbox.processes("rl")["a"]["code"] == rows["a"]["code"]
 
 
-def test_a_process_that_is_held_back_starts_with_the_code_of_its_digest_too(sandbox: Sandbox) -> None:
+def test_a_waiting_process_refuses_to_start_with_code_edited_meanwhile(sandbox: Sandbox) -> None:
     train = sandbox.folder / "train.sh"
     train.write_text("echo first")
     sandbox.write(

@@ -1,4 +1,4 @@
-"""`plan` and `up` show the output of the program, marked; run by hand, the program says what to type."""
+"""`plan` and `up` print the output of the user's program; run by hand, the program names `symphony up`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STACK = "urn:pulumi:rl::lab::pulumi:pulumi:Stack::lab-rl"
 
 
 @pytest.mark.thorough
-def test_plan_and_up_show_it(sandbox: Sandbox) -> None:
+def test_plan_and_up_print_program_output_with_a_prefix(sandbox: Sandbox) -> None:
     sandbox.write(SPEAKS)
     planned = sandbox.symphony("plan", "rl").out
     for line in (
@@ -47,7 +47,7 @@ def test_plan_and_up_show_it(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
+def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbox) -> None:
     sandbox.write(SPEAKS)
     ran = sandbox.symphony("up", "rl", "-y", code=2, env={"FAIL": "yes"})
     assert "program | reading the data" in ran.out
@@ -58,7 +58,7 @@ def test_a_program_that_fails_has_said_so_before(sandbox: Sandbox) -> None:
     assert "the program of rl exited with 3" in ran.err
 
 
-def test_only_what_the_program_says_is_its_output() -> None:
+def test_progress_diagnostics_are_not_printed_as_program_output() -> None:
     messages: list[str] = []
     output = ProgramOutput()
     output.to(messages.append)
@@ -80,7 +80,9 @@ def test_only_what_the_program_says_is_its_output() -> None:
     "program",
     ["with Experiment() as e: e.new_process('a', command='true')", "import symphony; symphony.run_program()"],
 )
-def test_run_by_hand_it_is_one_line(sandbox: Sandbox, program: str) -> None:
+def test_a_program_run_by_hand_exits_with_one_line_that_names_symphony_up(
+    sandbox: Sandbox, program: str
+) -> None:
     sandbox.write(program)
     ran = sandbox.run([sys.executable, "__main__.py"], code=1)
     assert ran.out == ""
@@ -88,7 +90,7 @@ def test_run_by_hand_it_is_one_line(sandbox: Sandbox, program: str) -> None:
     assert "`symphony up`" in ran.err
 
 
-def test_a_script_whose_processes_fail_ends_with_1(sandbox: Sandbox) -> None:
+def test_a_script_whose_processes_fail_exits_with_1(sandbox: Sandbox) -> None:
     script = """
 from symphony import Cluster, SymphonyError
 cluster = Cluster.new("tmux")

@@ -1,4 +1,4 @@
-"""The progress of an `up`: the waiting processes with reasons, and their number; lines without a terminal."""
+"""Progress of `up`: waiting processes with reasons on a terminal, one line without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def status(path: str, state: str, why: str = "") -> ProcessStatus:
     return ProcessStatus(path, state, ready=state == "running", why=why)  # pyright: ignore[reportArgumentType]
 
 
-def test_without_a_terminal_waiting_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_waiting_processes_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with Board() as board:
         board.watch([status("a", "running"), status("b", "waiting"), status("c", "waiting")])
         board.watch([status("a", "running"), status("b", "running"), status("c", "waiting")])
@@ -42,7 +42,7 @@ print("end")
 """
 
 
-def test_on_a_terminal_there_is_a_row_for_each_that_waits(sandbox: Sandbox) -> None:
+def test_on_a_terminal_each_waiting_process_has_a_row(sandbox: Sandbox) -> None:
     root = str(Path(__file__).parents[2])
     with terminal(sandbox, [sys.executable, "-c", SCRIPT], rows=24, env={"PYTHONPATH": root}) as seen:
         bar = seen.shows("20 of 40 MB")

@@ -1,4 +1,4 @@
-"""Restart policies on tmux: restarts after a failure or always, their count, and a stop at once."""
+"""Restart policies on tmux with the commands: followed logs, changed policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ with Experiment() as e:
 """
 
 
-def test_follow_goes_on_over_restarts(sandbox: Sandbox) -> None:
+def test_follow_continues_over_restarts(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.replace("exit 7", "echo gone wrong && exit 7"))
     sandbox.symphony("up", "rl", "-y", code=None)
     followed = sandbox.symphony("logs", "rl", "flaky", "-f").out
@@ -29,7 +29,7 @@ def test_follow_goes_on_over_restarts(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_a_changed_policy_restarts_that_process(sandbox: Sandbox) -> None:
+def test_a_changed_restart_policy_restarts_the_process(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
     sandbox.symphony("up", "rl", "-y")
     sandbox.write(
@@ -42,7 +42,7 @@ def test_a_changed_policy_restarts_that_process(sandbox: Sandbox) -> None:
     assert plan["unused"] == []
 
 
-def test_a_program_in_the_folder_of_several_needs_no_other(sandbox: Sandbox) -> None:
+def test_restart_works_in_a_project_with_only_a_stacks_folder(sandbox: Sandbox) -> None:
     (sandbox.folder / "__main__.py").unlink(missing_ok=True)
     (sandbox.folder / "stacks").mkdir()
     sandbox.write(

@@ -1,4 +1,4 @@
-"""Clean text and tables that line up."""
+"""Text without control characters, and aligned tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symphony.cli import screen
 
 
 @given(st.text())
-def test_clean_text_can_do_nothing_but_be_read(text: str) -> None:
+def test_clean_removes_every_control_character(text: str) -> None:
     shown = screen.clean(text)
     assert all(not unicodedata.category(c).startswith("C") or c == "\ufffd" for c in shown)
     assert "\n" not in shown
@@ -20,15 +20,15 @@ def test_clean_text_can_do_nothing_but_be_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["agent-0", "größe", "日本", "a b"])
-def test_plain_text_stays(text: str) -> None:
+def test_clean_keeps_plain_text(text: str) -> None:
     assert screen.clean(text) == text
 
 
-def test_direction_marks_and_escapes_do_not_pass() -> None:
+def test_clean_replaces_direction_marks_and_escapes() -> None:
     assert screen.clean("a\u202eb\x1b]0;t\x07\tc\u200b") == "a\ufffdb\ufffd]0;t\ufffd c\ufffd"
 
 
-def test_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     screen.show_table(
         ("name", "n", "state"), [("日本", 7, "ok"), ("rl", 12, ""), ("x\x1b[2J", 1, "a")], right=(1,)
     )
@@ -45,7 +45,7 @@ ROW = ["+", "agent-of-the-longest-name", "start", "args: --lr 1e-3 -> 3e-4", "re
 
 
 @pytest.mark.parametrize("columns", [200, 100, 80])
-def test_a_row_fits_breaks_between_words_and_keeps_its_name(
+def test_a_long_row_wraps_between_words_and_keeps_its_name(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     on_terminal(monkeypatch, columns)
@@ -59,7 +59,7 @@ def test_a_row_fits_breaks_between_words_and_keeps_its_name(
     assert letters == sorted("".join(ROW).replace(" ", "")), "no letter is lost"
 
 
-def test_empty_columns_and_the_ends_of_long_messages_are_left_out(
+def test_empty_columns_are_omitted_and_long_messages_cut(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [

@@ -14,16 +14,16 @@ from symphony_tmux.tmux import program
 
 
 def quiet(progress: object) -> None:
-    """No terminal shows it."""
+    """Ignore the progress."""
 
 
-def test_tmux_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tmux_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SymphonyError, match="tmux is not on this machine"):
         setup.install(prerequisites, quiet)
 
 
-def test_tmux_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_tmux_is_an_error_with_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmux").write_text("#!/bin/sh\necho tmux 2.9")
     (tmp_path / "tmux").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -32,7 +32,7 @@ def test_tmux_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert raised.value.where == str(tmp_path / "tmux")
 
 
-def test_tmux_is_installed_by_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_installs_tmux_with_apt_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "apt-get").write_text(f"""#!/bin/sh
 echo "$@" >>{tmp_path}/log
 [ "$1" = update ] && touch {tmp_path}/updated
@@ -58,5 +58,5 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     ("text", "recent"),
     [("3.3a", True), ("2.9", False), ("next-3.6", True), ("3.1c", False), ("3.2", True), ("master", True)],
 )
-def test_tmux_age(text: str, recent: bool) -> None:
+def test_minimum_tmux_version(text: str, recent: bool) -> None:
     assert program.is_recent(text) is recent

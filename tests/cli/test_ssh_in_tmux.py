@@ -1,4 +1,4 @@
-"""`symphony ssh` inside of the user's own tmux: the client switches to the window, and back."""
+"""`symphony ssh` inside the user's own tmux."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.terminal import terminal
 
 
 @pytest.mark.thorough
-def test_it_switches_and_does_not_nest(sandbox: Sandbox) -> None:
+def test_ssh_inside_tmux_switches_the_client_and_does_not_nest(sandbox: Sandbox) -> None:
     sandbox.write("with Experiment() as e: e.new_process('a', cmds=['echo here is a', 'sleep 600'])")
     sandbox.symphony("up", "rl", "-y")
     own = ["tmux", "-S", str(sandbox.home.parent / "own.sock")]

@@ -1,4 +1,4 @@
-"""Several experiments at once: the current one, and deletion by a pattern."""
+"""`symphony switch`, and which experiment a command without a name selects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
+def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     for name in ("sweep-1", "sweep-2", "other"):
         sandbox.symphony("up", name, "-y")
@@ -40,12 +40,14 @@ def test_switch_then_delete_by_pattern(sandbox: Sandbox) -> None:
     deleted = [line.split()[1] for line in ran.out.splitlines() if line.startswith("Deleted ")]
     assert sorted(deleted) == ["sweep-1:", "sweep-2:"]
     assert set(sandbox.trees()) == {"other/p"}
-    # What was switched to is gone: the only experiment is meant again.
+    # The selected experiment is deleted: commands select the only one again.
     assert sandbox.symphony("switch").out == "other\n"
     assert "there is no experiment" not in sandbox.symphony("process").err
 
 
-def test_a_launch_elsewhere_is_not_meant_and_a_deleted_stack_by_its_whole_name_only(sandbox: Sandbox) -> None:
+def test_deleted_stacks_and_those_of_other_projects_are_not_selected_without_full_name(
+    sandbox: Sandbox,
+) -> None:
     sandbox.write(PROGRAM)
     for command in ("up", "delete"):
         sandbox.symphony(command, "rl", "-y")

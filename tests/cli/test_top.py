@@ -1,4 +1,4 @@
-"""`symphony top`: the facts once, and the screen with its keys in a real terminal."""
+"""`symphony top`: one output with `--once`, and the live screen with its keys."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ with Experiment() as e:
 """
 
 
-def test_once(sandbox: Sandbox) -> None:
+def test_top_once_as_json_and_table(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     look = lambda: sandbox.symphony("top", "rl", "--once", "--json", code=None)  # noqa: E731
@@ -58,8 +58,8 @@ def test_once(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_an_unready_experiment_is_exit_code_1(sandbox: Sandbox) -> None:
-    """A process that failed, and a service on whose port nothing listens."""
+def test_top_once_exits_with_1_if_a_process_or_service_is_not_ready(sandbox: Sandbox) -> None:
+    """One process failed, and nothing listens on the port of a service."""
     sandbox.write(
         "with Experiment() as e:\n"
         ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
@@ -81,7 +81,7 @@ def test_an_unready_experiment_is_exit_code_1(sandbox: Sandbox) -> None:
     assert sandbox.symphony("top", "rl", "--once", code=2).err.count("\n") == 1
 
 
-def test_the_screen_and_its_keys(sandbox: Sandbox) -> None:
+def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     with terminal(sandbox, [str(sandbox.program), "top", "rl"], columns=80, rows=24) as shown:
@@ -120,7 +120,7 @@ def test_the_screen_and_its_keys(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_no_colour(sandbox: Sandbox) -> None:
+def test_top_respects_no_color(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "99"])')
     sandbox.symphony("up", "rl", "-y")
     with terminal(sandbox, [str(sandbox.program), "top", "rl"], env={"NO_COLOR": "1"}) as shown:
@@ -132,8 +132,8 @@ def test_no_colour(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_messages_have_the_colours_of_the_terminal() -> None:
-    """On a light terminal, too: Textual would draw them black on black there."""
+def test_notifications_use_the_default_colours_of_the_terminal() -> None:
+    """On a light terminal, Textual would draw them black on black."""
 
     async def run() -> None:
         app = Live(Scripted(view()))
@@ -148,8 +148,8 @@ def test_messages_have_the_colours_of_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", picture.DRAWN)
-def test_the_pictures_of_the_documents(name: str) -> None:
-    """The pictures in the documents are the screens of today, without their digits."""
+def test_pictures_in_the_docs_are_up_to_date(name: str) -> None:
+    """Digits are ignored."""
     drawn = picture.DRAWN[name]()
     ElementTree.fromstring(drawn)
     words = lambda svg: re.sub(r"\d", "0", svg)  # noqa: E731
@@ -157,8 +157,8 @@ def test_the_pictures_of_the_documents(name: str) -> None:
 
 
 @pytest.mark.parametrize("folds", [True, False])
-def test_a_thousand_processes_take_a_small_part_of_a_processor(folds: bool) -> None:
-    """A refresh in which every figure changed, without reading the processes."""
+def test_refreshing_a_thousand_processes_takes_less_than_half_a_second(folds: bool) -> None:
+    """Every figure changed; the time to read the processes does not count."""
 
     async def took() -> float:
         app = Live(Scripted(view(1000)), period=60)
@@ -179,7 +179,7 @@ def test_a_thousand_processes_take_a_small_part_of_a_processor(folds: bool) -> N
     assert asyncio.run(took()) < 0.5
 
 
-def test_only_what_is_in_sight_is_asked_for_its_last_line() -> None:
+def test_last_log_lines_are_read_only_for_visible_rows() -> None:
     source = Scripted(view(1000))
 
     async def run() -> None:
@@ -192,7 +192,7 @@ def test_only_what_is_in_sight_is_asked_for_its_last_line() -> None:
     assert 0 < len(source.asked[-1]) <= 20
 
 
-def test_long_names_are_cut_and_every_column_that_counts_is_in_sight() -> None:
+def test_long_names_are_cut_so_that_important_columns_fit() -> None:
     first = view()
     rows = [
         replace(row, status=replace(row.status, path=f"agents-{'x' * 30}/{row.status.path[-1]}-{'y' * 30}"))
@@ -214,7 +214,7 @@ def test_long_names_are_cut_and_every_column_that_counts_is_in_sight() -> None:
     asyncio.run(run())
 
 
-def test_the_cells_of_services() -> None:
+def test_service_cells_show_connections_and_response_time_or_readiness() -> None:
     fast, broken = view().edges
     assert dict(zip(SERVICES, edge_cells(fast), strict=True)) == {
         "service": "replay",

@@ -1,4 +1,4 @@
-"""`symphony up`: problems before anything starts, questions, progress, interruption, two at once."""
+"""`symphony up`: problems before anything starts, questions, progress, interruption, concurrent runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def nothing_started(sandbox: Sandbox, stack: str) -> None:
     assert not any(each.endswith(f"/{stack}") for each in sandbox.stacks())
 
 
-def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> None:
+def test_all_problems_are_reported_at_once_with_line_and_remedy(sandbox: Sandbox) -> None:
     sandbox.write(PROBLEMS)
     text = sandbox.symphony("up", "rl", "-y", code=2).err
     for word in ("replay-sever", "replay-server", "learner", "No Name", "Nothing was started"):
@@ -74,7 +74,9 @@ def test_problems_come_at_once_each_with_line_and_remedy(sandbox: Sandbox) -> No
     ],
     ids=["error", "syntax", "exit", "setting", "nothing", "unlaunched", "control", "empty"],
 )
-def test_a_program_that_cannot_run(sandbox: Sandbox, program: str, message: str) -> None:
+def test_a_failing_program_is_a_one_line_error_without_framework_frames(
+    sandbox: Sandbox, program: str, message: str
+) -> None:
     sandbox.write(program)
     ran = sandbox.symphony("up", "rl", "-y", code=2)
     assert message in ran.err
@@ -84,7 +86,7 @@ def test_a_program_that_cannot_run(sandbox: Sandbox, program: str, message: str)
 
 
 @pytest.mark.thorough
-def test_a_program_that_launches_nothing_stops_nothing(sandbox: Sandbox) -> None:
+def test_a_program_without_experiment_is_refused_and_stops_no_process(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     sandbox.symphony("up", "rl", "-y")
     living = sandbox.trees()
@@ -100,7 +102,7 @@ def test_a_program_that_launches_nothing_stops_nothing(sandbox: Sandbox) -> None
 
 
 @pytest.mark.thorough
-def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox) -> None:
+def test_a_virtualenv_without_symphony_is_refused(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     own = sandbox.folder / "own"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True, timeout=60)
@@ -112,8 +114,8 @@ def test_a_virtualenv_that_is_not_set_up(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandbox) -> None:
-    """tmux allows no dot in a name, so both sessions would have one name; the plan refuses it."""
+def test_two_stacks_whose_tmux_sessions_would_have_the_same_name_are_refused(sandbox: Sandbox) -> None:
+    """tmux allows no dot in a session name, so `rl.a` would become the name of another stack."""
     for name in ("one", "two"):
         (sandbox.folder / name).write_text(name)
     program = 'with Experiment({}) as e: e.new_process("p", command=["sleep", "3600"])'
@@ -131,7 +133,7 @@ def test_another_experiments_session_and_its_files_are_left_alone(sandbox: Sandb
 
 
 @pytest.mark.thorough
-def test_up_goes_on_when_its_output_is_closed(sandbox: Sandbox) -> None:
+def test_up_and_delete_finish_when_their_output_is_closed(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     for words in (["up", "rl", "-y"], ["delete", "rl", "-y"]):
         ours, theirs = os.pipe()
@@ -147,7 +149,7 @@ def test_up_goes_on_when_its_output_is_closed(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["no spaces", "-x", "a/b/c/d", "", "rl\x1b[31m", "x" * 101, "other/rl"])
-def test_names_that_are_none(sandbox: Sandbox, name: str) -> None:
+def test_invalid_stack_names_are_refused(sandbox: Sandbox, name: str) -> None:
     sandbox.write(TWO)
     ran = sandbox.symphony("up", "-y", "--", name, code=None)
     assert ran.code == 2, str(ran)
@@ -157,7 +159,7 @@ def test_names_that_are_none(sandbox: Sandbox, name: str) -> None:
 
 
 @pytest.mark.thorough
-def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: Sandbox) -> None:
+def test_without_terminal_and_yes_up_shows_problems_or_the_plan_and_refuses(sandbox: Sandbox) -> None:
     sandbox.write(PROBLEMS)
     assert "no process binds" in sandbox.symphony("up", "rl", code=2).err
     sandbox.write(TWO)
@@ -171,8 +173,8 @@ def test_without_a_terminal_to_ask_on_mistakes_and_the_plan_come_first(sandbox: 
     assert sandbox.trees() == living
 
 
-def test_plain_lines(sandbox: Sandbox) -> None:
-    """Without a terminal: the plan, a line for each process, the end; then no change, then a stop."""
+def test_up_without_a_terminal_prints_plan_processes_and_summary(sandbox: Sandbox) -> None:
+    """First a new experiment, then no change, then a removed process."""
     sandbox.write(TWO)
     assert "2 to start" in sandbox.symphony("up", "rl", "--dry-run").out
     assert (sandbox.trees(), sandbox.servers(), sandbox.symphony("ls", "--json").json) == ({}, [], [])
@@ -193,7 +195,7 @@ def test_plain_lines(sandbox: Sandbox) -> None:
     assert set(sandbox.trees()) == {"rl/server", "rl/visitor"}
 
 
-def test_a_person_is_asked_and_sees_it_happen(sandbox: Sandbox) -> None:
+def test_up_on_a_terminal_asks_and_shows_progress(sandbox: Sandbox) -> None:
     sandbox.write(TWO)
     with terminal(sandbox, [str(SYMPHONY), "up", "rl"]) as screen:
         shown = screen.shows("[y/N]")
@@ -224,17 +226,17 @@ with Experiment() as e:
 """
 
 
-def begun(sandbox: Sandbox, stack: str, alive: int) -> subprocess.Popen[str]:
+def start_up(sandbox: Sandbox, stack: str, alive: int) -> subprocess.Popen[str]:
     process = sandbox.start([str(SYMPHONY), "up", stack, "-y"], start_new_session=True)
     wait_for(lambda: len(sandbox.trees()) >= alive, 30, f"{alive} processes live", pause=0.01)
     return process
 
 
 @pytest.mark.thorough
-def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
-    """Ctrl-C at a terminal ends it soon, with the processes that are left; the next run finishes it."""
+def test_up_interrupted_midway_can_be_completed(sandbox: Sandbox) -> None:
+    """After Ctrl-C the processes started so far keep running; the next `up` starts the rest."""
     sandbox.write(SLOW)
-    process = begun(sandbox, "rl", 20)
+    process = start_up(sandbox, "rl", 20)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, out + err
@@ -253,8 +255,8 @@ def test_interrupted_in_the_middle(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_four_at_once(sandbox: Sandbox) -> None:
-    """In a new stack, at most one `up` runs, the others name it, and no process is doubled."""
+def test_of_four_concurrent_ups_one_runs_and_the_others_name_it(sandbox: Sandbox) -> None:
+    """The stack is new; no process is started twice."""
     sandbox.write(f"import time; time.sleep(2)\n{TWO}")
     all_ = [sandbox.start([str(SYMPHONY), "up", "rl", "-y"]) for _ in range(4)]
     ended = [(each, *each.communicate(timeout=60)) for each in all_]
@@ -279,13 +281,13 @@ def test_four_at_once(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", ["__main__.py", "stacks/rl.py"])
-def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
-    """`ls` shows the running `up` and never fails; a deletion interrupts the `up` and leaves nothing."""
+def test_ls_shows_a_running_up_and_delete_interrupts_it(sandbox: Sandbox, file: str) -> None:
+    """`ls` never fails meanwhile; `delete` leaves nothing."""
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
     # Enough processes that a quick machine is not done before the deletion begins.
     sandbox.write(SLOW.replace("100", "400"), file)
-    process = begun(sandbox, "rl", 1)
+    process = start_up(sandbox, "rl", 1)
     (row,) = sandbox.symphony("ls", "--json").json
     assert row["name"] == "rl"
     assert row["state"] != "in no state"
@@ -297,8 +299,8 @@ def test_ls_and_delete_while_it_comes_up(sandbox: Sandbox, file: str) -> None:
 
 
 @pytest.mark.thorough
-def test_under_cron_and_in_a_long_folder_of_temporary_files(sandbox: Sandbox) -> None:
-    """The locale is C, and TMPDIR is too long for a socket; the only experiment needs no name."""
+def test_up_works_with_locale_c_and_a_long_tmpdir(sandbox: Sandbox) -> None:
+    """As under cron; TMPDIR is too long for a socket path."""
     (sandbox.folder / "dönß").mkdir()
     sandbox.write('with Experiment() as e: e.new_process("a", cmds=["pwd", "sleep 3600"], start_dir="dönß")')
     place = sandbox.folder / ("x" * 90)

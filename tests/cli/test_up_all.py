@@ -1,4 +1,4 @@
-"""`symphony up PATTERN`: four at a time, each output in one piece, and one Ctrl-C stops all."""
+"""`symphony up PATTERN`: four stacks at a time, output by stack, one Ctrl-C stops all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ with Experiment() as e:
 SLOW = "import time\ntime.sleep(50)"
 
 
-def stacks(sandbox: Sandbox, count: int) -> list[str]:
+def create_stacks(sandbox: Sandbox, count: int) -> list[str]:
     names = [f"sweep-{number}" for number in range(count)]
     for name in names:
         sandbox.config(name)
@@ -25,10 +25,10 @@ def stacks(sandbox: Sandbox, count: int) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_the_output_of_each_stack_stays_together(sandbox: Sandbox) -> None:
-    """One of five is refused; the others start, and their outputs do not mix."""
+def test_output_of_several_stacks_does_not_mix_and_one_failure_does_not_stop_others(sandbox: Sandbox) -> None:
+    """One of five stacks is refused."""
     sandbox.write(PROGRAM)
-    names = stacks(sandbox, 5)
+    names = create_stacks(sandbox, 5)
     ran = sandbox.symphony("up", "sweep-*", "-y", code=2, timeout=120)
     head, *lines = ran.out.splitlines()
     assert head == "5 experiments, 4 at a time."
@@ -46,9 +46,9 @@ def test_the_output_of_each_stack_stays_together(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_one_interrupt_stops_all_of_them(sandbox: Sandbox) -> None:
+def test_one_ctrl_c_stops_up_of_all_stacks(sandbox: Sandbox) -> None:
     sandbox.write(f"{SLOW}{PROGRAM}")
-    stacks(sandbox, 5)
+    create_stacks(sandbox, 5)
     with terminal(sandbox, [str(SYMPHONY), "up", "sweep-*"]) as screen:
         screen.shows("Bring up these 5 experiments? [y/N]")
         screen.type("y", "Enter")

@@ -22,7 +22,7 @@ def waiting(path: str, why: str) -> ProcessStatus:
     return ProcessStatus(path, "waiting", ready=False, why=why)
 
 
-def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_new_reason_for_waiting_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"a-{number}" for number in range(5)]
     with Board() as board:
         board.watch([waiting(name, "ContainerCreating") for name in names])
@@ -38,7 +38,7 @@ def test_each_cause_of_trouble_is_told_once_as_it_comes(capsys: pytest.CaptureFi
     ]
 
 
-def test_a_shared_reason_is_one_line_without_logs(
+def test_a_reason_shared_by_all_processes_is_one_line_without_logs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"
@@ -51,7 +51,7 @@ def test_a_shared_reason_is_one_line_without_logs(
     ]
 
 
-def test_a_long_chain_names_what_took_longest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_dependency_chain_shows_only_the_slowest_processes(capsys: pytest.CaptureFixture[str]) -> None:
     running = tuple(ProcessStatus(f"p{number}", "running", ready=True) for number in range(300))
     chain = tuple((f"p{number}", 40.0 - number % 50) for number in range(300))
     command.show_end(Ended("rl", running, 300.0, chain=chain))
@@ -69,13 +69,13 @@ def test_a_long_chain_names_what_took_longest(capsys: pytest.CaptureFixture[str]
         (("ErrImagePull: rl:9: not found",), ""),
     ],
 )
-def test_one_reason_for_all_is_one(whys: tuple[str, ...], common: str) -> None:
+def test_equal_reasons_of_all_processes_are_combined(whys: tuple[str, ...], common: str) -> None:
     statuses = tuple(waiting(f"a-{number}", why) for number, why in enumerate(whys))
     assert Ended("rl", statuses, 3.0).common == common
     assert Ended("rl", (*statuses, ProcessStatus("b", "running", ready=True)), 3.0).common == ""
 
 
-def test_ctrl_c_while_waiting_says_that_all_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_waiting_says_that_all_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def events(_: object, **__: object) -> Iterator[Watched]:
         yield Watched((waiting("a", "x: y"), ProcessStatus("b", "running", ready=True)))
         raise KeyboardInterrupt

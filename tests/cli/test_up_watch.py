@@ -1,4 +1,4 @@
-"""`symphony up --watch` brings up saved changes, reports half an edit, and leaves all running at Ctrl-C."""
+"""`symphony up --watch` applies saved changes, reports broken edits, and on Ctrl-C keeps all running."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_each_saved_change_is_brought_up(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_watch_applies_each_saved_change(sandbox: Sandbox, tmp_path: Path) -> None:
     output = tmp_path / "output"
 
     def shows(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`symphony why`: the chain from the declaration to now, with the broken link last, and a remedy."""
+"""`symphony why`: the chain of steps from declaration to the current state, and a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ with Experiment() as e:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """The experiment rl is up, and the processes that end have ended."""
+    """Start the experiment rl, and wait until its short processes have ended."""
     with sandbox_in(tmp_path_factory.mktemp("why")) as made:
         assert "no experiment" in made.symphony("why", "x", code=2).err
         made.write(PROGRAM)
@@ -40,7 +40,7 @@ def steps(sandbox: Sandbox, *words: str) -> dict[str, dict[str, Any]]:
     return {each["step"]: each for each in sandbox.symphony("why", *words, "--json").json["links"]}
 
 
-def test_every_end_has_its_chain(up: Sandbox) -> None:
+def test_why_chain_of_running_completed_failed_and_missing_processes(up: Sandbox) -> None:
     out = up.symphony("why", "fine").out
     assert "__main__.py:4" in out.splitlines()[0]
     assert [line.split()[0] for line in out.splitlines()] == ["declared", "planned", "started", "ready"]
@@ -61,7 +61,7 @@ def test_every_end_has_its_chain(up: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox: Sandbox) -> None:
+def test_why_names_a_killed_process_a_closed_window_and_a_lost_tmux_server(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None)
     os.kill(sandbox.trees()["rl/fine"][0], signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_a_killed_process_and_a_closed_window_and_a_server_that_is_gone(sandbox:
     assert steps(sandbox, "rl", "pool/w")["lost"]["what"].startswith("the tmux server is gone")
 
 
-def test_an_experiment_on_another_host_is_refused(sandbox: Sandbox) -> None:
+def test_why_refuses_an_experiment_on_another_host(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
     refused = sandbox.symphony("why", "rl", "fine", code=2).err
@@ -92,7 +92,7 @@ def test_an_experiment_on_another_host_is_refused(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
-def test_mistakes_are_one_line(up: Sandbox) -> None:
+def test_why_errors_are_one_line(up: Sandbox) -> None:
     for words, result in (
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
@@ -108,7 +108,7 @@ def test_mistakes_are_one_line(up: Sandbox) -> None:
         assert has_no_control(ran.err)
 
 
-def test_on_a_terminal_it_fits_and_is_marked(up: Sandbox) -> None:
+def test_why_wraps_and_colours_on_a_terminal(up: Sandbox) -> None:
     with terminal(up, [str(SYMPHONY), "why", "bad"], columns=60, rows=40) as seen:
         assert seen.ends() == 0
         screen = seen.history()

@@ -1,4 +1,4 @@
-"""The experiment and the GPUs that the tests of `symphony top` and the pictures in docs/screens show."""
+"""Views of an experiment and of GPUs for tests of `symphony top` and the pictures in docs/screens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SINCE = 3 * 3600 + 12 * 60 + 5
 
 
 def view(agents: int = 4) -> View:
-    """Return what a Looker sees of a reinforcement learning experiment."""
+    """Return the view of a reinforcement learning experiment, as a Looker returns it."""
     now = time.time()
     names = [f"agents/{number}" for number in range(agents)]
     rows = [

@@ -1,4 +1,4 @@
-"""A project on the cluster whose image is built, pushed to a repository of its own and run by pods."""
+"""A project on the cluster: its image is built, pushed to its own repository and run by pods."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
                         Engine().remove(name, force=True)
 
 
-def built(place: Place, more: str = "") -> list[str]:
+def local_images(place: Place, more: str = "") -> list[str]:
     """Return the images of the project on this machine, or those of a repository with this suffix."""
     return [
         name

@@ -1,4 +1,4 @@
-"""An engine and registries for one test, to fill, stop, lock and count; the inputs of an image."""
+"""A Docker engine and registries for one test, which it may fill, stop, protect or observe."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def inputs(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict
 
 
 def credential_helper(folder: Path, password: str = PASSWORD) -> Path:
-    """Install Docker's password helper `canary`; return the file in which it records its requests."""
+    """Install the Docker credential helper `canary`; return the file in which it records its requests."""
     folder.mkdir(parents=True, exist_ok=True)
     secret, log, program = folder / "secret", folder / "log", folder / "docker-credential-canary"
     secret.write_text(password)
@@ -57,7 +57,7 @@ def credential_helper(folder: Path, password: str = PASSWORD) -> Path:
 
 @contextmanager
 def registry(folder: Path, *, login: bool = False, deletes: bool = True) -> Generator[str]:
-    """Yield the host:port of a registry on loopback; with login, it accepts one user."""
+    """Yield the host:port of a registry on loopback; with `login`, only one user may use it."""
     folder.mkdir(parents=True, exist_ok=True)
     host = f"127.0.0.1:{_free_port()}"
     settings: dict[str, Any] = {
@@ -140,7 +140,7 @@ class Gate:
         """Return the paths of the requests with this verb."""
         return [each.partition(" ")[2] for each in self.requests if each.startswith(f"{verb} ")]
 
-    def hand_on(self, request: BaseHTTPRequestHandler) -> None:
+    def forward(self, request: BaseHTTPRequestHandler) -> None:
         line = f"{request.command} {request.path}"
         self.requests.append(line)
         if request.command == "PATCH" and self.cuts:
@@ -188,7 +188,7 @@ def _answer(request: BaseHTTPRequestHandler, status: int, headers: Mapping[str, 
 
 @contextmanager
 def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
-    """A second Docker engine, without a network, with its images on a disk of a few megabytes.
+    """Run a second Docker engine without network, with its images on a disk of a few megabytes.
 
     The address of its socket, and its process, which the block may end.
     """

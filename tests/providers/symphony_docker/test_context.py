@@ -1,4 +1,4 @@
-"""The build context: its files, an equal image of equal files, and no secrets."""
+"""The build context: which files are sent, equal digests for equal files, no secrets."""
 
 from __future__ import annotations
 
@@ -94,36 +94,36 @@ def put(folder: Path, name: str, text: str = "canary") -> None:
     (folder / name).write_text(text)
 
 
-def sent(folder: Path, **given: object) -> set[str]:
+def sent_files(folder: Path, **given: object) -> set[str]:
     result = context.read(context.Source(str(folder), **given))  # pyright: ignore[reportArgumentType]
     with tarfile.open(fileobj=io.BytesIO(b"".join(context.archive(result)))) as archive:
         return set(archive.getnames())
 
 
-def identity(folder: Path) -> str:
+def digest_of(folder: Path) -> str:
     return context.identity(context.parts(context.read(context.Source(str(folder))), {}))
 
 
-def test_no_secret_is_ever_sent(home: Path) -> None:
+def test_credential_files_are_never_sent(home: Path) -> None:
     for name in (*CANARIES, *HARMLESS):
         put(home, name)
     put(home, ".dockerignore", "!.env\n!**/id_rsa\n")
-    assert sent(home) == {"Dockerfile", *HARMLESS}
+    assert sent_files(home) == {"Dockerfile", *HARMLESS}
     assert context.read(context.Source(str(home))).problems == ()
 
 
-def test_symphonys_own_state_is_left_out_by_whichever_way_it_is_named(
+def test_symphony_home_inside_the_context_is_never_sent(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(home, "symphony-home/passphrase")
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-home"))
-    assert sent(home) == {"Dockerfile"}
+    assert sent_files(home) == {"Dockerfile"}
     monkeypatch.setenv("SYMPHONY_HOME", str(home / "symphony-home"))
-    assert sent(tmp_path / "link" / "context") == {"Dockerfile"}
+    assert sent_files(tmp_path / "link" / "context") == {"Dockerfile"}
 
 
-def test_a_file_that_looks_like_a_credential_is_refused_until_it_is_allowed(home: Path) -> None:
+def test_a_suspected_credential_is_refused_unless_allowed_or_ignored(home: Path) -> None:
     for name, text in SUSPECTS.items():
         put(home, name, text)
     troubles = context.read(context.Source(str(home))).problems
@@ -134,16 +134,16 @@ def test_a_file_that_looks_like_a_credential_is_refused_until_it_is_allowed(home
     assert context.read(context.Source(str(home))).problems == ()
 
 
-def test_equal_files_are_an_equal_image_whatever_their_times_and_order(home: Path, tmp_path: Path) -> None:
+def test_the_digest_ignores_times_and_order_of_files(home: Path, tmp_path: Path) -> None:
     put(home, "a.py", "a")
     put(home, "b/c.py", "c")
-    before, archive = identity(home), b"".join(context.archive(context.read(context.Source(str(home)))))
+    before, archive = digest_of(home), b"".join(context.archive(context.read(context.Source(str(home)))))
     other = tmp_path / "elsewhere"
     for name in ("b/c.py", "a.py", "Dockerfile"):
         put(other, name, (home / name).read_text())
         (other / name).chmod(0o666)
         os.utime(other / name, (1, 1))
-    assert identity(other) == before
+    assert digest_of(other) == before
     assert b"".join(context.archive(context.read(context.Source(str(other))))) == archive
     for change in (
         lambda: (other / "a.py").chmod(0o744),
@@ -151,12 +151,12 @@ def test_equal_files_are_an_equal_image_whatever_their_times_and_order(home: Pat
         lambda: (other / "a.py").rename(other / "d.py"),
         lambda: put(other, "Dockerfile", "FROM scratch\nCOPY . /app\n"),
     ):
-        changed = identity(other)
+        changed = digest_of(other)
         change()
-        assert identity(other) != changed
+        assert digest_of(other) != changed
 
 
-def test_arguments_stage_and_platform_make_another_image(home: Path) -> None:
+def test_the_digest_covers_build_args_stage_and_platform(home: Path) -> None:
     result = context.read(context.Source(str(home)))
     every = [
         context.parts(result, {}),
@@ -180,17 +180,19 @@ def test_arguments_stage_and_platform_make_another_image(home: Path) -> None:
         ("!a.txt\na.txt", {"x.log", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
     ],
 )
-def test_dockerignore_is_read_as_docker_reads_it(home: Path, lines: str, left: set[str]) -> None:
+def test_dockerignore_patterns_match_as_in_docker(home: Path, lines: str, left: set[str]) -> None:
     for name in ("a.txt", "x.log", "sub/b.log", "sub/c.txt", "sub/deep/d.log"):
         put(home, name)
     put(home, ".dockerignore", lines)
-    assert sent(home, dockerfile_text="FROM scratch") - {"Dockerfile"} == left
+    assert sent_files(home, dockerfile_text="FROM scratch") - {"Dockerfile"} == left
 
 
-def test_an_image_without_a_dockerfile_is_sent_its_code_and_nothing_else(home: Path) -> None:
+def test_an_image_without_dockerfile_sends_only_its_code(home: Path) -> None:
     for name in ("agents/net.py", "agents/__pycache__/net.cpython-311.pyc", "train.py", "data/large.bin"):
         put(home, name)
-    names = sent(home, dockerfile_text=f"FROM x\nCOPY {context.CARAML} /c\n", include=("agents/", "train.py"))
+    names = sent_files(
+        home, dockerfile_text=f"FROM x\nCOPY {context.CARAML} /c\n", include=("agents/", "train.py")
+    )
     code = {name for name in names if not name.startswith(context.CARAML)}
     assert code == {"Dockerfile", "agents/net.py", "train.py"}
     assert f"{context.CARAML}/__init__.py" in names
@@ -199,10 +201,10 @@ def test_an_image_without_a_dockerfile_is_sent_its_code_and_nothing_else(home: P
     put(home, ".dockerignore", "old\n")
     globs = ("agents/**/*.py", "*.py", "da?a", "agents/[m-o]*.txt")
     every = {"agents/net.py", "agents/deep/net.py", "agents/notes.txt", "train.py", "data/large.bin"}
-    assert sent(home, dockerfile_text="FROM x", include=globs) == every | {"Dockerfile"}
+    assert sent_files(home, dockerfile_text="FROM x", include=globs) == every | {"Dockerfile"}
 
 
-def test_each_problem_of_a_context_is_one_line(home: Path, tmp_path: Path) -> None:
+def test_each_problem_of_the_context_is_one_line_with_a_remedy(home: Path, tmp_path: Path) -> None:
     def trouble(given: context.Source) -> str:
         ((what, remedy),) = context.read(given).problems
         assert remedy
@@ -232,7 +234,7 @@ def test_each_problem_of_a_context_is_one_line(home: Path, tmp_path: Path) -> No
     assert "has 11.0 GB, more than 10; the largest file is large" in trouble(context.Source(str(home)))
 
 
-def test_a_file_that_changes_while_it_is_sent_is_refused(home: Path) -> None:
+def test_a_file_that_changes_during_the_build_is_an_error(home: Path) -> None:
     put(home, "a.py", "a" * 10)
     result = context.read(context.Source(str(home)))
     pieces = context.archive(result)

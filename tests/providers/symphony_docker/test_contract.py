@@ -1,4 +1,4 @@
-"""The names of the provider that states hold."""
+"""The name of the image provider in the state of users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symphony.operations.plan import IMAGE
 from symphony_docker import provider
 
 
-def test_the_provider_in_the_state_never_changes() -> None:
+def test_the_serialized_image_provider_never_changes() -> None:
     """This text is in the state of every user: code that cannot read it cannot delete resources."""
     golden = "gASVMQAAAAAAAACMGHN5bXBob255X2RvY2tlci5wcm92aWRlcpSMDUltYWdlUHJvdmlkZXKUk5QpgZQu"
     assert golden == provider.PROVIDER

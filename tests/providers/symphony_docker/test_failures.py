@@ -60,7 +60,7 @@ from symphony_docker.context import Context
         ),
     ],
 )
-def test_why_a_build_failed(text: str, step: str, what: str, remedy: str) -> None:
+def test_build_failures_map_to_one_line_with_a_remedy(text: str, step: str, what: str, remedy: str) -> None:
     error = failures.of_build(text, step, ["one", "two"], "Dockerfile", "unix:///docker.sock")
     assert what in error.what
     assert remedy in error.remedy
@@ -82,7 +82,7 @@ def test_why_a_build_failed(text: str, step: str, what: str, remedy: str) -> Non
         ),
     ],
 )
-def test_why_a_push_failed(text: str, line: str) -> None:
+def test_push_failures_map_to_one_line_with_a_remedy(text: str, line: str) -> None:
     assert failures.of_push(text, "r.io/me/rl").line.startswith(line)
 
 

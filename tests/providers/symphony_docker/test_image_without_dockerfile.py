@@ -9,7 +9,7 @@ from symphony_docker import dockerfile
 from tests.sandbox import ROOT
 
 
-def test_code_is_copied_after_its_packages_and_runs_without_root() -> None:
+def test_code_is_copied_after_packages_are_installed_and_runs_as_non_root() -> None:
     lines = dockerfile.python(
         "python:3.12-slim", "conf/requirements.txt", ["agents/", "train.py"]
     ).splitlines()
@@ -27,22 +27,22 @@ def test_code_is_copied_after_its_packages_and_runs_without_root() -> None:
     assert lines[-1] == "USER 1000:1000"
 
 
-def test_all_of_a_folder_is_copied_as_it_is() -> None:
+def test_code_dot_copies_the_whole_folder() -> None:
     assert 'COPY [".", "/app/"]' in dockerfile.python("python", None, ["."])
 
 
-def test_the_folder_of_a_glob_is_copied_once() -> None:
+def test_several_globs_in_a_folder_copy_it_once() -> None:
     lines = dockerfile.python("python", None, ["agents/**/*.py", "agents/*.yaml", "*.py"]).splitlines()
     copies = [line for line in lines if line.startswith("COPY [")]
     assert copies == ['COPY ["agents", "/app/agents"]', 'COPY [".", "/app/"]']
 
 
-def test_caraml_gets_what_the_project_says_it_needs() -> None:
+def test_packages_installed_for_caraml_are_dependencies_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert {*dockerfile.CARAML_NEEDS} <= {*project["dependencies"]}
 
 
-def test_it_needs_no_name() -> None:
+def test_image_python_needs_no_name() -> None:
     image = Image.python(requirements="requirements.txt", code=["train.py"], base="python:3.11-slim")
     assert image.name == "python"
     assert 'COPY ["train.py", "/app/train.py"]' in (image.dockerfile or "")

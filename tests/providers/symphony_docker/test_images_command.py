@@ -1,4 +1,4 @@
-"""`symphony images` lists images and their users; `clean` asks, and keeps images in use."""
+"""`symphony images` lists images and the processes that use them; `clean` asks and keeps images in use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from symphony_docker.engine import Engine
-from tests.providers.symphony_docker.conftest import Place, built
+from tests.providers.symphony_docker.conftest import Place, local_images
 from tests.sandbox import SYMPHONY, wait_for
 from tests.terminal import terminal
 
@@ -29,13 +29,13 @@ with Experiment("e") as e:
 
 @pytest.fixture
 def local(place: Place) -> Iterator[str]:
-    """An image of a deleted stack in tmux, which a container still uses; `dev` is up."""
+    """Return an image of a deleted tmux stack that a container still uses; `dev` is up."""
     place.sandbox.write(PROGRAM)
     place.up()
     place.write("app/main.txt", "two\n")
     place.sandbox.config("local", registry=f"{place.repository}-local")
     place.sandbox.symphony("up", "local", "-y", timeout=120)
-    (name,) = built(place, "-local")
+    (name,) = local_images(place, "-local")
     container = Engine().api.create_container(name, command=["sleep", "1"])["Id"]
     try:
         yield name
@@ -45,7 +45,7 @@ def local(place: Place) -> Iterator[str]:
         place.sandbox.symphony("delete", "local", "-y", code=None, timeout=120)
 
 
-def used_by(place: Place, **environment: str) -> dict[str, list[str]]:
+def image_users(place: Place, **environment: str) -> dict[str, list[str]]:
     listed = place.sandbox.symphony("images", "--json", env=environment).json
     return {
         f"{each['repository']}:{each['tag']}": each["used_by"]
@@ -54,10 +54,10 @@ def used_by(place: Place, **environment: str) -> dict[str, list[str]]:
     }
 
 
-def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path: Path) -> None:
-    (dev,) = built(place)
-    assert used_by(place) == {dev: ["dev a", "dev b"], local: ["local"]}
-    assert used_by(place, PULUMI_BACKEND_URL=f"file://{tmp_path}") == {
+def test_images_clean_asks_and_keeps_images_in_use(place: Place, local: str, tmp_path: Path) -> None:
+    (dev,) = local_images(place)
+    assert image_users(place) == {dev: ["dev a", "dev b"], local: ["local"]}
+    assert image_users(place, PULUMI_BACKEND_URL=f"file://{tmp_path}") == {
         dev: ["dev (another Pulumi backend)"],
         local: ["local (another Pulumi backend)"],
     }
@@ -76,16 +76,16 @@ def test_clean_asks_and_leaves_what_is_in_use(place: Place, local: str, tmp_path
             shown.shows(message)
             assert shown.ends() == 1
             assert (f"{local} was not removed: a container uses it" in shown.history()) is (answer == "y")
-    assert used_by(place) == {dev: ["dev a", "dev b"], local: []}
+    assert image_users(place) == {dev: ["dev a", "dev b"], local: []}
     assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
     assert "Add -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
     (container,) = Engine().api.containers(all=True, filters={"ancestor": local})
     Engine().api.remove_container(container["Id"], force=True)
     assert "Removed 1 image." in place.sandbox.symphony("images", "clean", pattern, "-y").out
-    assert used_by(place) == {dev: ["dev a", "dev b"]}
+    assert image_users(place) == {dev: ["dev a", "dev b"]}
 
 
-def test_a_restart_runs_the_image_that_is_declared_now(place: Place) -> None:
+def test_restart_uses_the_currently_declared_image(place: Place) -> None:
     place.sandbox.write(PROGRAM)
     place.up()
     before = place.images()

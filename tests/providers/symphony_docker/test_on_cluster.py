@@ -18,7 +18,7 @@ import pytest
 from symphony_docker import image_registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
 from tests.providers.symphony_docker import servers
-from tests.providers.symphony_docker.conftest import DOCKERFILE, PROGRAM, Place, built
+from tests.providers.symphony_docker.conftest import DOCKERFILE, PROGRAM, Place, local_images
 from tests.sandbox import SYMPHONY, wait_for
 from toolchain.kubernetes import images
 
@@ -42,7 +42,7 @@ with Experiment(image=Image("rl")) as e:
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 
 
-def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place) -> None:
+def test_up_builds_only_a_changed_image_and_pods_run_its_digest(place: Place) -> None:
     first = place.up()
     assert "image rl: build and push" in first
     assert "(new)" in first
@@ -54,7 +54,7 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
     assert place.images() == before
     # Gone from the registry: it is pushed again, and nothing restarts.
     digest = before["a"].rpartition("@")[2]
-    (name,) = built(place)
+    (name,) = local_images(place)
     image_registry.delete(place.repository, name.rpartition(":")[2], digest)
     assert "image rl  pushed" in place.up()
     assert image_registry.has(place.repository, digest)
@@ -68,7 +68,7 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
     assert (after["b"], after["a"]) == (before["b"], after["a"])
     assert after["a"] != before["a"]
     wait_for(lambda: "two" in place.sandbox.symphony("logs", "dev", "a").out, 30, "the new code runs")
-    (name,) = built(place)
+    (name,) = local_images(place)
     listed = place.sandbox.symphony("images", "--json").json
     assert [each["used_by"] for each in listed if f"{each['repository']}:{each['tag']}" == name] == [
         ["dev a"]
@@ -76,12 +76,12 @@ def test_an_image_is_built_where_it_changed_and_pods_run_its_digest(place: Place
     # What a stack uses stays; deletion takes what it made here, and the registry keeps it.
     assert name not in place.sandbox.symphony("images", "clean", "-dr").out
     place.sandbox.symphony("delete", "dev", "-y")
-    assert built(place) == []
+    assert local_images(place) == []
     assert image_registry.has(place.repository, name.rpartition(":")[2])
 
 
 @pytest.mark.thorough
-def test_a_run_comes_back_with_the_image_that_it_pushed(place: Place) -> None:
+def test_up_of_an_earlier_run_uses_the_image_that_run_pushed(place: Place) -> None:
     # What is built again has another digest.
     place.write("Dockerfile", DOCKERFILE.replace("echo made of", "cat /proc/sys/kernel/random/uuid"))
     place.up()
@@ -89,13 +89,13 @@ def test_a_run_comes_back_with_the_image_that_it_pushed(place: Place) -> None:
     place.write("app/main.txt", "two\n")
     place.up()
     assert place.images()["a"].partition(" ")[2] != first
-    for name in built(place):
+    for name in local_images(place):
         Engine().remove(name, force=True)
     back = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
     assert f"image rl: {first}, not built again" in back
     assert "Not as in run 1" not in back
     assert place.images()["a"].partition(" ")[2] == first
-    assert built(place) == []
+    assert local_images(place) == []
     again = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
     assert "image rl" not in again
     digest = first.partition("@")[2]
@@ -109,7 +109,7 @@ def test_a_run_comes_back_with_the_image_that_it_pushed(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_the_trials_of_a_sweep_run_the_image_of_the_first_one(place: Place) -> None:
+def test_all_trials_of_a_sweep_use_the_image_of_the_first_trial(place: Place) -> None:
     place.sandbox.write(SWEPT)
     name = f"s{place.namespace[-6:]}"
     words = ["sweep", "dev", "seed=1,2", "--at-most", "1", "--name", name, "-y"]
@@ -129,12 +129,12 @@ def test_the_trials_of_a_sweep_run_the_image_of_the_first_one(place: Place) -> N
 
 
 @pytest.mark.thorough
-def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
+def test_delete_keeps_an_image_that_has_another_tag(place: Place) -> None:
     """The image is that of a process group, whose containers run it."""
     place.sandbox.write(GROUP)
     place.up()
     assert [each.split(" ")[1].partition("@")[0] for each in place.images().values()] == [place.repository]
-    (name,) = built(place)
+    (name,) = local_images(place)
     Engine().tag(name, f"{place.repository}-mine", "1")
     place.sandbox.symphony("delete", "dev", "-y")
     kept = Engine().find(f"{place.repository}-mine:1")
@@ -146,7 +146,7 @@ def test_a_name_that_something_else_uses_is_left(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_a_failed_build_is_one_line_and_leaves_no_container(place: Place) -> None:
+def test_a_failed_build_is_one_line_and_leaves_no_container_behind(place: Place) -> None:
     def line(dockerfile: str, **more: Any) -> str:
         place.write("Dockerfile", f"FROM {images.BUSYBOX_IMAGE}\n{dockerfile}\n" if dockerfile else "")
         return place.up(code=1, **more).partition("symphony: ")[2]
@@ -182,7 +182,7 @@ def containers() -> list[str]:
     return [each["Id"] for each in Engine().api.containers(all=True) if "made" in str(each.get("Labels"))]
 
 
-def test_mistakes_of_the_program_are_told_by_the_plan(place: Place) -> None:
+def test_plan_reports_mistakes_in_image_declarations(place: Place) -> None:
     place.sandbox.write(
         PROGRAM.replace('"rl")', '"rl", platform="linux/arm64", build_args={"API_KEY": "x"})')
     )
@@ -195,7 +195,7 @@ def test_mistakes_of_the_program_are_told_by_the_plan(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_ctrl_c_amid_a_build_leaves_no_step_and_the_next_up_goes_on(place: Place) -> None:
+def test_ctrl_c_during_a_build_stops_it_and_the_next_up_builds_again(place: Place) -> None:
     place.write("Dockerfile", DOCKERFILE.replace("RUN echo", "RUN sleep 60; echo"))
     running = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y"])
 
@@ -213,10 +213,10 @@ def test_ctrl_c_amid_a_build_leaves_no_step_and_the_next_up_goes_on(place: Place
 
 
 @pytest.mark.thorough
-def test_two_builds_of_one_image_are_one(
+def test_concurrent_builds_of_the_same_content_build_once(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stacks with the same content, as in a sweep, wait for the first and use its image."""
+    """Stacks with the same content, as in a sweep, wait for the first build and use its image."""
     from symphony_docker import context, progress, provider
 
     place.write("Dockerfile", DOCKERFILE.replace("RUN echo", f"RUN echo {uuid.uuid4()}; sleep 3; echo"))
@@ -255,8 +255,8 @@ def test_two_builds_of_one_image_are_one(
         assert (labels(tag) is not None) is left
 
 
-def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> None:
-    """No secret leaks from any place of a context, from Docker's password file, or from its helper."""
+def test_no_secret_leaks_into_image_state_or_output(place: Place, tmp_path: Path) -> None:
+    """Secrets are in the context, in Docker's password file and in its credential helper."""
     canaries = {".env": "canary-1", ".git/config": "canary-2", "id_rsa": "canary-3", "x.pem": "canary-4"}
     for name, text in canaries.items():
         place.write(name, text)
@@ -305,7 +305,7 @@ def test_no_secret_is_in_image_state_or_output(place: Place, tmp_path: Path) -> 
         assert (unknown["there"], unknown["get"]) == (False, f"docker login {host}")
     output = ran.out + ran.err
     assert seen == []
-    (name,) = built(place)
+    (name,) = local_images(place)
     history = json.dumps(Engine().api.history(name))
     every = [each for each in place.sandbox.home.rglob("*") if each.is_file() and not each.is_symlink()]
     files = [each for each in every if docker not in each.parents]

@@ -1,4 +1,4 @@
-"""A Docker engine of the tests: its disk is full, it ends during a build, it is cleaned up."""
+"""A private Docker engine: its disk fills up, it stops during a build, its images are cleaned up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return result
 
 
-def test_a_failure_of_the_engine_is_one_line_and_leaves_nothing(
+def test_a_full_disk_or_stopped_docker_engine_is_one_line_and_leaves_nothing(
     context: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[str] = []
@@ -79,7 +79,7 @@ def test_a_failure_of_the_engine_is_one_line_and_leaves_nothing(
     assert build("").startswith("no Docker engine answers: it is not running")
 
 
-def test_the_original_ways_to_build_and_to_clean(
+def test_classic_docker_builder_builds_and_clean_images_removes(
     context: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     dockerfile, note = tmp_path / "Dockerfile", tmp_path / "note"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from symphony_docker.engine import Engine
-from tests.providers.symphony_docker.conftest import Place, built
+from tests.providers.symphony_docker.conftest import Place, local_images
 from tests.sandbox import wait_for
 from toolchain.kubernetes.registry import python_image
 
@@ -39,8 +39,8 @@ time.sleep(1000)
 """
 
 
-def base(place: Place, folder: Path) -> str:
-    """A base image with Python and pip, instead of a pulled one; pip has this machine's settings."""
+def build_base_image(place: Place, folder: Path) -> str:
+    """Build a base image with Python, pip and this machine's pip settings, instead of pulling one."""
     spec = importlib.util.find_spec("pip")
     assert spec is not None
     assert spec.origin is not None
@@ -62,8 +62,8 @@ def base(place: Place, folder: Path) -> str:
     return name
 
 
-def test_requirements_are_a_layer_of_their_own(place: Place, tmp_path: Path) -> None:
-    image = base(place, tmp_path / "base")
+def test_an_edit_of_code_reuses_the_layer_of_requirements(place: Place, tmp_path: Path) -> None:
+    image = build_base_image(place, tmp_path / "base")
     for name, text in {
         "requirements.txt": "six==1.17.0\n",
         "agents/deep/net.py": "VALUE = 1\n",
@@ -83,7 +83,7 @@ def test_requirements_are_a_layer_of_their_own(place: Place, tmp_path: Path) -> 
         code = ["/app/agents/deep/net.py", "/app/train.py"]
         assert facts[1:5] == ["1.17.0", 1000, "1", []]
         assert {*code} <= {*facts[5]} <= {*code, "/app/__main__.py", "/app/requirements.txt"}
-        (name,) = built(place)
+        (name,) = local_images(place)
         return Engine().api.inspect_image(name)["RootFS"]["Layers"]
 
     def printed(value: int) -> list[Any]:

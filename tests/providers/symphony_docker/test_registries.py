@@ -1,4 +1,4 @@
-"""Registries that want a password, refuse it, lose an image, fail during a push, or allow deletion or not."""
+"""Registries that need a login, lose an image, break off a push, or refuse deletion."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def folder(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 Engine().remove(name, force=True)
 
 
-def line(make: Any) -> str:
+def error_line(make: Any) -> str:
     with pytest.raises(SymphonyError) as raised:
         make()
     assert "\n" not in raised.value.line
     return raised.value.line
 
 
-def pushed(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict[str, Any]:
+def build_and_push(folder: Path, repository: str, tag: str = "one", **more: Any) -> dict[str, Any]:
     """The outputs of an image that was built and pushed."""
     return ImageProvider().create(servers.inputs(folder, repository, tag, **more)).outs or {}
 
@@ -64,7 +64,7 @@ def configure(folder: Path, **settings: Any) -> None:
     file.write_text(json.dumps(settings))
 
 
-def test_a_registry_that_wants_a_password(
+def test_push_to_a_registry_with_login_uses_the_credentials_of_docker(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = servers.credential_helper(tmp_path / "bin")
@@ -73,20 +73,20 @@ def test_a_registry_that_wants_a_password(
         repository = f"{gate.host}/team/rl"
 
         def push() -> Any:
-            return pushed(folder, repository)
+            return build_and_push(folder, repository)
 
         unknown = (
             f"the registry {gate.host} requires a login ({repository}). Log in: `docker login {gate.host}`."
         )
-        assert line(push) == unknown
-        assert line(lambda: image_registry.has(repository, "one")) == unknown
+        assert error_line(push) == unknown
+        assert error_line(lambda: image_registry.has(repository, "one")) == unknown
         assert image_registry.check(gate.host) == image_registry.NEEDS_LOGIN
         configure(folder, auths={gate.host: {"auth": "bWU6d3Jvbmc="}})
-        assert line(push) == unknown
+        assert error_line(push) == unknown
         # A helper that keeps all passwords, then one of this registry alone.
         configure(folder, credsStore="canary")
         gate.refuses["POST /v2/team/rl/blobs"] = 403
-        refused = line(push)
+        refused = error_line(push)
         assert refused.startswith(f"you may not push to {repository}.")
         del gate.refuses["POST /v2/team/rl/blobs"]
         # Nothing half done: no tag of it is there.
@@ -98,14 +98,16 @@ def test_a_registry_that_wants_a_password(
         assert set(log.read_text().split()) == {"get"}
         configure(folder, credHelpers={gate.host: "nowhere"})
         with pytest.warns(UserWarning, match="not installed"):
-            assert "cannot be read: docker-credential-nowhere not installed" in line(push)
+            assert "cannot be read: docker-credential-nowhere not installed" in error_line(push)
 
 
-def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path) -> None:
+def test_an_unchanged_image_costs_one_request_and_a_lost_one_is_pushed_again(
+    folder: Path, tmp_path: Path
+) -> None:
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
         given = servers.inputs(folder, f"{gate.host}/rl")
         provider = ImageProvider()
-        olds = pushed(folder, f"{gate.host}/rl")
+        olds = build_and_push(folder, f"{gate.host}/rl")
         gate.requests.clear()
         assert REASON not in provider.check(olds, given).inputs
         assert gate.requests == []
@@ -118,13 +120,13 @@ def test_one_question_shows_that_an_image_is_there(folder: Path, tmp_path: Path)
         assert image_registry.has(f"{gate.host}/rl", "one")
 
 
-def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
+def test_an_interrupted_push_resumes_without_sending_layers_again(folder: Path, tmp_path: Path) -> None:
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
         # Both layers are sent, the list of them is not taken any more.
         gate.stuck = ("PUT /v2/rl/manifests",)
         errors: list[str] = []
         pushing = threading.Thread(
-            target=lambda: errors.append(line(lambda: pushed(folder, f"{gate.host}/rl")))
+            target=lambda: errors.append(error_line(lambda: build_and_push(folder, f"{gate.host}/rl")))
         )
         pushing.start()
         wait_for(lambda: gate.asked("PUT")[-1:] == ["/v2/rl/manifests/one"], 60, "both layers are there")
@@ -136,31 +138,31 @@ def test_a_push_that_was_cut_off_goes_on_where_it_was(folder: Path, tmp_path: Pa
         assert not image_registry.has(f"{gate.host}/rl", "one")
         gate.refuses.clear()
         gate.requests.clear()
-        assert pushed(folder, f"{gate.host}/rl")["digest"]
+        assert build_and_push(folder, f"{gate.host}/rl")["digest"]
         assert gate.asked("POST") == []
         assert gate.asked("PUT") == ["/v2/rl/manifests/one"]
 
 
-def test_a_layer_that_breaks_off_in_the_middle_is_sent_again(folder: Path, tmp_path: Path) -> None:
+def test_push_retries_a_layer_that_breaks_off(folder: Path, tmp_path: Path) -> None:
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
         gate.cuts = 2
-        digest = pushed(folder, f"{gate.host}/rl")["digest"]
+        digest = build_and_push(folder, f"{gate.host}/rl")["digest"]
         assert gate.cuts == 0
         assert image_registry.has(f"{gate.host}/rl", digest)
 
 
-def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Path) -> None:
+def test_images_are_deleted_in_the_registry_only_if_requested(folder: Path, tmp_path: Path) -> None:
     provider = ImageProvider()
     with servers.registry(tmp_path / "registry") as host:
         repository = f"{host}/rl"
-        each = pushed(folder, repository, "one", retain_on_delete=False)
-        two = pushed(folder, repository, "two")
+        each = build_and_push(folder, repository, "one", retain_on_delete=False)
+        two = build_and_push(folder, repository, "two")
         assert each["digest"] == two["digest"]
         # They are one image there, which is another stack's as well.
         provider.delete("", each)
         assert image_registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
-        alone = pushed(folder, repository, "alone")
+        alone = build_and_push(folder, repository, "alone")
         # What becomes of it is said otherwise: nothing is built for that.
         given = servers.inputs(folder, repository, "alone", retain_on_delete=False)
         assert provider.diff("", alone, given).changes
@@ -170,7 +172,7 @@ def test_the_registry_deletes_where_that_is_asked_for(folder: Path, tmp_path: Pa
         assert not image_registry.has(repository, "alone")
         assert image_registry.has(repository, "two")
     with servers.registry(tmp_path / "keeps", deletes=False) as host:
-        made = pushed(folder, f"{host}/rl", retain_on_delete=False)
-        assert line(lambda: provider.delete("", made)).startswith(
+        made = build_and_push(folder, f"{host}/rl", retain_on_delete=False)
+        assert error_line(lambda: provider.delete("", made)).startswith(
             f"the registry {host} deletes no image: 405"
         )

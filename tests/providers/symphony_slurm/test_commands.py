@@ -1,4 +1,4 @@
-"""The output of Slurm's programs in three versions, and the calls of symphony."""
+"""Calls of Slurm programs: squeue of three versions is parsed, variables filtered, errors quoted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SAID = {
 KNOWN = {"-h", "-u", "-t", "-o"}
 
 
-def program(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program of this name first on PATH."""
+def install_program(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a program of this name and put it first on PATH."""
     folder.mkdir(exist_ok=True)
     file = folder / name
     file.write_text(f"#!/bin/sh\n{script}\n")
@@ -32,9 +32,11 @@ def program(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("version", SAID)
-def test_jobs_of_three_versions(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_squeue_output_of_three_slurm_versions_is_parsed(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "said").write_text(SAID[version])
-    program(tmp_path, "squeue", f'echo "$@" >{tmp_path}/asked; cat {tmp_path}/said', monkeypatch)
+    install_program(tmp_path, "squeue", f'echo "$@" >{tmp_path}/asked; cat {tmp_path}/said', monkeypatch)
     jobs = commands.jobs("")
     assert jobs == {
         7: Job(7, "PENDING", "2026-11-25T14:20:00", "2:00:00", "Priority", "p/rl#12345678"),
@@ -46,10 +48,10 @@ def test_jobs_of_three_versions(version: str, tmp_path: Path, monkeypatch: pytes
     )
 
 
-def test_nothing_of_an_outer_job_or_of_the_users_shell_reaches_slurm(
+def test_slurm_variables_of_the_users_shell_do_not_reach_slurm_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program(tmp_path, "squeue", f"env >{tmp_path}/env", monkeypatch)
+    install_program(tmp_path, "squeue", f"env >{tmp_path}/env", monkeypatch)
     for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT", "SECRET"):
         monkeypatch.setenv(name, "of-outside")
     commands.jobs("/etc/slurm/ours.conf")
@@ -57,26 +59,28 @@ def test_nothing_of_an_outer_job_or_of_the_users_shell_reaches_slurm(
     assert "of-outside" not in (tmp_path / "env").read_text()
 
 
-def test_a_controller_that_is_down_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_controller_raises_no_answer_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-    program(tmp_path, "squeue", f'echo "{said}" >&2; exit 1', monkeypatch)
+    install_program(tmp_path, "squeue", f'echo "{said}" >&2; exit 1', monkeypatch)
     with pytest.raises(commands.NoAnswer) as raised:
         commands.jobs("")
     assert "Unable to contact slurm controller" in raised.value.what
     assert "sinfo" in raised.value.remedy
 
 
-def test_a_job_that_ended_a_moment_ago_is_no_error_to_cancel(
+def test_cancelling_a_job_that_just_ended_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = "scancel: error: Kill job error on job id 5: Invalid job id specified"
-    program(tmp_path, "scancel", f'echo "{said}" >&2; exit 1', monkeypatch)
+    install_program(tmp_path, "scancel", f'echo "{said}" >&2; exit 1', monkeypatch)
     commands.cancel("", [5], "--signal=USR1", "--batch")
 
 
-def test_a_refusal_of_sbatch_is_told_in_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_sbatch_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "sbatch: error: invalid partition specified: nope"
-    program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
+    install_program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
     with pytest.raises(commands.SymphonyError) as raised:
         commands.submit("", ["--partition=nope"], "batch.sh")
     assert "invalid partition specified: nope" in raised.value.what

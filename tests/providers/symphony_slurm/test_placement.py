@@ -1,4 +1,4 @@
-"""The placement of processes: groups together, even loads, running processes stay."""
+"""Placement of processes on nodes: groups together, even loads, running processes keep their node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from symphony_slurm.folder import Share
 from symphony_slurm.placement import Nodes, needed
 
 
-def test_processes_are_spread_and_a_group_is_together() -> None:
+def test_processes_are_spread_evenly_and_a_group_shares_a_node() -> None:
     shares = {f"p{i}": Share() for i in range(6)} | {f"g/{i}": Share(group="g") for i in range(2)}
     nodes = Nodes(["n1", "n2"], {})
     nodes.place(shares)
@@ -14,7 +14,7 @@ def test_processes_are_spread_and_a_group_is_together() -> None:
     assert sorted(nodes.of(path) for path in shares) == ["n1"] * 4 + ["n2"] * 4
 
 
-def test_a_process_with_a_gpu_is_alone_on_its_node_where_that_is_possible() -> None:
+def test_a_gpu_process_gets_a_node_of_its_own_if_possible() -> None:
     shares = {"learner": Share(gpus=1, cpus=4), "a": Share(cpus=2), "b": Share(cpus=2)}
     nodes = Nodes(["n1", "n2"], {})
     nodes.place(shares)
@@ -22,7 +22,7 @@ def test_a_process_with_a_gpu_is_alone_on_its_node_where_that_is_possible() -> N
     assert needed(shares, 2) == (4, 0, {"gpu": 1})
 
 
-def test_placed_processes_stay_when_others_come_and_go() -> None:
+def test_processes_keep_their_node_when_others_are_added_or_removed() -> None:
     nodes = Nodes(["n1", "n2", "n3"], {})
     nodes.place({"a": Share(), "b": Share(), "c": Share()})
     before = {path: nodes.of(path) for path in "ac"}

@@ -26,7 +26,7 @@ OWNER = f"proj/rl#{STORE}"
 
 
 class Rig:
-    """One experiment, driven as by Pulumi: every call takes a new snapshot."""
+    """One experiment, created and changed as Pulumi would: each call takes a new snapshot."""
 
     def __init__(self, home: Path, owner: str = OWNER, name: str = "rl") -> None:
         self.home, self.owner, self.name = home, owner, name
@@ -71,7 +71,7 @@ class Rig:
 
     @property
     def tmux(self) -> libtmux.Server:
-        """Return the answer of tmux itself, not through our client."""
+        """Return the tmux server through libtmux, not through symphony's client."""
         return tmux_in(self.home)
 
     def pane(self, outputs: dict[str, Any]) -> libtmux.Pane:
@@ -82,12 +82,12 @@ class Rig:
         return "\n".join(self.pane(outputs).capture_pane(join_wrapped=True))
 
 
-def _of(folder: Path, before: Container[object]) -> list[process_table.Process]:
+def _processes_of(folder: Path, before: Container[object]) -> list[process_table.Process]:
     """Return the new processes that use this folder."""
     return [
         process
         for process in process_table.scan()
-        if process.identity not in before and _is_of(process.pid, folder)
+        if process.identity not in before and _belongs_to(process.pid, folder)
     ]
 
 
@@ -106,7 +106,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         os.close(experiment_folder._held.pop(key))
     # What tmux itself had started, such as the writer of a log, may be in its last moments.
     deadline = time.monotonic() + 5
-    while (survivors := _of(folder, before)) and time.monotonic() < deadline:
+    while (survivors := _processes_of(folder, before)) and time.monotonic() < deadline:
         time.sleep(0.02)
     described = [
         Path(f"/proc/{process.pid}/cmdline").read_bytes().replace(b"\0", b" ")[:200] for process in survivors
@@ -137,14 +137,14 @@ def _end_servers(folder: Path) -> list[str]:
         left := [
             process.marker
             for process in process_table.scan()
-            if process.marker and _is_of(process.pid, folder)
+            if process.marker and _belongs_to(process.pid, folder)
         ]
     ) and (time.monotonic() < deadline):
         time.sleep(0.05)
     return left
 
 
-def _is_of(pid: int, folder: Path) -> bool:
+def _belongs_to(pid: int, folder: Path) -> bool:
     """Return whether a process runs in the home, writes there, or has it in its environment."""
     try:
         if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder):

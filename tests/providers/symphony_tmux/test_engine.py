@@ -1,4 +1,4 @@
-"""The provider under the real engine: up, preview, refresh, destroy, and an up that is killed."""
+"""The tmux provider with the real engine: up, preview, refresh, destroy, and killed runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWNER = f"proj/s#{STORE}"
 
 
 class Engine:
-    """One Pulumi project with a store of its own."""
+    """One Pulumi project with its own state backend."""
 
     def __init__(self, folder: Path, home: Path) -> None:
         engine = binary.require()
@@ -86,7 +86,7 @@ class Engine:
         return self.run("destroy", "-y", "--skip-preview", "-s", "s")
 
     def outputs(self) -> dict[str, dict[str, Any]]:
-        """Return the outputs of the windows as the engine wrote them; `pulumi stack export` has the same."""
+        """Return the outputs of the windows from the state."""
         state = json.loads((self.state / ".pulumi/stacks/proj/s.json").read_text())
         resources = state["checkpoint"]["latest"].get("resources", [])
         return {
@@ -118,7 +118,7 @@ LONGER = {"argv": ["sleep", "2000"]}
 
 
 @pytest.mark.thorough
-def test_repair_says_why(engine: Engine) -> None:
+def test_preview_gives_the_reason_of_each_repair(engine: Engine) -> None:
     engine.declare(a=SLEEP, b={"script": ["exit 3"]}, c={"argv": ["true"]}, d=SLEEP)
     engine.up()
     outputs = engine.outputs()
@@ -138,7 +138,7 @@ def test_repair_says_why(engine: Engine) -> None:
 
 
 @pytest.mark.thorough
-def test_errors_say_what_is_wrong(engine: Engine) -> None:
+def test_engine_errors_state_what_is_wrong(engine: Engine) -> None:
     engine.declare(a=SLEEP)
     engine.up()
     output = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
@@ -148,7 +148,7 @@ def test_errors_say_what_is_wrong(engine: Engine) -> None:
     engine.declare(a=SLEEP)
 
 
-def _kill_in_the_middle(engine: Engine, windows: int) -> None:
+def _kill_engine_after(engine: Engine, windows: int) -> None:
     """Kill the engine, and nothing else, when that many windows exist."""
     started = subprocess.Popen(
         engine.command("up", "-y", "--skip-preview", "-s", "s"),
@@ -180,13 +180,13 @@ def _is_language_host(pid: int) -> bool:
 
 
 @pytest.mark.thorough
-def test_killed_update_and_then_up_converges(engine: Engine) -> None:
+def test_up_after_a_killed_update_completes_the_update(engine: Engine) -> None:
     names = [f"p{i}" for i in range(8)]
     engine.declare(**dict.fromkeys(names, SLEEP))
     engine.up()
     more = [*names, *(f"q{i}" for i in range(8))]
     engine.declare(**dict.fromkeys(more, LONGER))
-    _kill_in_the_middle(engine, 11)
+    _kill_engine_after(engine, 11)
     engine.up()
     assert len(engine.markers()) == 16
     assert {marker.rsplit("/", 2)[1] for marker in engine.markers()} == set(more)
@@ -197,9 +197,9 @@ def test_killed_update_and_then_up_converges(engine: Engine) -> None:
     assert all(output["argv"] == ["sleep", "2000"] for output in outputs.values())
 
 
-def test_provider_ends_when_the_engine_is_killed(engine: Engine) -> None:
+def test_providers_end_when_the_engine_is_killed(engine: Engine) -> None:
     engine.declare(**{f"p{i}": SLEEP for i in range(16)})
-    _kill_in_the_middle(engine, 2)
+    _kill_engine_after(engine, 2)
     deadline = time.monotonic() + 5
     while _providers(engine):
         assert time.monotonic() < deadline, "a provider outlived its engine"

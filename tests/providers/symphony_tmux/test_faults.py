@@ -1,4 +1,4 @@
-"""Faults of a process and of its tmux, each against a real tmux."""
+"""Out of memory, busy ports, typed input and an updated tmux, on a real tmux."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOG = "x = bytearray(b'x') * (1 << 30)"
 
 
 @pytest.fixture
-def joining(tmp_path: Path) -> Iterator[str]:
+def memory_limit_line(tmp_path: Path) -> Iterator[str]:
     """Return a shell line that limits memory to 64 MiB, or a KILL where no limit can be set."""
     group = next(filter(None, (_group(*each) for each in LIMITS)), None)
     yield f"echo $$ >{group}/cgroup.procs" if group else "kill -9 $$"
@@ -47,10 +47,10 @@ def _group(folder: str, limit: str) -> Path | None:
     return None
 
 
-def test_out_of_memory_is_told_and_makes_no_storm_of_restarts(rig: Any, joining: str) -> None:
+def test_out_of_memory_is_reported_and_restarts_back_off(rig: Any, memory_limit_line: str) -> None:
     rig.session("killed", "refused", "again")
     python = shlex.quote(sys.executable)
-    killed = rig.script("killed", joining, f'exec {python} -c "{HOG}"')
+    killed = rig.script("killed", memory_limit_line, f'exec {python} -c "{HOG}"')
     refused = rig.script("refused", "ulimit -v 300000", f'exec {python} -c "{HOG}"')
     again = rig.script("again", "kill -9 $$", restart_policy="Always")
     assert rig.ended(killed, 20).pane.signal == signal.SIGKILL
@@ -79,8 +79,8 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 
 
 @pytest.mark.thorough
-def test_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> None:
-    """A hundred connections in TIME_WAIT, then an end of the process during a connection."""
+def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> None:
+    """A hundred connections in TIME_WAIT, then an exit during an open connection."""
     # A session without services gives the ports of its owner back.
     rig.session("web")
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
@@ -105,8 +105,8 @@ def test_a_process_starts_again_on_its_port_whatever_waits_there(rig: Any) -> No
         leases.release(rig.owner)
 
 
-def test_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> None:
-    """`symphony ssh` is a client of this tmux; its keys are those that tmux is told here."""
+def test_a_process_reads_keys_typed_in_its_window(rig: Any) -> None:
+    """`symphony ssh` attaches to this tmux, so its keys arrive in the same way."""
     rig.session("cat", "python")
     cat = rig.script("cat", "exec cat")
     python = rig.start("python", sys.executable, "-i", "-q", env={"PYTHON_BASIC_REPL": "1"})
@@ -121,10 +121,10 @@ def test_a_process_has_a_terminal_and_reads_what_a_person_types(rig: Any) -> Non
         assert rig.ended(outputs).pane.exit_code == 0
 
 
-def test_a_tmux_that_was_updated_under_its_server_is_one_line_that_helps(
+def test_a_tmux_client_newer_than_its_server_is_a_one_line_error_with_both_versions(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A newer client fails on an older server; the error has the versions."""
+    """"""
     server = rig.session("a")["server_pid"]
     outputs = rig.start("a", "sleep", "100")
     newer = rig.home / "bin" / "tmux"

@@ -1,4 +1,4 @@
-"""GPUs of this machine: their claims, the queue of waiting processes, their release."""
+"""GPU claims on this machine: assignment, the queue of waiting processes, release."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine of three GPUs, as a file describes it."""
+    """A fake NVML file that describes three GPUs."""
     file = tmp_path / "nvml.json"
     file.write_text(json.dumps({"gpus": [{"uuid": f"GPU-{number}"} for number in range(3)]}))
     monkeypatch.setenv("FAKE_NVML", str(file))
@@ -55,42 +55,42 @@ def start(machine: Path, tmp_path: Path) -> Iterator[Start]:
         process.wait()
 
 
-def held() -> dict[str, tuple[str, ...]]:
+def gpus_by_process() -> dict[str, tuple[str, ...]]:
     return {claim.who: claim.gpus for claim in gpus.claims()}
 
 
-def test_each_gets_its_own_and_the_dead_give_theirs_back(start: Start, tmp_path: Path) -> None:
+def test_processes_get_distinct_gpus_and_ended_processes_release_theirs(start: Start, tmp_path: Path) -> None:
     first = start("first", 2)
-    wait_for(lambda: len(held().get("first", ())) == 2, 20, "two are held")
+    wait_for(lambda: len(gpus_by_process().get("first", ())) == 2, 20, "two are held")
     start("second", 2)
     note = tmp_path / "second" / gpus.NOTE
     assert "held by first" in wait_for(lambda: note.exists() and note.read_text(), 20, "it says why")
-    assert held()["second"] == ()
+    assert gpus_by_process()["second"] == ()
     first.kill()
     first.wait()
-    wait_for(lambda: len(held().get("second", ())) == 2, 20, "the second has them")
+    wait_for(lambda: len(gpus_by_process().get("second", ())) == 2, 20, "the second has them")
     assert not note.exists()
-    assert "first" not in held()
-    wanted, env = f"{gpus.TAKEN}={','.join(held()['second'])}", tmp_path / "second" / "env"
+    assert "first" not in gpus_by_process()
+    wanted, env = f"{gpus.TAKEN}={','.join(gpus_by_process()['second'])}", tmp_path / "second" / "env"
     wait_for(lambda: env.exists() and wanted in env.read_text(), 20, "it runs with them")
 
 
-def test_they_are_given_in_the_order_of_asking(start: Start, tmp_path: Path) -> None:
+def test_gpus_are_assigned_in_the_order_of_claims(start: Start, tmp_path: Path) -> None:
     """Claims for one GPU do not overtake a claim for many."""
     first = start("first", 2)
-    wait_for(lambda: len(held().get("first", ())) == 2, 20, "two are held")
+    wait_for(lambda: len(gpus_by_process().get("first", ())) == 2, 20, "two are held")
     start("large", 2)
-    wait_for(lambda: "large" in held(), 20, "it has asked")
+    wait_for(lambda: "large" in gpus_by_process(), 20, "it has asked")
     start("small", 1)
     note = tmp_path / "small" / gpus.NOTE
     assert "large asked before" in wait_for(lambda: note.exists() and note.read_text(), 20, "it says why")
     first.kill()
     first.wait()
-    wait_for(lambda: all(held().get(who) for who in ("large", "small")), 20, "both have theirs")
-    assert not set(held()["large"]) & set(held()["small"])
+    wait_for(lambda: all(gpus_by_process().get(who) for who in ("large", "small")), 20, "both have theirs")
+    assert not set(gpus_by_process()["large"]) & set(gpus_by_process()["small"])
 
 
-def test_gpus_in_use_by_others_are_left_alone(machine: Path) -> None:
+def test_gpus_busy_with_other_programs_are_not_assigned(machine: Path) -> None:
     machine.write_text(
         json.dumps({"gpus": [{"uuid": "GPU-0", "programs": {str(os.getpid()): 1 << 30}}, {"uuid": "GPU-1"}]})
     )
@@ -104,15 +104,15 @@ def test_gpus_in_use_by_others_are_left_alone(machine: Path) -> None:
     "content",
     [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":0,"who":"x","count":1,"asked":0,"gpus":["GPU-0"]}'],
 )
-def test_a_strange_file_holds_nothing(machine: Path, content: bytes) -> None:
+def test_an_invalid_claim_file_is_ignored(machine: Path, content: bytes) -> None:
     (gpus.folder() / "0-1").write_bytes(content)
     (gpus.folder() / "7-7").mkdir()
     assert gpus.claims() == []
     assert gpus.claim(3, "me", 1.0) == ("GPU-0", "GPU-1", "GPU-2")
 
 
-def test_a_claim_for_a_process_of_another_user_holds_nothing(machine: Path) -> None:
-    """The owner of the claim's file must be the user of the process."""
+def test_a_claim_file_not_owned_by_the_user_of_the_process_is_ignored(machine: Path) -> None:
+    """"""
     if os.getuid():
         pytest.skip("only root can give a file away")
     assert gpus.claim(1, "me", 1.0)
@@ -122,14 +122,14 @@ def test_a_claim_for_a_process_of_another_user_holds_nothing(machine: Path) -> N
     assert gpus.claims() == []
 
 
-def test_a_folder_in_which_all_may_remove_all_is_refused(machine: Path) -> None:
+def test_a_claim_folder_without_sticky_bit_is_refused(machine: Path) -> None:
     gpus.folder().chmod(0o777)
     with pytest.raises(SymphonyError) as refused:
         gpus.folder()
     assert "1777" in refused.value.remedy
 
 
-def test_the_gpus_of_this_machine() -> None:
+def test_real_gpus_of_this_machine_are_listed() -> None:
     """Needs a real driver."""
     gpus._nvml.cache_clear()
     sys.modules.pop("pynvml", None)
@@ -139,7 +139,7 @@ def test_the_gpus_of_this_machine() -> None:
     assert all(gpu.uuid.startswith("GPU-") and gpu.total > 0 for gpu in every)
 
 
-def test_an_experiment(sandbox: Sandbox, machine: Path) -> None:
+def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox, machine: Path) -> None:
     env: dict[str, Any] = {name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER)}
     program = (
         'with Experiment(inherit=["FAKE_NVML", "PYTHONPATH"]) as e:\n'
@@ -173,8 +173,8 @@ def test_an_experiment(sandbox: Sandbox, machine: Path) -> None:
     assert gpus.claims() == []
 
 
-def test_a_machine_without_gpus_ignores_them(sandbox: Sandbox) -> None:
-    """A program for pods runs on a laptop too; the plan says that it gets no GPUs."""
+def test_a_gpu_limit_is_ignored_on_a_machine_without_gpus(sandbox: Sandbox) -> None:
+    """So a program for pods also runs on a laptop; the plan says that it gets no GPUs."""
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "9"]).resource_limit(gpu=1)')
     env = {"PYTHONPATH": str(FAKE)}
     shown = sandbox.symphony("plan", "rl", env=env).out

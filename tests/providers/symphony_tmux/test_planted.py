@@ -1,4 +1,4 @@
-"""Files of symphony that a process replaced or damaged neither block nor mislead a command."""
+"""A process replaces or damages symphony's files (pipes, links, folders): commands still work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from symphony_tmux.resource import sessions, windows
 from tests.sandbox import within
 
 
-def _closed(place: Path) -> None:
+def _without_permissions(place: Path) -> None:
     place.write_text("x")
     place.chmod(0)
 
@@ -43,7 +43,7 @@ PLANTS: dict[str, Callable[[Path], object]] = {
     "folder": _folder,
     "dangling link": lambda place: place.symlink_to("/nowhere/at/all"),
     "link": lambda place: place.symlink_to("/dev/zero"),
-    "closed": _closed,
+    "closed": _without_permissions,
     "noise": lambda place: place.write_bytes(b"\xff\0{[" * 100),
 }
 
@@ -54,9 +54,7 @@ def _plant(kind: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PLANTS)
-def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_deleted(
-    rig: Any, kind: str
-) -> None:
+def test_status_update_and_delete_work_after_a_process_replaced_its_files(rig: Any, kind: str) -> None:
     session = rig.session("a", "b")
     key = rig.home / "key"
     key.write_text("x")
@@ -98,7 +96,7 @@ def test_whatever_a_process_makes_of_its_files_it_can_be_looked_at_changed_and_d
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "dangling link", "closed"])
-def test_a_process_may_replace_its_folder_and_those_above_it(rig: Any, kind: str) -> None:
+def test_status_update_and_delete_work_after_a_process_replaced_its_folders(rig: Any, kind: str) -> None:
     rig.session("a")
     folder = names.process_folder("default", "rl", "a")
     for place in (folder, folder.parent, rig.home / "experiments" / "rl"):
@@ -113,7 +111,7 @@ def test_a_process_may_replace_its_folder_and_those_above_it(rig: Any, kind: str
     assert not rig.living()
 
 
-def test_the_supervisor_waits_for_no_pipe(rig: Any) -> None:
+def test_the_supervisor_does_not_block_on_planted_pipes(rig: Any) -> None:
     rig.session("a")
     plant = 'rm -f "$0"/*; mkfifo "$0/log" "$0/index" "$0/../../../../tmux/x.pid"; exit 1'
     folder = names.process_folder("default", "rl", "a")
@@ -122,7 +120,7 @@ def test_the_supervisor_waits_for_no_pipe(rig: Any) -> None:
     windows.delete(outputs, Snapshot())
 
 
-def test_a_record_names_no_process_that_is_ended_and_no_file_that_is_read(rig: Any) -> None:
+def test_a_forged_record_makes_symphony_neither_kill_processes_nor_read_files(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     file = Path(outputs["log"]).with_name("record.json")
@@ -146,7 +144,7 @@ def test_a_record_names_no_process_that_is_ended_and_no_file_that_is_read(rig: A
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "noise"])
-def test_damage_of_one_experiment_stays_its_own(rig: Any, kind: str) -> None:
+def test_damaged_files_of_one_experiment_do_not_affect_others(rig: Any, kind: str) -> None:
     rig.session("a")
     rig.start("a", "sleep", "100")
     other = rig.home / "experiments" / "other"
@@ -162,7 +160,7 @@ def test_damage_of_one_experiment_stays_its_own(rig: Any, kind: str) -> None:
     files.remove(other)
 
 
-def test_pipes_among_the_users_files_are_told_and_not_waited_for(tmp_path: Path) -> None:
+def test_pipes_among_user_files_are_reported_and_do_not_block(tmp_path: Path) -> None:
     pipe = tmp_path / "key"
     os.mkfifo(pipe)
     (tmp_path / "code").mkdir()

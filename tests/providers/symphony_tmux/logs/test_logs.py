@@ -1,4 +1,4 @@
-"""Logs: since and tail, rotation under load, a full disk, and following across both."""
+"""Reading log files: since and tail, rotation under load, a full disk, following."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _text(parts: Iterable[reader.Part]) -> bytes:
     return b"".join(part.data for part in parts)
 
 
-def test_since_and_tail(rig: Any) -> None:
+def test_since_and_tail_select_lines(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo one; sleep 0.8; echo two; echo three")
     rig.ended(outputs)
@@ -39,7 +39,7 @@ def test_since_and_tail(rig: Any) -> None:
         assert _text(reader.read(log, tail=count)) == expected
 
 
-def test_tail_over_parts_of_lines(tmp_path: Path) -> None:
+def test_tail_counts_whole_lines_across_index_entries(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"a\nbb\ncc")
     (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.000 3\n3.000 6\n")
     assert [_text(reader.read(tmp_path / "log", tail=n)) for n in (1, 2, 3)] == [
@@ -49,7 +49,7 @@ def test_tail_over_parts_of_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_cut_off_index_lines_are_left_out(tmp_path: Path) -> None:
+def test_truncated_index_lines_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abcdef")
     (tmp_path / "index").write_bytes(b"1.000 0 start 1\n2.0003.000 3\nx\n4.000 4\n5.0")
     assert [(part.time, part.data) for part in reader.read(tmp_path / "log")] == [
@@ -58,13 +58,15 @@ def test_cut_off_index_lines_are_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_log_without_index_is_read_whole(tmp_path: Path) -> None:
+def test_a_log_without_index_is_read_whole(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abc")
     assert [*reader.read(tmp_path / "log")] == [reader.Part(0, 0, b"abc")]
     assert [*reader.read(tmp_path / "none")] == []
 
 
-def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rotation_keeps_the_newest_lines_and_bounds_disk_use(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SYMPHONY_LOG_CAP", "200000")
     rig.session("a")
     outputs = rig.start(
@@ -81,7 +83,7 @@ def test_rotation_keeps_the_end_and_bounds_the_disk(rig: Any, monkeypatch: pytes
     assert {part.attempt for part in reader.read(outputs["log"])} == {1}
 
 
-def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
+def test_a_full_disk_does_not_stop_the_process(rig: Any) -> None:
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     rig.session("a")
@@ -102,7 +104,7 @@ def test_full_disk_does_not_stop_the_process(rig: Any) -> None:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_disk_that_has_room_again_notes_the_loss(tmp_path: Path, rig: Any) -> None:
+def test_the_log_notes_bytes_lost_while_the_disk_was_full(tmp_path: Path, rig: Any) -> None:
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     rig.session("a")
@@ -128,7 +130,7 @@ def test_disk_that_has_room_again_notes_the_loss(tmp_path: Path, rig: Any) -> No
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_follow_crosses_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_continues_across_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_LOG_CAP", "20000")
     rig.session("a")
     script = (
@@ -146,7 +148,7 @@ def test_follow_crosses_a_rotation(rig: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert seen == b"".join(b"line %d\r\n" % i for i in range(2500))
 
 
-def test_follow_from_the_end_shows_only_what_is_new(tmp_path: Path) -> None:
+def test_following_from_the_end_shows_only_new_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"old\n")
     parts = reader.follow(log, reader.end(log), pause=0)
@@ -162,7 +164,7 @@ def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
-def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
+def test_tail_of_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for name in ("log.1", "log"):
         with (tmp_path / name).open("wb") as file:
@@ -180,10 +182,10 @@ def test_the_end_of_a_huge_log_is_read_from_behind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("text", [b"a\nbb\nccc\n", b"a\nbb\nccc", b"\n\n\n", b"x", b"", b"a\r1\r2\nb\n"])
-def test_tail_whatever_the_cuts(
+def test_tail_is_exact_for_any_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, text: bytes
 ) -> None:
-    """The last lines are right for every size of the blocks and of the rotated file."""
+    """Also for any size of the rotated file."""
     monkeypatch.setattr(reader, "BLOCK", block)
     lines = [line + b"\n" for line in text.split(b"\n")[:-1]] + [text.split(b"\n")[-1]] * bool(
         text.split(b"\n")[-1]
@@ -197,7 +199,7 @@ def test_tail_whatever_the_cuts(
             assert reader.last(tmp_path / "log", count) == wanted
 
 
-def test_a_log_that_moves_while_it_is_read_is_read_once(tmp_path: Path) -> None:
+def test_a_log_rotated_during_reading_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"old\n")
     position = reader.end(log)
@@ -209,7 +211,7 @@ def test_a_log_that_moves_while_it_is_read_is_read_once(tmp_path: Path) -> None:
     assert seen == [b"new\n"]
 
 
-def test_the_begin_of_an_attempt_may_be_gone(tmp_path: Path) -> None:
+def test_attempts_whose_start_was_rotated_away_are_listed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     (tmp_path / "index.1").write_text("1.000 0 more 1 4\n2.000 5\n")
     (tmp_path / "index").write_text("3.000 0 more 1 4\n")
@@ -229,7 +231,7 @@ def test_the_begin_of_an_attempt_may_be_gone(tmp_path: Path) -> None:
     ]
 
 
-def test_events_are_read_on(tmp_path: Path) -> None:
+def test_events_continue_where_the_last_read_ended(tmp_path: Path) -> None:
     def add(text: str) -> None:
         with index.open("a") as file:
             file.write(text)
@@ -262,10 +264,10 @@ def test_events_are_read_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("piece", [1, 7, 16, 1000])
 @pytest.mark.parametrize("since", [0, 1.1, 2.4, 3.3, 9])
-def test_parts_whatever_the_pieces(
+def test_parts_are_the_same_for_any_read_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int, since: float
 ) -> None:
-    """Every block size gives the same parts, without the skipped ones."""
+    """With `since` and `tail`, the skipped parts are missing."""
     log = tmp_path / "log"
     log.write_bytes(b"ab\ncd\nef\ngh\nij\n")
     (tmp_path / "index").write_text("1.000 0 start 1\n2.000 3\n3.000 6 exit 3\n3.500 6 start 2\n4.000 9\n")
@@ -279,7 +281,7 @@ def test_parts_whatever_the_pieces(
         assert [(part.time, part.attempt) for part in parts for _ in part.data] == wanted[skipped:]
 
 
-def test_follow_after_two_rotations_waits_for_the_end(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_after_two_rotations_prints_the_exit(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_LOG_CAP", "5000")
     monkeypatch.setattr(followed, "_ENDED_AFTER", 0.1)
     rig.session("a")

@@ -1,4 +1,4 @@
-"""Port leases: no two experiments share a port, ports of others are avoided or named, and leases last."""
+"""Port leases: experiments never share a port, ports of other programs are avoided, leases last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from symphony_tmux import leases, listeners
 A, B = "proj/a#11111111", "proj/b.gke#11111111"
 
 
-def test_choice_is_stable_unique_and_outside_the_kernels_range(home: Path) -> None:
+def test_chosen_ports_are_stable_unique_and_outside_the_ephemeral_range(home: Path) -> None:
     wanted = {f"s{i}": None for i in range(200)}
     first = leases.lease(A, wanted, record=False)
     assert first == leases.lease(A, wanted, record=False)
@@ -30,7 +30,7 @@ def test_choice_is_stable_unique_and_outside_the_kernels_range(home: Path) -> No
     assert not (home / "tmux" / "ports.json").exists()
 
 
-def test_leases_last_and_others_pass_them_over(home: Path) -> None:
+def test_leases_persist_and_other_experiments_skip_them(home: Path) -> None:
     mine = leases.lease(A, {"ps": None, "x": None}, record=True).ports
     assert leases.lease(A, {"ps": None, "x": None, "y": None}, record=True).ports.items() >= mine.items()
     # Force the other's first choice onto a leased port.
@@ -44,34 +44,34 @@ def test_leases_last_and_others_pass_them_over(home: Path) -> None:
     leases.release(A)
 
 
-def test_unused_ports_are_given_back(home: Path) -> None:
+def test_ports_no_longer_wanted_are_released(home: Path) -> None:
     leases.lease(A, {"ps": None, "x": 21000}, record=True)
     leases.lease(A, {"ps": None}, record=True)
     assert "x" not in leases.leased()[A]
     assert leases.lease(B, {"x": 21000}, record=True).ports == {"x": 21000}
 
 
-def test_fixed_port_of_another_experiment_is_refused_by_name(home: Path) -> None:
+def test_a_fixed_port_of_another_experiment_is_refused_with_its_name(home: Path) -> None:
     leases.lease(A, {"ps": 21001}, record=True)
     result = leases.lease(B, {"ps": 21001, "x": None}, record=True)
     assert result.taken == {"ps": "port 21001 is leased to experiment a"}
     assert B not in leases.leased()
 
 
-def test_two_services_with_one_fixed_port(home: Path) -> None:
+def test_two_services_with_the_same_fixed_port_are_refused(home: Path) -> None:
     assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).taken == {
         "q": "port 21001 is wanted by service p too"
     }
 
 
-def test_chosen_ports_avoid_fixed_ones_of_the_same_call(home: Path) -> None:
+def test_chosen_ports_avoid_fixed_ports_of_the_same_call(home: Path) -> None:
     chosen = leases.lease(A, {"p": None}, record=False).ports["p"]
     again = leases.lease(A, {"p": None, "q": chosen}, record=False).ports
     assert again["q"] == chosen
     assert again["p"] != chosen
 
 
-def test_stranger_is_passed_over_and_named(home: Path) -> None:
+def test_ports_of_other_programs_are_skipped_or_refused_with_the_pid(home: Path) -> None:
     chosen = leases.lease(A, {"p": None}, record=True).ports["p"]
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", chosen))
@@ -82,8 +82,8 @@ def test_stranger_is_passed_over_and_named(home: Path) -> None:
     assert taken.endswith(f", pid {os.getpid()}")
 
 
-def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
-    """A listener is ours by its marker, its parent, or its record if it wiped its environment, like redis."""
+def test_a_listener_of_the_experiment_itself_keeps_the_lease(rig: Any) -> None:
+    """It is recognized by its marker, its parent, or its record (redis clears its environment)."""
     rig.session("a", "b")
     chosen = leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports
     serve = "import socket,sys,time; s=socket.create_server(('127.0.0.1',int(sys.argv[1])))"
@@ -96,7 +96,7 @@ def test_listener_of_our_own_keeps_the_lease(rig: Any) -> None:
     assert set(leases.lease(B, {"p": chosen["p"]}, record=False).taken) == {"p"}
 
 
-def test_a_visit_says_where_nothing_of_the_experiment_listens(home: Path) -> None:
+def test_visit_warns_if_no_process_of_the_experiment_listens(home: Path) -> None:
     recorded = Recorded(A, "rl", {})
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -106,7 +106,7 @@ def test_a_visit_says_where_nothing_of_the_experiment_listens(home: Path) -> Non
         assert f"pid {os.getpid()}" in access.route(recorded, "web", f"127.0.0.1:{port}").warning
 
 
-def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:
+def test_a_stale_lease_of_a_failed_up_is_released(home: Path) -> None:
     leases.lease(A, {"p": 21002}, record=True)
     assert leases.lease(B, {"p": 21002}, record=False).taken
     file = home / "tmux" / "ports.json"
@@ -118,7 +118,7 @@ def test_lease_of_an_up_that_failed_long_ago_gives_way(home: Path) -> None:
     assert A not in table
 
 
-def test_all_the_leases_of_an_up_that_failed_long_ago_give_way_at_once(home: Path) -> None:
+def test_all_stale_leases_of_a_failed_up_are_released_at_once(home: Path) -> None:
     wanted = {"x": 21004, "y": 21005}
     leases.lease(A, wanted, record=True)
     file = home / "tmux" / "ports.json"
@@ -128,7 +128,7 @@ def test_all_the_leases_of_an_up_that_failed_long_ago_give_way_at_once(home: Pat
     assert leases.lease(B, wanted, record=True).ports == wanted
 
 
-def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> None:
+def test_the_lease_of_a_running_experiment_is_never_released(rig: Any, home: Path) -> None:
     rig.session("a")
     leases.lease(rig.owner, {"p": 21003}, record=True)
     file = home / "tmux" / "ports.json"
@@ -138,7 +138,7 @@ def test_lease_of_a_living_experiment_never_gives_way(rig: Any, home: Path) -> N
     assert leases.lease(B, {"p": 21003}, record=True).taken == {"p": "port 21003 is leased to experiment rl"}
 
 
-def test_races_never_share(home: Path) -> None:
+def test_concurrent_leases_never_share_a_port(home: Path) -> None:
     code = (
         "import sys,json; from symphony_tmux import leases\n"
         "n=sys.argv[1]\n"
@@ -154,8 +154,8 @@ def test_races_never_share(home: Path) -> None:
     assert len(final) == len(set(final)) == 24
 
 
-def test_a_lost_or_damaged_table_is_made_again_from_the_experiments(rig: Any) -> None:
-    """The experiment and the others keep their ports."""
+def test_a_lost_or_damaged_lease_table_is_rebuilt_from_experiments(rig: Any) -> None:
+    """All experiments keep their ports."""
     ports = leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports
     services = {"SYMPH_WEB_1_PORT": str(ports["web-1"]), "SYMPH_X_PORT": str(ports["x"])}
     rig.session("a", services=services)
@@ -169,10 +169,10 @@ def test_a_lost_or_damaged_table_is_made_again_from_the_experiments(rig: Any) ->
         assert leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports == ports
 
 
-def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
+def test_the_lease_table_is_synced_to_disk_before_it_replaces_the_old_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loss of power leaves the old table or the new one, never an empty file."""
+    """A power failure leaves the old table or the new one, never an empty file."""
     done: list[str] = []
     sync, replace = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda descriptor: (done.append("sync"), sync(descriptor))[1])
@@ -181,7 +181,7 @@ def test_table_is_on_the_disk_before_it_takes_the_place_of_the_old(
     assert done == ["sync", "ports.json"]
 
 
-def test_ports_are_chosen_within_the_range(home: Path) -> None:
+def test_ports_are_chosen_within_port_range(home: Path) -> None:
     wanted = {"a": None, "b": None, "fixed": 8000}
     leases.lease(A, wanted, record=True)
     result = leases.lease(A, wanted, True, (7000, 7002)).ports
@@ -191,7 +191,7 @@ def test_ports_are_chosen_within_the_range(home: Path) -> None:
     assert leases.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in result.values()
 
 
-def test_a_range_that_is_used_up_leases_nothing(home: Path) -> None:
+def test_an_exhausted_port_range_leases_nothing(home: Path) -> None:
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 7501))
         stranger.listen()

@@ -19,7 +19,7 @@ Runs = Callable[..., tuple[str, list[str]]]
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """runs(line, ...): what the process prints, and the failed lines that are kept."""
+    """Return a function that runs cmds and returns the output and the recorded failed lines."""
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "it's home"))
     (tmp_path / "services.sh").touch()
     folder = names.process_folder("default", "s", "a")
@@ -37,7 +37,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     return run
 
 
-def test_the_line_is_told_and_the_next_ones_run(runs: Runs) -> None:
+def test_a_failed_line_is_reported_and_the_next_ones_run(runs: Runs) -> None:
     printed, kept = runs("true", "cd nowhere 2>/dev/null", "echo next $?", "exit 3")
     assert printed.splitlines() == [
         "next 1",
@@ -46,30 +46,30 @@ def test_the_line_is_told_and_the_next_ones_run(runs: Runs) -> None:
     assert kept == ["line 2 failed with exit 1: cd nowhere 2> /dev/null"]
 
 
-def test_every_line_of_a_multiline_text_counts(runs: Runs) -> None:
+def test_line_numbers_count_lines_of_multiline_commands(runs: Runs) -> None:
     assert runs("if true; then\n  false\nfi", "true | sh -c 'exit 4'")[1] == [
         "line 2 failed with exit 1: false",
         "line 4 failed with exit 4: sh -c 'exit 4'",
     ]
 
 
-def test_a_line_that_fails_repeatedly_is_told_once(runs: Runs) -> None:
+def test_a_line_that_fails_in_a_loop_is_reported_once(runs: Runs) -> None:
     printed, kept = runs("for i in 1 2 3; do false; done")
     assert printed.count("failed") == len(kept) == 1
 
 
-def test_a_tested_command_does_not_count_as_failed(runs: Runs) -> None:
+def test_a_command_in_a_condition_does_not_count_as_failed(runs: Runs) -> None:
     assert runs("if false; then :; fi", "false || true", "! true", "while false; do :; done")[1] == []
 
 
-def test_functions_and_files_of_the_users_are_one_line(runs: Runs, tmp_path: Path) -> None:
+def test_sourced_files_and_functions_count_as_the_calling_line(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "mine.sh").write_text("false\nfalse\ntrue\n")
     assert runs(f"source {tmp_path / 'mine.sh'}", "f() { false; return 7; }", "f")[1] == [
         "line 3 failed with exit 7: return 7"
     ]
 
 
-def test_a_line_of_the_preamble_that_fails_ends_the_process(runs: Runs, tmp_path: Path) -> None:
+def test_a_failed_preamble_line_ends_the_process(runs: Runs, tmp_path: Path) -> None:
     (tmp_path / "mine.sh").write_text("false\ntrue\n")
     goes_on = [
         f"source {tmp_path / 'mine.sh'}",
@@ -89,12 +89,12 @@ def test_a_line_of_the_preamble_that_fails_ends_the_process(runs: Runs, tmp_path
     assert runs(preamble=["true"], argv=["echo", "on"])[0] == "on\n"
 
 
-def test_a_new_start_forgets_the_last_one(runs: Runs) -> None:
+def test_a_new_start_clears_recorded_failures(runs: Runs) -> None:
     assert runs("false")[1]
     assert runs("true")[1] == []
 
 
-def test_settings_of_the_shell_hold(runs: Runs) -> None:
+def test_set_e_and_set_u_still_apply(runs: Runs) -> None:
     printed, kept = runs("set -eu", "false", "echo not here")
     assert "not here" not in printed
     assert kept == ["line 2 failed with exit 1: false"]

@@ -1,4 +1,4 @@
-"""Every byte of argv and environment arrives; the environment rules by values."""
+"""Launch files pass argv and environment byte by byte; rules for the environment of processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KEPT_OUT = (
 )
 
 
-def _run(props: dict[str, Any], folder: Path, shell: str) -> tuple[list[str], dict[str, str]]:
+def run_launch_file(props: dict[str, Any], folder: Path, shell: str) -> tuple[list[str], dict[str, str]]:
     file = folder / "launch.sh"
     services = folder / "services.sh"
     services.touch()
@@ -63,9 +63,11 @@ def _run(props: dict[str, Any], folder: Path, shell: str) -> tuple[list[str], di
         NAME.filter(lambda name: not name.upper().startswith(KEPT_OUT)), TEXT | ODD, max_size=5
     ),
 )
-def test_round_trip(tmp_path: Path, shell: str, argv: list[str], env: dict[str, str]) -> None:
+def test_launch_file_passes_argv_and_env_unchanged(
+    tmp_path: Path, shell: str, argv: list[str], env: dict[str, str]
+) -> None:
     props = {**BASE, "argv": [sys.executable, "-S", "-c", SHOW, *argv], "env": env}
-    got_argv, got_env = _run(props, tmp_path, shell)
+    got_argv, got_env = run_launch_file(props, tmp_path, shell)
     assert got_argv == argv
     ours = {"SYMPHONY_ID": "p/s#1/a/1", "SYMPHONY_ROLE": "a", "PYTHONUNBUFFERED": "1"}
     assert got_env == {**env, "PATH": "/usr/bin:/bin", **ours}
@@ -94,14 +96,14 @@ def test_quote_is_exact_for_any_bytes(data: bytes) -> None:
         ("server", "../x"),
     ],
 )
-def test_bad_inputs_are_named(field: str, value: object) -> None:
+def test_invalid_window_inputs_name_the_field(field: str, value: object) -> None:
     with pytest.raises(WrongInput) as raised:
         window_inputs({**BASE, "argv": ["true"], field: value})
     assert raised.value.field == field
     assert "\n" not in raised.value.reason
 
 
-def test_patterns_and_precedence() -> None:
+def test_inherit_patterns_and_precedence_of_variables() -> None:
     caller = Caller(
         {
             b"PATH": b"/p",
@@ -128,7 +130,7 @@ def test_patterns_and_precedence() -> None:
     }
 
 
-def test_python_prints_at_once_and_symphony_finds_its_home_unless_the_program_says_otherwise() -> None:
+def test_pythonunbuffered_and_symphony_home_are_set_unless_declared() -> None:
     plain = Caller({b"SYMPHONY_HOME": b"/h", b"PYTHONUNBUFFERED": b""})
     assert environment(plain, [], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b"1"
     assert environment(plain, ["PYTHONUNBUFFERED"], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b""
@@ -136,7 +138,7 @@ def test_python_prints_at_once_and_symphony_finds_its_home_unless_the_program_sa
     assert environment(plain, [], {}, {}, "m")[b"SYMPHONY_HOME"] == b"/h"
 
 
-def test_environment_of_the_program_comes_first_unless_one_is_active() -> None:
+def test_the_virtual_environment_of_the_program_is_first_on_path_unless_another_is_active() -> None:
     plain = Caller({b"PATH": b"/bin:/venv/bin"}, "/venv")
     assert environment(plain, [], {}, {}, "m")[b"PATH"] == b"/venv/bin:/bin"
     assert environment(plain, [], {}, {}, "m")[b"VIRTUAL_ENV"] == b"/venv"

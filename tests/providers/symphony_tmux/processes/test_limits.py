@@ -1,4 +1,4 @@
-"""Limits, niceness and processors are those of the caller of `up`, not of the tmux server's first user."""
+"""A process gets limits, niceness and CPU affinity of the caller of `up`, not of the tmux server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LARGE = 1 << 33
 KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resource.RLIMIT_NOFILE)
 
 
-def _as_somebody_with_less() -> None:
+def _lower_own_limits() -> None:
     """Lower soft limits and take one processor: every user may raise these again."""
     for number, value in zip(KINDS, (LARGE, 2 * LARGE, 5000, 200), strict=True):
         resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
@@ -35,16 +35,16 @@ def _as_somebody_with_less() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 
 
-def _create(what: str, inputs: dict[str, Any], *, nicer: int = 0) -> None:
+def _create_with_lower_limits(what: str, inputs: dict[str, Any], *, nicer: int = 0) -> None:
     def prepare() -> None:
-        _as_somebody_with_less()
+        _lower_own_limits()
         os.nice(nicer)
 
     command = [sys.executable, "-c", CREATE.format(what, inputs)]
     subprocess.run(command, check=True, preexec_fn=prepare, timeout=60)
 
 
-def _of(pid: int) -> tuple[Any, ...]:
+def _limits_of(pid: int) -> tuple[Any, ...]:
     result = [resource.prlimit(pid, number)[0] for number in KINDS]
     return (*result, os.sched_getaffinity(pid), os.getpriority(os.PRIO_PROCESS, pid))
 
@@ -63,15 +63,15 @@ def _name(process: process_table.Process) -> str:
     return process_table.command_name(process.pid)
 
 
-def test_first_caller_decides_nothing_for_the_next(rig: Any) -> None:
-    _create("sessions", rig.session_inputs("a", "b"))
-    _create("windows", rig.inputs("a", "sleep", "100"), nicer=3)
+def test_limits_come_from_the_caller_and_not_from_the_tmux_server(rig: Any) -> None:
+    _create_with_lower_limits("sessions", rig.session_inputs("a", "b"))
+    _create_with_lower_limits("windows", rig.inputs("a", "sleep", "100"), nicer=3)
     pid = rig.session("a", "b")["server_pid"]
     rig.start("b", "sleep", "100")
-    assert _of(_process(rig, "b")) == _of(os.getpid())
+    assert _limits_of(_process(rig, "b")) == _limits_of(os.getpid())
     only = {min(os.sched_getaffinity(0))}
     niceness = os.getpriority(os.PRIO_PROCESS, 0) + 3
-    assert _of(_process(rig, "a")) == (LARGE, 2 * LARGE, 5000, 200, only, niceness)
+    assert _limits_of(_process(rig, "a")) == (LARGE, 2 * LARGE, 5000, 200, only, niceness)
     assert os.sched_getaffinity(pid) == os.sched_getaffinity(os.getpid())
     for number in KINDS:
         assert resource.prlimit(pid, number)[0] == resource.getrlimit(number)[1]
@@ -81,7 +81,7 @@ def test_first_caller_decides_nothing_for_the_next(rig: Any) -> None:
     assert int(status["SigBlk"], 16) == 0
 
 
-def test_supervisor_outlives_a_limit_of_its_log(rig: Any) -> None:
+def test_a_process_survives_a_file_size_limit_reached_by_its_log(rig: Any) -> None:
     pid = rig.session("a")["server_pid"]
     hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
@@ -91,7 +91,7 @@ def test_supervisor_outlives_a_limit_of_its_log(rig: Any) -> None:
     assert (rig.home / "more").exists()
 
 
-def test_limits_that_cannot_be_raised_are_told_before_anything_starts(
+def test_limits_that_cannot_be_raised_are_refused_before_anything_starts(
     rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lower() -> None:

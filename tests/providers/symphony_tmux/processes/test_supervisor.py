@@ -1,4 +1,4 @@
-"""The supervisor of one process: it restarts the process, and notices its end in every case."""
+"""The supervisor of one process (supervise.pl): restarts, exits, logs, ports, and its own end."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 
 
-def _hurried(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the supervisor wait a hundredth of its time before a restart."""
+def _short_pauses(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divide the pauses of the supervisor before restarts by a hundred."""
     hurried = rig.home / "supervise.pl"
     text = start.SUPERVISOR.read_text()
     assert text.count("keep_reading($pause)") == 1
@@ -38,8 +38,10 @@ def _arguments(folder: Path, policy: str, grace: str) -> list[str]:
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always"])
-def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
-    _hurried(rig, monkeypatch)
+def test_a_process_has_failed_after_five_restarts(
+    rig: Any, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    _short_pauses(rig, monkeypatch)
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
     result = rig.ended(outputs)
@@ -53,8 +55,10 @@ def test_after_five_restarts_it_has_failed(rig: Any, monkeypatch: pytest.MonkeyP
     assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
 
 
-def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    _hurried(rig, monkeypatch)
+def test_only_consecutive_failures_count_toward_the_restart_limit(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _short_pauses(rig, monkeypatch)
     rig.session("a")
     file = rig.home / "count"
     body = 'echo x >>"$0"; [ $(($(wc -l <"$0") % 5)) = 0 ] && exit 0; exit 1'
@@ -63,8 +67,8 @@ def test_only_failures_in_a_row_count(rig: Any, monkeypatch: pytest.MonkeyPatch)
     assert rig.condition(outputs).state == "running"
 
 
-def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
-    """A signal just before the supervisor waits does not wake it; here no signal comes at all."""
+def test_the_exit_is_noticed_without_sigchld(tmp_path: Path) -> None:
+    """A SIGCHLD just before the supervisor waits does not wake it; here it is blocked."""
     (tmp_path / "launch.sh").write_text("exit 7\n")
     os.mkfifo(tmp_path / "pipe")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
@@ -80,10 +84,10 @@ def test_end_is_noticed_though_no_signal_tells_of_it(tmp_path: Path) -> None:
         supervisor.wait()
 
 
-def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
+def test_the_recorder_ends_if_the_server_is_killed_before_the_supervisor_reads(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The command that tmux pipes the output to once waited forever for a reader of the pipe."""
+    """The recorder (the command behind tmux's pipe-pane) once waited forever for a reader of its pipe."""
     slow = rig.home / "supervise.pl"
     slow.write_text("sleep 100;")
     monkeypatch.setattr(start, "SUPERVISOR", slow)
@@ -95,7 +99,7 @@ def test_nothing_stays_when_the_server_is_killed_before_the_supervisor_listens(
 
 
 def _recorders(home: Path) -> list[int]:
-    """Return the processes that tmux pipes output to: a shell of this home, or the program it became."""
+    """Return the processes behind tmux's pipe-pane in this home."""
     result = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -105,7 +109,7 @@ def _recorders(home: Path) -> list[int]:
     return result
 
 
-def test_output_waits_for_a_supervisor_that_comes_later(tmp_path: Path) -> None:
+def test_the_recorder_holds_output_until_the_supervisor_reads(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / start.PIPE)
     command = ["/bin/sh", "-c", start._recorder(Path())]
     recorder = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE)
@@ -139,7 +143,7 @@ no warnings qw(redefine prototype);
 """
 
 
-def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path) -> None:
+def test_a_clock_set_back_delays_neither_restarts_nor_exits(tmp_path: Path) -> None:
     (tmp_path / "Step.pm").write_text(STEP)
     # A child that it leaves running ignores TERM, and sets the clock back within the grace.
     left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
@@ -165,33 +169,33 @@ def test_clock_that_is_put_back_delays_neither_restarts_nor_ends(tmp_path: Path)
     assert messages[-1] < messages[0] - 1800, "its clock was not put back"
 
 
-def test_recorder_ends_with_the_process(rig: Any) -> None:
+def test_the_recorder_ends_with_the_process(rig: Any) -> None:
     rig.session("a")
     assert rig.ended(rig.start("a", "sleep", "0.3")).state == "completed"
     rig.until(lambda: not _recorders(rig.home))
 
 
 @pytest.mark.parametrize("what", ["log", "folder"])
-def test_a_process_whose_log_was_removed_runs_on(rig: Any, what: str) -> None:
+def test_a_process_keeps_running_after_its_log_was_removed(rig: Any, what: str) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "while :; do echo one; sleep 0.2; done")
     log = Path(outputs["log"])
     rig.until(lambda: b"one" in rig.printed(outputs))
     removed = log if what == "log" else log.parent
     files.remove(removed)
-    recorded = _recorded(rig, outputs)
+    recorded = _recorded_experiment(rig, outputs)
     [[status]] = tmux_observe.statuses([recorded])
     assert status.state == "running"
     assert "was removed" in status.why
     assert [line.text for line in tmux_observe.logs(recorded, ["a"])] == [f"[symphony: {status.why}]"]
 
 
-def _recorded(rig: Any, outputs: dict[str, Any]) -> Recorded:
+def _recorded_experiment(rig: Any, outputs: dict[str, Any]) -> Recorded:
     return Recorded(rig.owner, "rl", {"a": {**rig.inputs("a"), **outputs}})
 
 
 @pytest.mark.parametrize("restart_policy", [None, "Always"])
-def test_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> None:
+def test_the_shown_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> None:
     rig.session("a", "b")
     command = rig.start("a", "sleep", "100", restart_policy=restart_policy)
     script = rig.script("b", "true", "sleep 100", restart_policy=restart_policy)
@@ -220,8 +224,8 @@ with socket.socket() as server:
 
 
 @pytest.mark.thorough
-def test_a_port_that_the_last_start_left_behind_is_waited_for(rig: Any) -> None:
-    """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it before."""
+def test_a_restart_waits_for_its_port_in_time_wait(rig: Any) -> None:
+    """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it earlier."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -255,23 +259,21 @@ with socket.socket() as server:
 """
 
 
-def _port() -> int:
+def _free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
 
 
 def _status(rig: Any, outputs: dict[str, Any]) -> Any:
-    [[status]] = tmux_observe.statuses([_recorded(rig, outputs)])
+    [[status]] = tmux_observe.statuses([_recorded_experiment(rig, outputs)])
     return status
 
 
 @pytest.mark.parametrize("restart_policy", [None, "OnFailure"])
-def test_a_port_held_by_a_connection_or_a_stranger_is_waited_for_and_told(
-    rig: Any, restart_policy: str | None
-) -> None:
-    """It waits, uses up no attempt, and starts when the port is free."""
-    port = _port()
+def test_a_process_waits_for_a_port_in_use_and_says_so(rig: Any, restart_policy: str | None) -> None:
+    """The wait uses up no attempt; the process starts when the port is free."""
+    port = _free_port()
     services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
     rig.session("a")
     with socket.create_server(("127.0.0.1", port)):
@@ -292,7 +294,9 @@ def test_a_port_held_by_a_connection_or_a_stranger_is_waited_for_and_told(
         status = _status(rig, outputs)
         assert (status.state, status.ready, status.pid) == ("waiting", False, None)
         assert f"pid {os.getpid()}" in status.why
-        assert f"pid {os.getpid()}" in tmux_observe.why(_recorded(rig, outputs), "a", "rl")[-1].what
+        assert (
+            f"pid {os.getpid()}" in tmux_observe.why(_recorded_experiment(rig, outputs), "a", "rl")[-1].what
+        )
     rig.until(lambda: b"listens" in rig.printed(outputs))
     assert _status(rig, outputs).state == "running"
     if restart_policy is None:
@@ -311,7 +315,7 @@ def test_a_port_held_by_a_connection_or_a_stranger_is_waited_for_and_told(
     assert rig.printed(outputs).count(b"[symphony: waiting for") == 2
 
 
-def test_a_last_line_without_its_end_is_not_continued_by_the_next_start(rig: Any) -> None:
+def test_output_of_a_new_start_begins_on_a_new_log_line(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "printf", "one")
     rig.ended(outputs)
@@ -324,14 +328,14 @@ def test_a_last_line_without_its_end_is_not_continued_by_the_next_start(rig: Any
     assert b"two\nthree\nthree" in rig.printed(again)
 
 
-def test_a_process_that_kills_its_group_does_not_kill_its_supervisor(rig: Any) -> None:
+def test_a_process_that_kills_its_process_group_does_not_kill_its_supervisor(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo on; kill -9 0", restart_policy="OnFailure")
     rig.until(lambda: rig.printed(outputs).count(b"on") > 1)
     windows.delete(outputs, Snapshot())
 
 
-def test_keys_of_the_window_reach_the_process_in_its_group(rig: Any) -> None:
+def test_ctrl_c_in_the_window_reaches_the_process(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start(
         "a",
@@ -349,8 +353,8 @@ def test_keys_of_the_window_reach_the_process_in_its_group(rig: Any) -> None:
 
 
 @pytest.mark.parametrize("command", ["sleep 100", "exit 3"])
-def test_a_killed_supervisor_is_told_as_such(rig: Any, command: str) -> None:
-    """It is killed while its process runs, or while it waits before a restart."""
+def test_status_says_that_the_supervisor_was_killed(rig: Any, command: str) -> None:
+    """The supervisor is killed while its process runs, or while it waits before a restart."""
     rig.session("a", "b")
     own = rig.start("b", "sh", "-c", "kill -9 $$")
     supervised = rig.start("a", "sh", "-c", command, restart_policy="OnFailure")
@@ -362,7 +366,7 @@ def test_a_killed_supervisor_is_told_as_such(rig: Any, command: str) -> None:
     rig.ended(own)
     assert _status(rig, supervised).state == "failed"
     assert "supervisor was killed" in _status(rig, supervised).why
-    link = tmux_observe.why(_recorded(rig, supervised), "a", "rl")[-1]
+    link = tmux_observe.why(_recorded_experiment(rig, supervised), "a", "rl")[-1]
     assert all(word in link.what for word in ("supervisor", "OnFailure"))
     assert "`symphony up rl`" in link.remedy
     assert "supervisor" not in _status(rig, own).why
@@ -428,7 +432,7 @@ other.kill()
 """
 
 
-def test_end_of_a_supervisor_hits_no_process_that_has_the_pid_of_its_recorder(tmp_path: Path) -> None:
+def test_a_supervisor_does_not_signal_a_reused_pid_of_its_recorder(tmp_path: Path) -> None:
     if os.getuid():
         pytest.skip("only root makes a pid namespace and says which pid comes next")
     (tmp_path / "launch.sh").write_text(

@@ -1,4 +1,4 @@
-"""Stopping ends the whole tree and nothing else: daemons, processes that ignore signals, reused pids."""
+"""Stopping a process ends its whole tree and nothing else: daemons, ignored signals, reused pids."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ time.sleep(1000)
 """
 
 
-def _written(rig: Any, file: Path) -> int:
+def _pid_in(rig: Any, file: Path) -> int:
     rig.until(lambda: file.exists() and file.read_text())
     return int(file.read_text())
 
@@ -47,7 +47,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_whole_tree_goes(rig: Any, name: str) -> None:
+def test_delete_ends_the_whole_process_tree(rig: Any, name: str) -> None:
     rig.session("a", "b")
     other = rig.start("b", "sleep", "100")
     outputs = rig.start("a", *CASES[name], grace=0.3)
@@ -76,9 +76,7 @@ CALLED_LIKE_A_SERVER = """
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EMFILE])
-def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
-    rig: Any, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_delete_works_without_pidfd_open(rig: Any, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refused(pid: int, flags: int = 0) -> int:
         raise OSError(number, os.strerror(number))
 
@@ -90,12 +88,12 @@ def test_ends_where_the_kernel_gives_no_descriptor_of_a_process(
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
-def test_daemon_goes(rig: Any, clear: str) -> None:
-    """A daemon without environment, in its own session and without parents is adopted by the supervisor."""
+def test_delete_ends_a_daemonized_process(rig: Any, clear: str) -> None:
+    """The daemon has no environment, its own session and no parent: the supervisor adopts it."""
     rig.session("a")
     file = rig.home / "pid"
     outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
-    pid = _written(rig, file)
+    pid = _pid_in(rig, file)
     rig.until(lambda: (result := process_table.process(pid)) and (result.marker == "" or not clear))
     rig.until(lambda: (result := process_table.process(pid)) and result.parent == outputs["pid"])
     windows.delete(outputs, Snapshot())
@@ -103,17 +101,17 @@ def test_daemon_goes(rig: Any, clear: str) -> None:
 
 
 @pytest.mark.parametrize("clear", ["", SCRUBBED])
-def test_children_that_a_process_leaves_end_with_it(rig: Any, clear: str) -> None:
+def test_children_left_by_an_exited_process_are_ended(rig: Any, clear: str) -> None:
     rig.session("a")
     file = rig.home / "pid"
     code = DAEMON.format(clear=clear).removesuffix("time.sleep(1000)\n") + "time.sleep(0.5); sys.exit(3)"
     outputs = rig.start("a", sys.executable, "-c", code, str(file), grace=0.3)
-    pid = _written(rig, file)
+    pid = _pid_in(rig, file)
     assert rig.ended(outputs).pane.exit_code == 3
     assert process_table.start_of(pid) == 0
 
 
-def test_leftovers_have_their_grace_and_the_log_their_last_words(rig: Any) -> None:
+def test_children_left_behind_get_the_grace_period_and_their_output_is_logged(rig: Any) -> None:
     rig.session("a")
     left = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.05; done"
     outputs = rig.start("a", "sh", "-c", 'setsid sh -c "$0" & sleep 0.3; exit 4', left, grace=60.0)
@@ -134,7 +132,7 @@ print("made", flush=True)
 """
 
 
-def test_an_experiment_that_a_process_starts_on_another_server_outlives_it(rig: Any) -> None:
+def test_an_experiment_started_by_a_process_on_another_tmux_server_survives_it(rig: Any) -> None:
     rig.session("a", "b")
     env = {"INNER": f"{rig.owner}in", "SYMPHONY_HOME": str(rig.home)}
     run = '"$0" -c "$1" "$2"; '
@@ -152,13 +150,13 @@ def test_an_experiment_that_a_process_starts_on_another_server_outlives_it(rig: 
 
 
 @pytest.mark.parametrize("then", ["sleep 100", "exit 0"])
-def test_a_process_that_is_called_like_a_server_ends(rig: Any, then: str) -> None:
+def test_a_process_named_like_a_tmux_server_is_ended(rig: Any, then: str) -> None:
     rig.session("a")
     file = rig.home / "pid"
     code = DAEMON.format(clear=CALLED_LIKE_A_SERVER)
     body = f'"$0" -c "$1" "$2" & until [ -s "$2" ]; do sleep 0.05; done; {then}'
     outputs = rig.start("a", "sh", "-c", body, sys.executable, code, str(file), grace=0.3)
-    pid = _written(rig, file)
+    pid = _pid_in(rig, file)
     if then == "exit 0":
         rig.ended(outputs)
     else:
@@ -181,13 +179,13 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize("again", ["up", "delete"])
-def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str) -> None:
-    """Neither the process, which ignores SIGHUP, nor its children outlive it."""
+def test_up_or_delete_ends_the_tree_of_a_killed_supervisor(rig: Any, again: str) -> None:
+    """The process ignores SIGHUP and has a hidden child."""
     rig.session("a")
     file = rig.home / "pid"
     command = [sys.executable, "-c", HIDDEN, str(file)]
     outputs = rig.start("a", *command, grace=0.2)
-    left = _written(rig, file)
+    left = _pid_in(rig, file)
     started = process_table.process(observe.program(outputs))
     assert started is not None
     os.kill(outputs["pid"], signal.SIGKILL)
@@ -201,7 +199,7 @@ def test_nothing_of_a_process_outlives_a_killed_supervisor(rig: Any, again: str)
     assert process_table.start_of(left) == 0
 
 
-def test_supervisor_collects_who_comes_to_it(rig: Any) -> None:
+def test_the_supervisor_reaps_adopted_zombies(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start(
         "a", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do (sleep 0.1 &) ; done; echo up; sleep 100"
@@ -211,22 +209,22 @@ def test_supervisor_collects_who_comes_to_it(rig: Any) -> None:
     rig.until(lambda: len(children.read_text().split()) == 1)
 
 
-def test_child_without_marker_goes_with_its_parent(rig: Any) -> None:
+def test_a_child_without_the_marker_is_ended_with_its_parent(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "env -i setsid sleep 100 & wait")
-    rig.until(lambda: len(_below(outputs["pid"])) == 2)
-    below = _below(outputs["pid"])
+    rig.until(lambda: len(_descendants(outputs["pid"])) == 2)
+    below = _descendants(outputs["pid"])
     windows.delete(outputs, Snapshot())
     assert not process_table.alive(below)
 
 
-def _below(pid: int) -> list[Identity]:
+def _descendants(pid: int) -> list[Identity]:
     scan = process_table.scan()
     root = next(process.identity for process in scan if process.pid == pid)
     return [process for process in stop.members(scan, [root], lambda marker: False) if process != root]
 
 
-def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
+def test_delete_sends_sigterm_first_and_the_last_output_is_logged(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start(
         "a",
@@ -243,8 +241,8 @@ def test_term_comes_first_and_the_log_has_the_last_words(rig: Any) -> None:
     assert rig.printed(outputs).endswith(b"saved\r\n")
 
 
-def test_strangers_are_never_signalled(rig: Any) -> None:
-    """Strangers with a marker that only looks like ours, or with a pid that was ours, live on."""
+def test_processes_of_others_are_never_signalled(rig: Any) -> None:
+    """They have a similar marker, or a pid that was once in the experiment."""
     rig.session("a", "a/b")
     outputs = rig.start("a", "sleep", "100")
     markers = [
@@ -267,7 +265,7 @@ def test_strangers_are_never_signalled(rig: Any) -> None:
             process.wait()
 
 
-def test_reused_pid_is_not_signalled() -> None:
+def test_a_reused_pid_is_not_signalled() -> None:
     stranger = subprocess.Popen(["sleep", "100"])
     try:
         result = process_table.process(stranger.pid)
@@ -282,7 +280,7 @@ def test_reused_pid_is_not_signalled() -> None:
         stranger.wait()
 
 
-def test_zombie_is_dead() -> None:
+def test_a_zombie_counts_as_dead() -> None:
     child = subprocess.Popen(["true"])
     deadline = time.monotonic() + 5
     while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":
@@ -292,7 +290,7 @@ def test_zombie_is_dead() -> None:
     child.wait()
 
 
-def test_members_is_by_session_only_while_the_leader_is_ours() -> None:
+def test_session_members_count_only_while_the_session_leader_is_ours() -> None:
     leader = Process(10, 5, 1, 10, False, "")
     mate, stranger = Process(11, 6, 1, 10, False, ""), Process(12, 7, 1, 1, False, "")
     none = stop.marked("o/s#1")
@@ -303,13 +301,13 @@ def test_members_is_by_session_only_while_the_leader_is_ours() -> None:
     assert stop.members([leader, mate, stranger], [Identity(10, 4)], none) == {}
 
 
-def test_deleting_from_inside_does_not_kill_the_deleter() -> None:
+def test_delete_from_inside_the_experiment_does_not_kill_itself() -> None:
     me = process_table.process(os.getpid())
     assert me is not None
     stop.take_down([me.identity], stop.marked("o/s#1"), 0.0)
 
 
-def test_fork_storm_ends(rig: Any) -> None:
+def test_delete_ends_a_fork_storm(rig: Any) -> None:
     rig.session("a")
     storm = "trap '' TERM; while :; do (sleep 0.05; sleep 100) & sleep 0.01; done"
     outputs = rig.start("a", "sh", "-c", storm, grace=0.2)

@@ -1,4 +1,4 @@
-"""The table of changes that restart a process and of those that do not."""
+"""Which changes of window inputs restart a process, and which replace the resource."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ BASE: dict[str, Any] = {
         ({"repair": "it exited with code 1"}, []),
     ],
 )
-def test_table(change: dict[str, Any], expected: list[str]) -> None:
+def test_changes_lists_the_inputs_that_restart_the_process(
+    change: dict[str, Any], expected: list[str]
+) -> None:
     assert changes(BASE, {**BASE, **change}) == expected
 
 
-def test_outputs_compare_as_inputs() -> None:
+def test_outputs_of_the_last_run_compare_equal_to_inputs() -> None:
     assert changes({**BASE, "pid": 7.0, "grace": 5}, BASE) == []
 
 
-def test_replaced_are_named() -> None:
+def test_replaces_lists_the_inputs_that_replace_the_resource() -> None:
     assert replaces(BASE, {**BASE, "session": "x", "argv": ["y"]}) == ["session"]
 
 
-def test_digest_follows_changes() -> None:
+def test_the_digest_covers_only_inputs_that_restart() -> None:
     assert digest(BASE) == digest({**BASE, "grace": 1, "pid": 3.0, "session": "other"})
     assert digest(BASE) != digest({**BASE, "env": {"A": "2"}})
     assert digest(BASE) == digest({**BASE, "services": dict(reversed(BASE["services"].items()))})

@@ -1,4 +1,4 @@
-"""The contract with Pulumi, by the real servicer over gRPC, and the names that states hold."""
+"""The provider protocol of Pulumi over gRPC with the real servicer, and names in the state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from symphony_tmux import provider
 from tests.providers.symphony_tmux.conftest import OWNER
 
 
-def test_providers_in_the_state_never_change() -> None:
+def test_the_serialized_providers_never_change() -> None:
     """These texts are in the state of every user: code that cannot read them cannot delete resources."""
     golden = {
         provider.SESSION_PROVIDER: provider.SessionProvider,
@@ -42,7 +42,7 @@ def test_providers_in_the_state_never_change() -> None:
 
 
 class Servicer:
-    """The host of dynamic providers, started as by the engine, and one resource of it."""
+    """A client of the dynamic provider host, for one resource."""
 
     def __init__(self, stub: Any, reference: str) -> None:
         self.stub, self.reference = stub, reference
@@ -111,7 +111,7 @@ WINDOW = {
 NONE, SOME = proto.DiffResponse.DIFF_NONE, proto.DiffResponse.DIFF_SOME
 
 
-def test_life(servicers: tuple[Servicer, Servicer]) -> None:
+def test_create_diff_update_read_delete(servicers: tuple[Servicer, Servicer]) -> None:
     session, window = servicers
     inputs, failures = session.check({}, SESSION)
     assert (inputs, failures) == (SESSION, [])
@@ -139,7 +139,7 @@ def test_life(servicers: tuple[Servicer, Servicer]) -> None:
     window.delete(after)
 
 
-def test_read_of_what_is_gone(servicers: tuple[Servicer, Servicer]) -> None:
+def test_read_of_a_deleted_window_returns_no_id(servicers: tuple[Servicer, Servicer]) -> None:
     session, window = servicers
     _, session_outputs = session.create(SESSION)
     _, outputs = window.create(WINDOW)
@@ -148,21 +148,21 @@ def test_read_of_what_is_gone(servicers: tuple[Servicer, Servicer]) -> None:
     assert window.read(outputs) == ("", {})
 
 
-def test_failures_of_check_name_the_input(servicers: tuple[Servicer, Servicer]) -> None:
+def test_check_failures_name_the_input(servicers: tuple[Servicer, Servicer]) -> None:
     _, window = servicers
     _, failures = window.check({}, {**WINDOW, "path": "../x", "env": {"A B": "1"}})
     assert len(failures) == 1
     assert "is not a name" in failures[0]
 
 
-def test_unknown_inputs_pass_check(servicers: tuple[Servicer, Servicer]) -> None:
+def test_check_accepts_unknown_inputs(servicers: tuple[Servicer, Servicer]) -> None:
     _, window = servicers
     unknown = {**WINDOW, "env": {"A": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}}
     assert window.check({}, unknown) == (unknown, [])
     assert window.diff({**WINDOW, "host": "x"}, unknown).changes == SOME
 
 
-def test_own_errors_are_one_line_and_bugs_are_not(servicers: tuple[Servicer, Servicer]) -> None:
+def test_symphony_errors_are_one_line_and_bugs_have_a_traceback(servicers: tuple[Servicer, Servicer]) -> None:
     session, window = servicers
     with pytest.raises(grpc.RpcError) as caught:
         window.create({**WINDOW, "cwd": "/no/such"})
@@ -179,7 +179,7 @@ def _host() -> str:
     return process_table.host()
 
 
-def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
+def test_windows_are_created_in_parallel(servicers: tuple[Servicer, Servicer]) -> None:
     session, window = servicers
     paths = [f"p{number}" for number in range(24)]
     _, outputs = session.create({**SESSION, "processes": paths})
@@ -197,10 +197,10 @@ def test_four_creates_at_a_time(servicers: tuple[Servicer, Servicer]) -> None:
     session.delete(outputs)
 
 
-def test_an_interrupt_that_another_thread_was_given_ends_it_too(
+def test_sigint_delivered_to_any_thread_ends_the_provider_host(
     served: tuple[subprocess.Popen[bytes], Any],
 ) -> None:
-    """The engine interrupts it and waits for 5 s; the system chooses the thread that gets the signal."""
+    """The engine waits 5 s after the signal; the kernel chooses the thread that gets it."""
     run, stub = served
     Servicer(stub, provider.WINDOW_PROVIDER).check({}, WINDOW)
     threads = sorted(int(each.name) for each in Path(f"/proc/{run.pid}/task").iterdir())

@@ -25,13 +25,13 @@ def _declared(rig: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def taken(rig: Any) -> None:
-    """Another experiment leased the port after the program looked."""
+def port_taken_by_another(rig: Any) -> None:
+    """Let another experiment lease the port after the program looked."""
     del rig
     leases.lease(OTHER, {"x": PORT}, record=True)
 
 
-def test_a_port_is_leased_when_the_session_is_made_and_kept(rig: Any) -> None:
+def test_creating_the_session_leases_its_ports_and_keeps_them(rig: Any) -> None:
     leases.lease(rig.owner, {"replay": PORT}, record=True)
     outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
     assert outputs["ports"] == {"replay": PORT}
@@ -39,8 +39,8 @@ def test_a_port_is_leased_when_the_session_is_made_and_kept(rig: Any) -> None:
     assert not sessions.diff(outputs, _declared(rig), Snapshot()).changed
 
 
-@pytest.mark.usefixtures("taken")
-def test_a_process_gets_the_port_that_was_leased_in_the_place_of_a_taken_one(rig: Any) -> None:
+@pytest.mark.usefixtures("port_taken_by_another")
+def test_a_process_gets_the_port_leased_in_place_of_a_taken_one(rig: Any) -> None:
     outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
     port = outputs["ports"]["replay"]
     assert port != PORT
@@ -52,16 +52,16 @@ def test_a_process_gets_the_port_that_was_leased_in_the_place_of_a_taken_one(rig
     assert not windows.diff(window, again, Snapshot()).changed, "the next program finds the leased port"
 
 
-@pytest.mark.usefixtures("taken")
-def test_a_fixed_port_that_is_taken_is_refused_with_who_has_it(rig: Any) -> None:
+@pytest.mark.usefixtures("port_taken_by_another")
+def test_a_taken_fixed_port_is_refused_and_names_the_other_experiment(rig: Any) -> None:
     with pytest.raises(UserError) as caught:
         rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
     assert "other" in caught.value.what
     assert leases.of(rig.owner) == {}
 
 
-def test_a_restart_of_a_process_alone_does_not_move_its_port(rig: Any) -> None:
-    """The program proposes another port if a stranger listens; only a change of the session moves it."""
+def test_restarting_a_process_alone_does_not_change_its_port(rig: Any) -> None:
+    """The program proposes another port if another program listens; only a session update changes it."""
     rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
     proposed = {name: value.replace(str(PORT), "23999") for name, value in SERVICES.items()}
     window = rig.start("a", "sleep", "60", services=proposed)

@@ -1,4 +1,4 @@
-"""One experiment against a real tmux: adoption, refusal, orphans, repair, and one delete for everything."""
+"""The session resource on a real tmux: adoption, foreign sessions, orphans, repair, delete."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from symphony_tmux.tmux import client, server
 from tests.sandbox import tmux_in
 
 
-def test_create_twice_adopts(rig: Any) -> None:
+def test_creating_a_session_again_adopts_it(rig: Any) -> None:
     first, second = rig.session("a"), rig.session("a")
     assert (first["session_id"], first["server_pid"]) == (second["session_id"], second["server_pid"])
 
 
-def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
+def test_the_first_window_shows_help_and_runs_no_process(rig: Any) -> None:
     outputs = rig.session()
     rig.until(lambda: rig.tmux.panes[0].pane_dead == "1")
     (session,) = rig.tmux.sessions
@@ -37,7 +37,7 @@ def test_first_window_helps_and_runs_nothing(rig: Any) -> None:
     assert not rig.living()
 
 
-def test_session_of_another_stack_is_refused(rig: Any) -> None:
+def test_a_session_of_another_stack_is_refused(rig: Any) -> None:
     rig.session("a")
     with pytest.raises(UserError, match="the tmux session rl belongs to proj/rl"):
         sessions.create(rig.session_inputs("a", owner="other/x.rl#ffff0000"), Snapshot())
@@ -46,8 +46,8 @@ def test_session_of_another_stack_is_refused(rig: Any) -> None:
     assert not rig.living()
 
 
-def test_many_at_once_start_one_server(home: Path) -> None:
-    """Twelve processes of different experiments come to a machine without a server."""
+def test_concurrent_creates_start_one_server(home: Path) -> None:
+    """Twelve experiments start at once on a machine without a tmux server."""
     code = (
         "import sys; from symphony_tmux.resource import sessions\n"
         "from symphony_tmux.processes.snapshot import Snapshot\n"
@@ -64,7 +64,7 @@ def test_many_at_once_start_one_server(home: Path) -> None:
     assert len(tmux_in(home).sessions) == 12
 
 
-def test_server_that_ends_while_others_start(home: Path) -> None:
+def test_sessions_start_while_the_server_is_ending(home: Path) -> None:
     """Sessions end, and with the last one the server, while others start and need a new server."""
 
     def each(number: int) -> None:
@@ -86,7 +86,7 @@ def test_server_that_ends_while_others_start(home: Path) -> None:
     assert list(tmux_in(home).sessions) == []
 
 
-def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
+def test_adopting_a_session_ends_undeclared_processes(rig: Any) -> None:
     rig.session("a", "b")
     a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
     rig.session("a")
@@ -95,7 +95,7 @@ def test_adoption_ends_what_is_not_declared(rig: Any) -> None:
     assert not [process for process in rig.living() if "/b/" in process.marker]
 
 
-def test_orphans_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
+def test_orphans_are_found_by_check_and_ended_by_update(rig: Any) -> None:
     old = rig.session("a")
     rig.start("a", "sleep", "100")
     orphan = rig.start("g/x", "sh", "-c", "trap '' TERM; sleep 100", grace=0.2)
@@ -111,7 +111,7 @@ def test_orphans_are_seen_by_check_and_ended_by_update(rig: Any) -> None:
     assert {process.marker for process in rig.living()} == {f"{rig.owner}/a/1"}
 
 
-def test_trees_that_survived_the_server_are_orphans(rig: Any) -> None:
+def test_process_trees_that_survived_the_server_are_orphans(rig: Any) -> None:
     old = rig.session("a")
     outputs = rig.start("b", "sh", "-c", "trap '' HUP; echo up; setsid sleep 100 & wait; sleep 100")
     rig.until(lambda: b"up" in rig.printed(outputs))
@@ -124,7 +124,7 @@ def test_trees_that_survived_the_server_are_orphans(rig: Any) -> None:
     assert new["server_pid"] != old["server_pid"]
 
 
-def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> None:
+def test_a_killed_server_is_replaced_without_duplicate_processes(rig: Any) -> None:
     old = rig.session("a", "b")
     survivor = rig.start("a", "sh", "-c", "trap '' HUP; while :; do sleep 100; done", grace=0.2)
     rig.start("b", "sleep", "100")
@@ -146,13 +146,13 @@ def test_killed_server_is_noticed_and_replaced_without_duplicates(rig: Any) -> N
     assert new["attempt"] == 2
 
 
-def test_reboot_is_noticed(rig: Any) -> None:
+def test_diff_detects_a_reboot(rig: Any) -> None:
     old = {**rig.session("a"), "boot_id": "before"}
     rig.tmux.kill_session(old["session_id"])
     assert sessions.diff(old, rig.session_inputs("a"), Snapshot()).changed == ("session_id",)
 
 
-def test_one_process_more_or_less_changes_no_session(rig: Any) -> None:
+def test_adding_or_removing_a_process_does_not_change_the_session(rig: Any) -> None:
     old = rig.session("a")
     assert sessions.diff(old, rig.session_inputs("a", "b"), Snapshot()).changed == ()
     assert sessions.diff(old, rig.session_inputs(), Snapshot()).changed == ()
@@ -160,7 +160,7 @@ def test_one_process_more_or_less_changes_no_session(rig: Any) -> None:
     assert sessions.diff(old, rig.session_inputs("a", name="x"), Snapshot()).replaced == ("name",)
 
 
-def test_delete_takes_all_in_one_grace(rig: Any) -> None:
+def test_delete_stops_all_processes_within_one_grace_period(rig: Any) -> None:
     outputs = rig.session(*(f"p{i}" for i in range(20)), grace=1.0)
     for number in range(20):
         rig.start(
@@ -177,7 +177,7 @@ def test_delete_takes_all_in_one_grace(rig: Any) -> None:
     sessions.delete(outputs, Snapshot())
 
 
-def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
+def test_delete_leaves_sessions_and_files_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
     rig.tmux.kill_session(outputs["session_id"])
     other = sessions.create(rig.session_inputs("a", owner="p/y#1"), Snapshot())[1]
@@ -190,7 +190,7 @@ def test_delete_leaves_the_session_and_files_of_another_owner(rig: Any) -> None:
 
 @pytest.mark.parametrize("field", ["name", "server", "owner", "path", "session"])
 @pytest.mark.parametrize("value", ["../../victim", "", 5, "a\nb", "/etc"])
-def test_names_from_the_state_are_not_believed(rig: Any, field: str, value: object) -> None:
+def test_tampered_names_in_the_state_are_refused(rig: Any, field: str, value: object) -> None:
     victim = rig.home.parent / "victim"
     victim.mkdir()
     session = rig.session("a")
@@ -204,7 +204,7 @@ def test_names_from_the_state_are_not_believed(rig: Any, field: str, value: obje
     assert rig.condition(window).state == "running"
 
 
-def test_delete_leaves_a_folder_of_another_owner(rig: Any) -> None:
+def test_delete_leaves_an_experiment_folder_of_another_owner(rig: Any) -> None:
     outputs = rig.session("a")
     folder = rig.home / "experiments" / "rl"
     (folder / "owner").write_text("proj/rl#abcd1234")
@@ -215,7 +215,7 @@ def test_delete_leaves_a_folder_of_another_owner(rig: Any) -> None:
     assert experiment_folder.owner_of(folder) == rig.owner
 
 
-def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
+def test_delete_of_one_experiment_leaves_others_running(rig: Any) -> None:
     rig.session("a")
     mine = rig.start("a", "sleep", "100")
     other = sessions.create(rig.session_inputs("a", name="rl2", owner="proj/rl2#abcd1234"), Snapshot())[1]
@@ -224,7 +224,7 @@ def test_delete_of_one_experiment_leaves_the_others(rig: Any) -> None:
     assert rig.condition(mine).state == "running"
 
 
-def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None:
+def test_the_same_name_on_another_tmux_server_is_another_experiment(rig: Any) -> None:
     rig.session("a")
     mine = rig.start("a", "sh", "-c", "echo mine; sleep 100")
     lab = {"server": "lab", "owner": "proj/lab#abcd1234"}
@@ -238,8 +238,8 @@ def test_the_same_name_on_another_server_is_another_experiment(rig: Any) -> None
 
 
 @pytest.mark.parametrize("server", ["default", "lab"])
-def test_processes_of_a_killed_first_up_are_found_on_their_server(rig: Any, server: str) -> None:
-    """The state knows nothing of it, not even the server."""
+def test_delete_orphans_finds_processes_of_a_killed_first_up_on_any_server(rig: Any, server: str) -> None:
+    """The state has nothing of them, not even the name of the server."""
     outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
     windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
     assert tmux_observe.delete_orphans("proj/other#1", "rl") == 0
@@ -264,7 +264,7 @@ def test_other_host_is_refused(rig: Any) -> None:
             call()
 
 
-def test_server_has_a_clean_environment_and_all_descriptors(
+def test_the_tmux_server_has_a_clean_environment_and_the_maximum_of_descriptors(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SYMCANARY-5")
@@ -281,7 +281,7 @@ def test_server_has_a_clean_environment_and_all_descriptors(
     assert os.getsid(outputs["server_pid"]) != os.getsid(0)
 
 
-def test_a_folder_of_another_user_is_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tmux_folder_of_another_user_is_refused(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.getuid():
         pytest.skip("only root can give a folder away")
     (rig.home / "tmux").mkdir()
@@ -291,7 +291,9 @@ def test_a_folder_of_another_user_is_refused(rig: Any, monkeypatch: pytest.Monke
     os.chown(rig.home / "tmux", 0, 0)
 
 
-def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_concurrent_run_of_an_experiment_is_refused(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(experiment_folder, "LOCK_SECONDS", 0.3)
     code = "import time; from symphony_tmux import experiment_folder; experiment_folder.lock('default', 'rl')"
     code += "; print('held', flush=True); time.sleep(60)"
@@ -304,7 +306,7 @@ def test_one_run_at_a_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.session()
 
 
-def test_ensure_session_when_help_window_was_closed(rig: Any) -> None:
+def test_updates_work_after_the_user_closed_the_help_window(rig: Any) -> None:
     outputs = rig.session("a")
     process = rig.start("a", "sleep", "100")
     rig.tmux.sessions[0].kill_window("symphony")

@@ -1,4 +1,4 @@
-"""The files of a process are private, separate, and never behind a link or outside of their folder."""
+"""Files of a process are private, never behind a planted link, and never outside their folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
 
 
-def test_files_are_private_whatever_the_umask(rig: Any) -> None:
+def test_files_are_private_for_any_umask(rig: Any) -> None:
     old = os.umask(0)
     try:
         rig.session("a", "g/b")
@@ -29,8 +29,8 @@ def test_files_are_private_whatever_the_umask(rig: Any) -> None:
         assert mode & 0o077 == 0, (entry, oct(mode))
 
 
-def test_processes_named_as_our_own_files(rig: Any) -> None:
-    """Files beside the folders of processes are ours; every `up` writes them again."""
+def test_processes_may_have_the_names_of_symphonys_own_files(rig: Any) -> None:
+    """`up` rewrites the files beside the folders of processes."""
     paths = ["secrets", "configs", "owner", "help", "processes", "default"]
     session = rig.session(*paths)
     outputs = [rig.start(path, "echo", path) for path in paths]
@@ -48,7 +48,7 @@ def test_processes_named_as_our_own_files(rig: Any) -> None:
     assert not list((rig.home / "experiments").iterdir())
 
 
-def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
+def test_a_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     rig.session("a")
     target = tmp_path / "target"
     target.write_text("keep")
@@ -68,7 +68,7 @@ def test_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../x", "-x", "é", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"]
 )
-def test_hostile_names_are_refused(rig: Any, name: str) -> None:
+def test_hostile_process_and_session_names_are_refused(rig: Any, name: str) -> None:
     with pytest.raises(UserError):
         windows.create(rig.inputs(name, "true"), Snapshot())
     with pytest.raises(UserError):

@@ -1,4 +1,4 @@
-"""One process against a real tmux: exact ends, whole logs, restarts, adoption, and diffs."""
+"""The window resource on a real tmux: exit codes, logs, restarts, adoption, diffs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ends(outputs: dict[str, Any]) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 126, 127, 137, 255])
-def test_exit_code(rig: Any, code: int) -> None:
+def test_exit_code_is_recorded(rig: Any, code: int) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", f"exit {code}")
     result = rig.ended(outputs)
@@ -39,22 +39,22 @@ def test_exit_code(rig: Any, code: int) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
-def test_signal(rig: Any, number: int) -> None:
+def test_a_killing_signal_is_recorded(rig: Any, number: int) -> None:
     rig.session("a")
     result = rig.ended(rig.start("a", "sh", "-c", f"kill -{number} $$"))
     assert result.pane.signal == number
     assert signal.Signals(number).name in result.reason
 
 
-def test_command_that_does_not_exist(rig: Any) -> None:
+def test_a_missing_command_ends_with_127_and_a_log_line(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "no-such-command-here")
     assert rig.ended(outputs).pane.exit_code == 127
     assert b"no-such-command-here" in rig.printed(outputs)
 
 
-def test_short_processes_lose_nothing(rig: Any) -> None:
-    """A process that writes and ends at once: 100 times, from four threads, on a busy machine."""
+def test_short_processes_lose_no_output(rig: Any) -> None:
+    """100 processes write and end at once, started from four threads."""
     lines = 300
     rig.session(*(f"p{i}" for i in range(100)))
     snapshot = Snapshot()
@@ -74,14 +74,14 @@ def test_short_processes_lose_nothing(rig: Any) -> None:
         assert rig.condition(output).pane.exit_code == number
 
 
-def test_recorders_end_with_their_process(rig: Any) -> None:
+def test_the_tmux_server_has_no_child_left_after_a_process_ended(rig: Any) -> None:
     rig.session("a")
     server = rig.session_outputs["server_pid"]
     rig.ended(rig.start("a", "true"))
     rig.until(lambda: not Path(f"/proc/{server}/task/{server}/children").read_text().split())
 
 
-def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_a_process_is_exact(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
         if name not in ("SYMPHONY_HOME", "PATH"):
             monkeypatch.delenv(name)
@@ -117,7 +117,9 @@ def test_exact_environment(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_inherited_values_are_nowhere_in_state_or_server(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inherited_values_are_neither_in_the_state_nor_in_the_tmux_server(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOKEN", "SYMCANARY-2")
     session = rig.session("a")
     outputs = rig.start("a", "sleep", "100", inherit=["TOKEN"], env={"SECRET": "SYMCANARY-3"})
@@ -130,14 +132,14 @@ def test_inherited_values_are_nowhere_in_state_or_server(rig: Any, monkeypatch: 
     assert b"SYMCANARY" not in shown
 
 
-def test_change_of_callers_path_restarts_nothing(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_path_of_the_caller_restarts_nothing(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     monkeypatch.setenv("PATH", "/somewhere:" + os.environ["PATH"])
     assert windows.diff(outputs, rig.inputs("a", "sleep", "100"), Snapshot()).changed == ()
 
 
-def test_preamble_script_and_folder(rig: Any, tmp_path: Path) -> None:
+def test_preamble_script_and_start_dir_apply(rig: Any, tmp_path: Path) -> None:
     rig.session("a", "b")
     folder = tmp_path / "a 'folder'; #(x)"
     folder.mkdir()
@@ -151,14 +153,14 @@ def test_preamble_script_and_folder(rig: Any, tmp_path: Path) -> None:
     assert rig.printed(b) == b"1\r\n"
 
 
-def test_start_folder_that_is_missing_starts_nothing(rig: Any) -> None:
+def test_a_missing_start_dir_is_refused(rig: Any) -> None:
     rig.session("a")
     with pytest.raises(UserError, match="/no/such does not exist"):
         rig.start("a", "true", cwd="/no/such")
     assert not rig.living()
 
 
-def test_restart_keeps_place_and_counts(rig: Any) -> None:
+def test_a_restart_keeps_the_window_and_increments_the_attempt(rig: Any) -> None:
     rig.session("a", "b")
     old, other = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
     news = rig.inputs("a", "sleep", "200")
@@ -177,7 +179,7 @@ def test_restart_keeps_place_and_counts(rig: Any) -> None:
     ]
 
 
-def test_attempts_share_one_log(rig: Any) -> None:
+def test_all_attempts_of_a_process_share_one_log(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "echo one; exit 3")
     rig.ended(outputs)
@@ -190,7 +192,7 @@ def test_attempts_share_one_log(rig: Any) -> None:
     assert ends(outputs) == [(1, "exit", 3), (2, "exit", 0)]
 
 
-def test_conditions_and_reasons(rig: Any) -> None:
+def test_conditions_and_diff_reasons(rig: Any) -> None:
     rig.session("a", "b", "c", "d")
     a, b, c = rig.start("a", "sleep", "100"), rig.start("b", "sh", "-c", "exit 3"), rig.start("c", "true")
     d = rig.start("d", "sleep", "100")
@@ -216,7 +218,7 @@ def test_conditions_and_reasons(rig: Any) -> None:
     )
 
 
-def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
+def test_a_window_that_the_user_renamed_or_moved_is_found(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     pane = rig.pane(outputs)
@@ -230,7 +232,7 @@ def test_renamed_and_moved_windows_are_found(rig: Any) -> None:
     assert not rig.living()
 
 
-def test_silent_changes_do_not_restart(rig: Any) -> None:
+def test_a_changed_grace_does_not_restart(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"})
     news = rig.inputs("a", "sleep", "100", services={"SYMPH_PS_PORT": "1"}, grace=0.5)
@@ -241,7 +243,7 @@ def test_silent_changes_do_not_restart(rig: Any) -> None:
     assert windows.create(news, Snapshot())[1]["pid"] == outputs["pid"], "it is adopted"
 
 
-def test_create_adopts_the_same_and_replaces_another(rig: Any) -> None:
+def test_create_adopts_a_process_with_equal_inputs_and_replaces_another(rig: Any) -> None:
     rig.session("a")
     first = rig.start("a", "sleep", "100")
     assert rig.start("a", "sleep", "100")["pid"] == first["pid"]
@@ -250,7 +252,7 @@ def test_create_adopts_the_same_and_replaces_another(rig: Any) -> None:
     assert len({process.session for process in rig.living()}) == 1
 
 
-def test_create_adopts_what_completed_and_not_what_failed(rig: Any) -> None:
+def test_create_adopts_a_completed_process_but_restarts_a_failed_one(rig: Any) -> None:
     rig.session("a", "b")
     done, failed = rig.start("a", "true"), rig.start("b", "false")
     rig.ended(done)
@@ -259,7 +261,7 @@ def test_create_adopts_what_completed_and_not_what_failed(rig: Any) -> None:
     assert rig.start("b", "false")["attempt"] == 2
 
 
-def test_update_adopts_what_a_killed_run_restarted(rig: Any) -> None:
+def test_update_adopts_a_process_that_a_killed_run_restarted(rig: Any) -> None:
     rig.session("a")
     old = rig.start("a", "sleep", "100")
     news = rig.inputs("a", "sleep", "200")
@@ -268,7 +270,7 @@ def test_update_adopts_what_a_killed_run_restarted(rig: Any) -> None:
     assert (again["pid"], again["attempt"]) == (lost["pid"], 2)
 
 
-def test_numbers_come_back_as_floats(rig: Any) -> None:
+def test_outputs_with_float_numbers_from_the_state_are_accepted(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     floats = {key: float(value) if isinstance(value, int) else value for key, value in outputs.items()}
@@ -280,7 +282,7 @@ def test_numbers_come_back_as_floats(rig: Any) -> None:
     windows.delete(floats, Snapshot())
 
 
-def test_delete_twice_and_of_what_is_gone(rig: Any) -> None:
+def test_delete_is_idempotent_and_keeps_the_log(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sleep", "100")
     windows.delete(outputs, Snapshot())
@@ -307,7 +309,7 @@ def test_other_host_is_refused(rig: Any) -> None:
     assert rig.living()
 
 
-def test_commands_beyond_the_message_size_of_tmux(rig: Any) -> None:
+def test_commands_longer_than_a_tmux_message_arrive(rig: Any) -> None:
     rig.session("a", "b")
     words = ["x" * 100_000, "y" * 20_000, ";", "#(touch /tmp/x)", "end;"]
     a = rig.start("a", "sh", "-c", 'printf "%s\\n" "$#" ${#1} ${#2} "$3" "$4" "$5"', "sh", *words)
@@ -318,7 +320,7 @@ def test_commands_beyond_the_message_size_of_tmux(rig: Any) -> None:
     assert rig.printed(b) == b"done\r\n"
 
 
-def test_limits_of_the_caller_reach_the_process(rig: Any) -> None:
+def test_ulimits_of_the_caller_apply_to_the_process(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "ulimit -S -n; ulimit -S -c")
     rig.ended(outputs)
@@ -326,7 +328,7 @@ def test_limits_of_the_caller_reach_the_process(rig: Any) -> None:
     assert rig.printed(outputs).decode().split() == shell
 
 
-def test_times_are_exact(rig: Any) -> None:
+def test_launch_and_exit_times_are_exact(rig: Any) -> None:
     rig.session("a")
     before = time.time()
     outputs = rig.start("a", "sleep", "0.3")
@@ -337,8 +339,8 @@ def test_times_are_exact(rig: Any) -> None:
     assert 0.3 <= mark.time - began < 3
 
 
-def test_variables_of_bash_reach_the_lines_of_a_script(rig: Any) -> None:
-    """Every variable that bash knows, except refused ones, also COLUMNS and LINES of the window."""
+def test_declared_variables_that_bash_knows_reach_a_script(rig: Any) -> None:
+    """All that bash knows except refused ones; also COLUMNS and LINES."""
     known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch_file.bash()).read_bytes()))
     ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
     wanted = {each.decode() for each in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}

@@ -15,7 +15,7 @@ def _problems_of(owner: str, wanted: int) -> list[tuple[str, str]]:
     return list(server_limits.shortages(owner, wanted, client.list_panes("default")))
 
 
-def test_descriptors_of_the_running_server(rig: Any) -> None:
+def test_more_processes_than_the_servers_descriptors_allow_are_refused(rig: Any) -> None:
     outputs = rig.session("a", "b")
     for name in ("a", "b"):
         rig.start(name, "sleep", "100")
@@ -32,7 +32,7 @@ def test_descriptors_of_the_running_server(rig: Any) -> None:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
+def test_processes_use_no_more_descriptors_than_the_limit_assumes(rig: Any) -> None:
     names = [f"p{i}" for i in range(10)]
     outputs = rig.session(*names)
     for name in names:
@@ -41,7 +41,9 @@ def test_processes_use_no_more_descriptors_than_reckoned(rig: Any) -> None:
     assert used <= server_limits.SPARE + server_limits.DESCRIPTORS * 10
 
 
-def test_terminals_of_the_machine(rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_the_machine_has_ptys_are_refused(
+    rig: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_limits, "TERMINALS", tmp_path)
     assert _problems_of(rig.owner, 3) == []
     (tmp_path / "max").write_text("16\n")

@@ -1,4 +1,4 @@
-"""Commands to tmux and its answers: hostile titles and output, deadlines, a missing or old tmux."""
+"""The tmux client: hostile titles and output, deadlines, a missing or old tmux, sockets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_output_changes_no_listing(rig: Any) -> None:
+def test_hostile_output_does_not_change_the_listing(rig: Any) -> None:
     rig.session(*(f"p{i}" for i in range(len(HOSTILE))))
     outputs = [
         rig.start(f"p{i}", "sh", "-c", f"printf '{text}'; sleep 100") for i, text in enumerate(HOSTILE)
@@ -51,21 +51,21 @@ def test_hostile_output_changes_no_listing(rig: Any) -> None:
     assert not Path("/tmp/symphony-canary").exists()
 
 
-def test_hostile_output_is_logged_to_the_byte_and_ends_exactly(rig: Any) -> None:
+def test_binary_output_is_logged_byte_by_byte_with_the_exact_exit_code(rig: Any) -> None:
     rig.session("a")
     noise = bytes(range(256)) * 40 + b"\x1bP unfinished \x1b]2;"
     file = rig.home / "noise"
     file.write_bytes(noise)
-    outputs = rig.start("a", "sh", "-c", f"stty raw -opost; cat '{_inside(file)}'; exit 5")
+    outputs = rig.start("a", "sh", "-c", f"stty raw -opost; cat '{_shell_path(file)}'; exit 5")
     assert rig.ended(outputs).pane.exit_code == 5
     assert rig.printed(outputs) == noise
 
 
-def _inside(file: Path) -> str:
+def _shell_path(file: Path) -> str:
     return str(file).replace("'", "'\\''")
 
 
-def test_session_a_user_made_by_hand_is_no_experiment(rig: Any) -> None:
+def test_a_session_created_by_the_user_is_not_an_experiment(rig: Any) -> None:
     rig.session()
     rig.tmux.new_session("my|own", window_command="sleep 50")
     assert [session.name for session in client.list_panes("default").sessions] == ["rl"]
@@ -78,11 +78,11 @@ def test_parse_never_raises(text: str) -> None:
 
 
 @given(st.lists(st.text(alphabet="$@%0123456789|ab# \n"), max_size=20))
-def test_parse_never_raises_on_near_misses(parts: list[str]) -> None:
+def test_parse_never_raises_on_almost_valid_lines(parts: list[str]) -> None:
     client.parse("|".join(parts))
 
 
-def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_server_is_an_error_within_the_deadline(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = rig.session("a")
     assert client.DEADLINE <= 10
     monkeypatch.setattr(client, "DEADLINE", 1.0)
@@ -105,8 +105,8 @@ def test_stopped_server_is_an_error_in_time(rig: Any, monkeypatch: pytest.Monkey
     assert not client.list_panes("default").sessions
 
 
-def test_a_socket_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below /tmp another user may create it first, and a tmux client obeys its server."""
+def test_a_socket_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In /tmp another user may create it first, and a tmux client obeys its server."""
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / ("d" * 100)))
     where = paths.tmux_socket("default")
     where.parent.mkdir(mode=0o777)
@@ -124,7 +124,9 @@ def test_a_socket_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch
         shutil.rmtree(where.parent)
 
 
-def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_out_of_descriptors_is_an_error_within_the_deadline(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outputs = rig.session(*(f"p{i}" for i in range(40)))
     monkeypatch.setattr(client, "DEADLINE", 2.0)
     _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
@@ -148,7 +150,7 @@ def test_server_without_descriptors_is_an_error_in_time(rig: Any, monkeypatch: p
 
 
 @pytest.mark.usefixtures("home")
-def test_missing_tmux_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tmux_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TmuxError, match="tmux is not installed"):
         client.run("default", ["list-panes"])
@@ -163,7 +165,9 @@ def test_missing_tmux_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)],
 )
 @pytest.mark.usefixtures("home")
-def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, good: bool) -> None:
+def test_an_old_tmux_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, good: bool
+) -> None:
     started, stand_in = tmp_path / "started", tmp_path / "tmux"
     stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{message}'\n")
     stand_in.chmod(0o755)
@@ -178,14 +182,14 @@ def test_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, 
         stand_in.unlink()
 
 
-def test_no_server_is_an_empty_listing(home: Path) -> None:
+def test_without_a_server_the_listing_is_empty(home: Path) -> None:
     assert client.list_panes("default") == client.Listing()
     (home / "tmux").mkdir(mode=0o700)
     (home / "tmux" / "default.sock").touch()
     assert client.list_panes("default") == client.Listing()
 
 
-def test_works_inside_tmux_and_with_a_hostile_configuration(
+def test_symphony_ignores_the_users_tmux_conf_and_an_outer_tmux(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (rig.home / ".tmux.conf").write_text(
@@ -197,7 +201,7 @@ def test_works_inside_tmux_and_with_a_hostile_configuration(
     assert rig.ended(rig.start("a", "sh", "-c", "exit 9")).pane.exit_code == 9
 
 
-def test_deep_home_gets_a_short_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deep_home_folder_gets_a_short_socket_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deep = tmp_path / ("d" * 100)
     monkeypatch.setenv("SYMPHONY_HOME", str(deep))
     inputs = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
@@ -212,8 +216,8 @@ def test_deep_home_gets_a_short_socket(tmp_path: Path, monkeypatch: pytest.Monke
         folder.rmdir()
 
 
-def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
-    """The processes of the unreachable server are found by their marker and end before new ones start."""
+def test_a_deleted_socket_is_an_error_and_not_a_second_experiment(rig: Any) -> None:
+    """Processes of the unreachable server are found by their marker and ended before new ones start."""
     old = rig.session("a")
     process = rig.start("a", "sleep", "100")
     Path(old["socket"]).unlink()
@@ -228,7 +232,7 @@ def test_deleted_socket_is_an_error_not_a_second_experiment(rig: Any) -> None:
         os.kill(old["server_pid"], signal.SIGKILL)
 
 
-def test_another_user_gets_nowhere(rig: Any) -> None:
+def test_another_user_cannot_reach_the_tmux_server(rig: Any) -> None:
     if os.getuid():
         pytest.skip("only root can become somebody else")
     outputs = rig.session("a")
