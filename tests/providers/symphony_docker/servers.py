@@ -119,7 +119,7 @@ class Gate:
                 del format, args
 
             def _handle(self) -> None:
-                gate.hand_on(self)
+                gate.forward(self)
 
             do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle
 
