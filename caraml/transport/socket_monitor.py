@@ -54,7 +54,9 @@ class Link:
         self.lost = 0
         self.news = 0  # changes with `lost` and `fault`: one look tells that there is something to look at
         self.made = 0
-        self.queued: int | None = None  # messages sent before the first peer was there; None: not counted
+        self.counts_unsent = False
+        self.alone = False  # no peer is connected, and messages are counted
+        self.unsent = 0
         self.unexplained = 0
         self.refused_at = 0.0
         self.shaking: dict[int, None] = {}
@@ -70,7 +72,7 @@ class Link:
         elif event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self.fault, self.unexplained = None, 0
             self.made += 1
-            self.queued = None
+            self.alone = False
             self._settle_oldest()
         elif event == zmq.Event.DISCONNECTED:
             if descriptor in self.shaking:
@@ -80,9 +82,23 @@ class Link:
             else:
                 self.lost += 1
                 self.news += 1
+                self._begin_count()
         elif event in _HANDSHAKE_ERRORS:
             self._settle_oldest()
             self._refused(event)
+
+    def count_unsent(self) -> None:
+        """Have the messages counted that are sent while no peer is connected."""
+        self.counts_unsent = True
+        self._begin_count()
+
+    def _begin_count(self) -> None:
+        self.unsent = 0
+        self.alone = self.counts_unsent
+
+    def waiting(self) -> int:
+        """Return how many messages wait for a peer to connect."""
+        return self.unsent if self.alone else 0
 
     def _settle_oldest(self) -> None:
         """Take the oldest handshake for the one that ended: ZeroMQ does not say which did."""

@@ -181,8 +181,8 @@ class Wire:
         Raises ConcurrentUseError where that call does not end: a program's own deserializer that takes long.
         """
         give_up = time.monotonic() + CLOSE_WAIT
-        while self.link.queued and linger != 0 and not self.closing and time.monotonic() < give_up:
-            time.sleep(0.001)  # the first peer may be on its way: only the monitor tells, until the close
+        while self.link.waiting() and linger != 0 and not self.closing and time.monotonic() < give_up:
+            time.sleep(0.001)  # a peer may be on its way: only the monitor tells, until the close
         give_up = time.monotonic() + CLOSE_WAIT
         while not self._closed_now(linger):
             if time.monotonic() > give_up:
@@ -204,12 +204,12 @@ class Wire:
             except IndexError:
                 return False
         self.turns.clear()
-        if self.link.queued and linger != 0:
+        if (unsent := self.link.waiting()) and linger != 0:
             log.warning(
-                "%s: closed with %d messages unsent: no peer has bound this address; they are lost unless "
-                "one does before this process ends",
+                "%s: closed with %d messages unsent: no peer has bound this address, or the one that had is "
+                "gone; they are lost unless one binds it before this process ends",
                 self.socket.address,
-                self.link.queued,
+                unsent,
             )
             if process.closing():
                 linger = 0  # they had their time
@@ -217,10 +217,10 @@ class Wire:
         return True
 
     def at_exit(self, stage: int) -> bool:
-        """Close with the linger of an exit; True to be called again, as while a first peer may still come."""
+        """Close with the linger of an exit; True to be called again, as while a peer may still come."""
         if stage != 2:
             return False
-        if self.link.queued and process.exiting_for() < process.EXIT_LINGER_MS / 1000:
+        if self.link.waiting() and process.exiting_for() < process.EXIT_LINGER_MS / 1000:
             return True
         return not self._closed_now(process.EXIT_LINGER_MS / 1000)
 
@@ -244,8 +244,6 @@ class Wire:
         try:
             if self.link.fault is not None:
                 raise self.link.fault
-            if self.link.queued is not None:
-                self.link.queued += 1
             if type(message) is bytes and len(message) < self.small:
                 try:
                     self.put(message)
@@ -253,6 +251,8 @@ class Wire:
                     self.send_again(message, timeout, error)
             else:
                 self._send_large(message, timeout)
+            if self.link.alone:
+                self.link.unsent += 1
         finally:
             self.turns.append(1)
 
@@ -319,6 +319,8 @@ class Wire:
                     self.send_part(part, flags, True, timeout)
                 else:
                     trackers.append(self.send_part(part, flags, False, timeout, True))
+            if self.link.alone:
+                self.link.unsent += 1
             return MessageTracker(self.socket.address, trackers) if trackers else DONE
         finally:
             self.leave()

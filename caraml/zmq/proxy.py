@@ -109,6 +109,9 @@ class ZmqProxy:
             stopper.close(0)
             self._ended.set()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.pattern} {self.in_add} to {self.out_add}>"
+
     def wait_bound(self, timeout: float) -> None:
         """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises
         ZmqTimeoutError after `timeout` seconds.

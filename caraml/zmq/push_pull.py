@@ -13,7 +13,7 @@
 **Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
 handed to dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while
 no puller takes more (high-water mark, `hwm=` messages each side), up to the deadline. A pusher that is closed
-before any puller has bound its address logs a warning with the number of messages that are unsent.
+while no puller is connected logs a warning with the number of messages that it took since the last one was.
 """
 
 from collections import deque
@@ -57,12 +57,14 @@ class ZmqPusher(Endpoint):
         **options: Unpack[SocketOptions],
     ) -> None:
         super().__init__(zmq.PUSH, bind, callback, timeout, options)
-        if not bind and self.socket.scheme != "inproc":
-            self.socket.link.queued = 0
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
         self._batch_bytes = min(BATCH_BYTES, self.socket.limits.message_bytes // 4)
         self._batch_items = max(1, self._batch_bytes // _ITEM_BYTES)
+
+    def _prepare(self) -> None:
+        if not self._bind and self.socket.scheme != "inproc":
+            self.socket.link.count_unsent()
 
     def push(self, data: Any, timeout: float | None = None) -> None:
         """Send one message; `data` may be changed afterwards.
@@ -115,8 +117,8 @@ class ZmqPusher(Endpoint):
     def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
         if batch:
             self._wire.send(Parts((BATCH, _pack(batch))), timeout)
-            if self.socket.link.queued is not None:
-                self.socket.link.queued += len(batch) - 1
+            if self.socket.link.alone:
+                self.socket.link.unsent += len(batch) - 1
 
 
 class ZmqPuller(Endpoint):

@@ -47,6 +47,39 @@ def test_a_pusher_whose_peer_never_bound_says_what_is_unsent(spawn, end):
 
 
 @pytest.mark.timeout(30)
+def test_a_pusher_whose_puller_is_gone_says_what_is_unsent(spawn):
+    """The count once ended with the first connection."""
+    program = spawn("""
+        import time
+        import numpy as np
+        import caraml
+        puller = caraml.ZmqPuller(port=0, deserializer="msgpack")
+        pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
+        pusher.push(0)
+        puller.pull(timeout=10)
+        puller.close(0)
+        while not pusher.socket.link.lost:
+            time.sleep(0.01)
+        pusher.push_many(range(9))
+        pusher.push_uncopied(np.zeros(1 << 20))
+        """)
+    code, _, errors = program.end(20)
+    assert code == 0
+    assert "10 messages unsent" in errors
+
+
+def test_a_timeout_of_a_receiver_counts_what_was_rejected():
+    with (
+        caraml.ZmqReceiver(port=0, deserializer="json") as receiver,
+        zmq.Context.instance().socket(zmq.DEALER) as stranger,
+    ):
+        stranger.connect(receiver.address)
+        stranger.send(b"not of a sender")
+        with pytest.raises(caraml.ZmqTimeoutError, match="1 rejected"):
+            receiver.recv(timeout=3)
+
+
+@pytest.mark.timeout(30)
 def test_a_pusher_that_closes_at_once_says_nothing(spawn):
     with caraml.ZmqPuller(port=0) as puller:
         program = spawn(f"""
@@ -93,3 +126,8 @@ def test_a_poller_takes_our_ends_and_an_asyncio_context_works():
         assert puller.pull(timeout=5) == b"x"
         assert f"PULL bound to {puller.address}" in repr(puller)
     context.term()
+
+
+def test_a_proxy_shows_its_addresses():
+    proxy = caraml.ZmqProxyThread("tcp://127.0.0.1:5001", "tcp://127.0.0.1:5002", pattern="pull-push")
+    assert repr(proxy) == "<ZmqProxyThread pull-push tcp://127.0.0.1:5001 to tcp://127.0.0.1:5002>"

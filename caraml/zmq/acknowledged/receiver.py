@@ -240,7 +240,7 @@ class ZmqReceiver(LoopingEndpoint):
                 return
             left = max(0.0, deadline - monotonic())
             if left == 0.0 <= timeout:
-                raise wire.late("a message", timeout)
+                raise self._late("a message", timeout)
 
     def _drain(self) -> None:
         """Take in what has come, up to a bound. Raises MalformedMessageError."""

@@ -218,7 +218,7 @@ class ZmqPub(Endpoint):
         while (count := self.subscribers(topic)) < n:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._wire.late(f"{n} subscribers; there are {count}", timeout)
+                raise self._late(f"{n} subscribers; there are {count}", timeout)
             self._wire.enter()
             try:
                 self._wire.check()
