@@ -53,7 +53,7 @@ def examples(
 """
 
 
-def public() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
+def public_api() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
     """Yield every public class, function and method; a method with its class."""
     every: list[Any] = [getattr(symphony, name) for name in vars(symphony)["__all__"]]
     for thing in [*every, *_OTHERS]:
@@ -101,7 +101,7 @@ def example(thing: Callable[..., Any]) -> str | None:
 def program() -> str:
     """Return all examples as one program, for a type checker."""
     lines: dict[str, None] = {}
-    for owner, thing in public():
+    for owner, thing in public_api():
         code = example(thing)
         # That of SymphonyParser is a class without annotations.
         if code is None or not needs_example(thing) or thing is symphony.SymphonyParser:

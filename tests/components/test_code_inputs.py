@@ -1,4 +1,4 @@
-"""The files that a text of `code=` stands for: a file, a folder, a glob, and why there are none."""
+"""The files that an entry of `code=` selects: a file, a folder, a glob, or the reason for none."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def code(text: str, folder: Path) -> CodeFiles:
         ("../beside.py", ["../beside.py"]),
     ],
 )
-def test_files_folders_and_globs(project: Path, text: str, files: list[str]) -> None:
+def test_code_selects_files_folders_and_globs(project: Path, text: str, files: list[str]) -> None:
     assert sorted(code(text, project).files) == files
 
 
-def test_a_path_from_the_root_is_named_by_the_project_where_it_is_in_it(project: Path) -> None:
+def test_an_absolute_path_inside_the_project_becomes_relative(project: Path) -> None:
     assert [*code(str(project / "train.py"), project).files] == ["train.py"]
     outside = str(project.parent / "beside.py")
     assert [*code(outside, project).files] == [outside]
 
 
-def test_a_name_with_the_letters_of_a_glob_is_a_name_where_it_is_there(project: Path) -> None:
+def test_an_existing_file_with_glob_characters_is_not_a_glob(project: Path) -> None:
     (project / "a[1].py").write_text("")
     assert [*code("a[1].py", project).files] == ["a[1].py"]
 
@@ -68,11 +68,11 @@ def test_a_name_with_the_letters_of_a_glob_is_a_name_where_it_is_there(project: 
         ("~nobody-of-this-name/a.py", "which cannot be read: could not determine home directory."),
     ],
 )
-def test_why_there_are_none(project: Path, text: str, trouble: str) -> None:
+def test_an_entry_without_files_has_a_reason(project: Path, text: str, trouble: str) -> None:
     assert code(text, project) == CodeFiles(trouble=trouble)
 
 
-def test_the_folder_of_the_project_decides_not_where_it_lies(project: Path, tmp_path: Path) -> None:
+def test_digests_do_not_depend_on_the_location_of_the_project(project: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
     before = code(".", project)
     project.rename(moved)

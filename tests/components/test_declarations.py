@@ -1,4 +1,4 @@
-"""Experiments, process groups and processes outside of a launch: calls, lists, mistakes, and saving."""
+"""Declaring experiments, groups and processes without a launch: calls, lists, errors, saving."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def experiment() -> Experiment:
     return experiment
 
 
-def test_lists_and_look_ups(experiment: Experiment) -> None:
+def test_processes_and_groups_can_be_listed_and_looked_up(experiment: Experiment) -> None:
     assert [each.name for each in experiment.list_processes()] == ["learner", "a", "b"]
     assert [each.name for each in experiment.list_all_processes()] == ["learner", "a", "b", "a", "z"]
     assert [each.name for each in experiment.list_process_groups()] == ["workers", "more", "even-more"]
@@ -43,7 +43,7 @@ def test_lists_and_look_ups(experiment: Experiment) -> None:
     assert [each.name for each in group.spec.processes] == ["a", "added"]
 
 
-def test_a_missing_process_or_group_is_an_error_with_the_near_name(experiment: Experiment) -> None:
+def test_an_unknown_process_or_group_is_an_error_with_the_nearest_name(experiment: Experiment) -> None:
     with pytest.raises(UserError) as raised:
         experiment.get_process("lerner")
     assert isinstance(raised.value, pulumi.RunError)
@@ -56,7 +56,7 @@ def test_a_missing_process_or_group_is_an_error_with_the_near_name(experiment: E
         experiment.get_process_group("even-more").get_process("other")
 
 
-def test_members_of_another_kind_are_refused(experiment: Experiment) -> None:
+def test_add_process_refuses_other_types(experiment: Experiment) -> None:
     with pytest.raises(UserError, match="expected a Process, got a ProcessGroup"):
         experiment.add_process(ProcessGroup("g"))  # pyright: ignore[reportArgumentType]
     with pytest.raises(UserError, match="expected a ProcessGroup, got a Process"):
@@ -65,7 +65,7 @@ def test_members_of_another_kind_are_refused(experiment: Experiment) -> None:
         ProcessGroup("g").add_process("learner")  # pyright: ignore[reportArgumentType]
 
 
-def test_a_saved_experiment_is_equal_and_placed_where_it_is_loaded(experiment: Experiment) -> None:
+def test_a_loaded_experiment_is_equal_and_has_the_line_of_the_load(experiment: Experiment) -> None:
     loaded = Experiment.from_dict(experiment.to_dict())
     assert loaded.spec == experiment.spec
     where = loaded.get_process_group("workers").get_process("a").spec.connects[0].where
@@ -73,7 +73,7 @@ def test_a_saved_experiment_is_equal_and_placed_where_it_is_loaded(experiment: E
     assert where.file == __file__
 
 
-def test_a_launch_needs_a_pulumi_program(experiment: Experiment) -> None:
+def test_launch_outside_a_pulumi_program_exits(experiment: Experiment) -> None:
     with pytest.raises(SystemExit, match="Run this one with `symphony up`"):
         experiment.launch()
     with pytest.raises(ZeroDivisionError), Experiment("rl"):
@@ -92,11 +92,11 @@ def test_a_launch_needs_a_pulumi_program(experiment: Experiment) -> None:
         ("", ()),
     ],
 )
-def test_a_command_is_text_or_a_list(command, words) -> None:
+def test_command_may_be_text_or_a_list(command, words) -> None:
     assert Process("a", command=command).spec.command == words
 
 
-def test_shell_lines_and_arguments() -> None:
+def test_cmds_command_and_args_are_stored() -> None:
     assert Process("a", "x y").spec.cmds == ("x y",)
     both = Process("a", ["x"], command="python", args=["--n", 4, 1e-3], image="i").spec
     assert (both.cmds, both.command, both.args, both.image) == (
@@ -124,7 +124,7 @@ def test_later_calls_add_services_and_win_by_name() -> None:
     assert spec.resource_limit == Resources(cpu=4, memory="8Gi", gpu=1)
 
 
-def test_settings_of_a_pod() -> None:
+def test_pod_settings_are_stored() -> None:
     process = Process("a")
     process.node_selector("gpu", "v100")
     process.node_selector(key="disk", value="ssd")
@@ -143,7 +143,7 @@ def test_settings_of_a_pod() -> None:
     assert settings.labels == {"a": "1", "b": "2", "c": "3"}
 
 
-def test_mounts() -> None:
+def test_mounts_are_stored() -> None:
     process = Process("a")
     process.mount_nfs("nas", "/data", "/mnt/data")
     process.mount_nfs(server="nas", path="/data", mount_path="/mnt/again", name="data")
@@ -163,7 +163,7 @@ def test_mounts() -> None:
     )
 
 
-def test_a_group_takes_the_settings_of_all_its_processes() -> None:
+def test_group_settings_are_stored() -> None:
     group = ProcessGroup("g", env={"A": 1}, image="i", preamble_cmds="cd x", start_dir="/data")
     group.set_envs({"A": 3, "B": 2})
     group.image_pull_policy("Never")
@@ -179,7 +179,7 @@ def test_a_group_takes_the_settings_of_all_its_processes() -> None:
     assert ProcessGroup.from_spec(spec).spec == spec
 
 
-def test_a_spec_is_a_value_of_its_moment() -> None:
+def test_a_spec_does_not_change_with_its_process() -> None:
     process = Process("a", ["x"])
     process.container_yml["a"] = [1]
     process.pod_yml.setdefault("spec", {})["hostIPC"] = True
@@ -200,7 +200,7 @@ def test_a_spec_is_a_value_of_its_moment() -> None:
     ("setting", "remedy"),
     [("args", "Give args=..."), ("binds", "Call binds(...)"), ("set_env", "Call set_env")],
 )
-def test_a_setting_cannot_be_assigned(setting: str, remedy: str) -> None:
+def test_assigning_a_setting_is_an_error_that_names_the_call(setting: str, remedy: str) -> None:
     process = Process("a", command="python")
     with pytest.raises(UserError) as raised:
         setattr(process, setting, ["a.py"])
@@ -210,7 +210,7 @@ def test_a_setting_cannot_be_assigned(setting: str, remedy: str) -> None:
     process.mine = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_its_help_is_symphonys_and_not_that_of_pulumis_arguments() -> None:
+def test_help_of_process_is_not_that_of_pulumi() -> None:
     shown = pydoc.plain(pydoc.render_doc(Process))
     declared = shown.partition("Methods inherited from pulumi")[0]
     assert "Declare a process" in declared

@@ -1,4 +1,4 @@
-"""Programs through the real engine: what a launch, and every way to get it wrong, shows and leaves behind."""
+"""Programs with the real engine: resources of a launch, and the message of each kind of error."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run_of(folder: Path, state: Path, engine: Engine) -> Project:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Path:
-    """A project with an empty stack and its state, copied: that takes a tenth of the time of a new one."""
+    """A project with an empty stack and its state, to be copied: ten times faster than a new one."""
     home = tmp_path_factory.mktemp("template")
     (home / "project" / "stacks").mkdir(parents=True)
     (home / "state").mkdir(mode=0o700)
@@ -123,7 +123,7 @@ def message_of(project: Project) -> Callable[[str], str]:
     return run
 
 
-def test_a_launch(project):
+def test_a_launch_registers_its_resources(project):
     done = project.up(HELLO)
     assert done.returncode == 0, done.stdout + done.stderr
     resources = {
@@ -166,7 +166,7 @@ def test_a_preview_changes_nothing(project):
 
 
 @pytest.mark.thorough
-def test_launch_without_a_block(project):
+def test_launch_without_a_with_block(project):
     done = project.preview(
         """
         from symphony import Experiment
@@ -181,7 +181,7 @@ def test_launch_without_a_block(project):
     assert "hello hello {} {}" in done.stdout
 
 
-def test_a_plan_problem_is_the_report_alone(message_of):
+def test_a_plan_problem_is_shown_without_traceback(message_of):
     text = message_of(
         """
         from symphony import Experiment
@@ -200,7 +200,7 @@ def test_a_plan_problem_is_the_report_alone(message_of):
     )
 
 
-def test_two_experiments(message_of):
+def test_a_second_experiment_in_one_program_is_refused(message_of):
     text = message_of(
         """
         from symphony import Experiment
@@ -212,7 +212,7 @@ def test_two_experiments(message_of):
     assert "lines 3, 4" in text
 
 
-def test_an_error_in_the_program_is_the_users_own_traceback(message_of):
+def test_an_exception_in_the_program_shows_only_the_users_frames(message_of):
     text = message_of(
         """
         from symphony import Experiment
@@ -236,7 +236,7 @@ def test_an_error_in_the_program_is_the_users_own_traceback(message_of):
     ]
 
 
-def test_a_wrong_call_shows_no_line_of_symphony(message_of):
+def test_a_type_error_in_a_call_shows_no_frame_of_symphony(message_of):
     text = message_of(
         """
         from symphony import Experiment
@@ -249,7 +249,7 @@ def test_a_wrong_call_shows_no_line_of_symphony(message_of):
     assert text.splitlines()[-1].startswith("TypeError: ")
 
 
-def test_a_misspelt_process_is_one_line(message_of):
+def test_a_misspelt_process_name_is_a_one_line_error(message_of):
     text = message_of(
         """
         from symphony import Experiment
@@ -266,7 +266,7 @@ def test_a_misspelt_process_is_one_line(message_of):
 @pytest.mark.parametrize(
     "change", ['exp.new_process("late", ["sleep 1"])', 'exp.get_process("a").set_env("A", "1")']
 )
-def test_a_change_after_the_launch_is_refused_at_its_line(project, change):
+def test_a_change_after_the_launch_is_refused_with_its_line(project, change):
     done = project.preview(
         f"""
         from symphony import Experiment
@@ -279,7 +279,7 @@ def test_a_change_after_the_launch_is_refused_at_its_line(project, change):
     assert "is changed after its launch (stacks/hello.py:5)" in done.stdout
 
 
-def test_a_syntax_error_points_at_the_program(message_of):
+def test_a_syntax_error_points_to_the_program(message_of):
     text = message_of("from symphony import Experiment\nwith Experiment(\n")
     assert 'stacks/hello.py", line 2' in text
     assert text.splitlines()[-1].startswith("SyntaxError: ")
@@ -296,7 +296,7 @@ def test_a_syntax_error_points_at_the_program(message_of):
         ("program", "helo", ["there is no stacks/helo.py", "Did you mean hello?"]),
     ],
 )
-def test_wrong_settings_of_the_stack_are_told_without_a_traceback(project, setting, value, words):
+def test_invalid_stack_settings_are_reported_without_traceback(project, setting, value, words):
     project.pulumi("config", "set", f"symphony:{setting}", value)
     done = project.preview(HELLO)
     assert done.returncode != 0

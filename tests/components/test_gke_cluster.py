@@ -1,4 +1,4 @@
-"""An impossible cluster is refused with every reason and its line, before anything is created."""
+"""Invalid GKE clusters are refused with all problems and lines; labels and taints of node pools."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
+def test_all_problems_of_a_gke_cluster_are_reported_at_once(sandbox: Sandbox) -> None:
     (sandbox.folder / "__main__.py").write_text(PROGRAM)
     messages = sandbox.symphony("up", "gke", "-y", code=2).err
     assert "Nothing was started." in messages
@@ -79,7 +79,7 @@ def test_everything_that_is_wrong_is_told_at_once(sandbox: Sandbox) -> None:
         ("bare", "the cluster's stack bare has no outputs yet"),
     ],
 )
-def test_a_cluster_that_is_not_there_is_told_before_anything_starts(
+def test_a_missing_cluster_stack_is_refused_before_anything_starts(
     sandbox: Sandbox, cluster: str, words: str
 ) -> None:
     sandbox.write('with Experiment() as e: e.new_process("a", image="i", command="x")')
@@ -90,7 +90,7 @@ def test_a_cluster_that_is_not_there_is_told_before_anything_starts(
     assert f"`symphony up {cluster}`" in messages
 
 
-def test_gpu_and_spot_pools_are_tainted_and_types_have_googles_names() -> None:
+def test_gpu_and_spot_pools_get_taints_and_gpu_types_googles_names() -> None:
     pool = NodePool(
         "gpu", "n1-standard-8", accelerator=("v100", 2), spot=True, taints=[("a", "b", "NO_EXECUTE")]
     )

@@ -1,4 +1,4 @@
-"""Problems of a declared image are told once; its name."""
+"""Problems of a declared image, its tag, and its platform."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NODES = {"items": [{"status": {"nodeInfo": {"architecture": "amd64"}}}]}
 
 
 @pytest.fixture
-def declared(tmp_path: Path, own_home: Path) -> Declared:
+def declare_image(tmp_path: Path, own_home: Path) -> Declared:
     """Return the problems of an experiment with an image of these settings, and the image."""
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "Dockerfile").write_text("FROM scratch\n")
 
-    def declared(
+    def declare_image(
         name: str = "rl", registry: str = "r.io/team/", **settings: Any
     ) -> tuple[list[str], PlannedImage]:
         experiment = Experiment("rl", image=Image(name, **settings))
@@ -44,7 +44,7 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
         result = problems(spec, target.target(spec, Settings(), "rl"), image_problems)
         return [each.what for each in result], image
 
-    return declared
+    return declare_image
 
 
 @pytest.mark.parametrize(
@@ -63,15 +63,17 @@ def declared(tmp_path: Path, own_home: Path) -> Declared:
         ),
     ],
 )
-def test_a_mistake_is_told_once(declared: Declared, settings: dict[str, Any], what: str) -> None:
-    assert declared(**settings)[0] == [what]
+def test_each_image_problem_is_reported_once(
+    declare_image: Declared, settings: dict[str, Any], what: str
+) -> None:
+    assert declare_image(**settings)[0] == [what]
 
 
-def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Declared) -> None:
-    result, image = declared(build_args={"TOKENIZER": "x", "STEPS": 3})
+def test_the_tag_has_the_experiment_and_the_digest_of_the_content(declare_image: Declared) -> None:
+    result, image = declare_image(build_args={"TOKENIZER": "x", "STEPS": 3})
     assert result == []
     assert image.reference == f"r.io/team/rl:rl-1-{image.inputs['identity'][:12]}"
-    assert declared()[1].reference != image.reference
+    assert declare_image()[1].reference != image.reference
 
 
 @pytest.mark.parametrize(
@@ -84,8 +86,8 @@ def test_a_tag_names_the_experiment_and_what_the_image_is_made_of(declared: Decl
         ("amd64", []),
     ],
 )
-def test_an_image_for_machines_that_the_cluster_has_not(platform: str, what: list[str]) -> None:
-    """An unknown platform is told with the line of its declaration."""
+def test_an_image_platform_without_a_matching_node_is_a_problem(platform: str, what: list[str]) -> None:
+    """"""
     with serving(lambda _: (200, NODES)) as api:
         result = expand.platform_problems(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
         assert [each.what for each in result] == what

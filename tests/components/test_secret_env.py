@@ -1,4 +1,4 @@
-"""Secrets are read once, at launch: from files, Outputs and secret settings."""
+"""`secret_env`: values from files, Outputs and secret settings, their digests, and problems."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def messages(experiment: Experiment) -> list[str]:
     return [f"{each.what} {[place.line for place in each.where]}" for each in result]
 
 
-def test_each_way_to_give_a_value(tmp_path: Path) -> None:
+def test_secret_env_takes_files_outputs_and_settings(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("of-a-file\n")
     given: dict[str, Any] = {
         "FILE": tmp_path / "key",
@@ -68,7 +68,7 @@ def test_each_way_to_give_a_value(tmp_path: Path) -> None:
     }
 
 
-def test_env_keeps_secret_what_is(tmp_path: Path) -> None:
+def test_secret_values_in_env_become_secret_env(tmp_path: Path) -> None:
     experiment = Experiment("rl", env={"A": pulumi.Output.secret("of-an-output"), "B": 1})
     group = experiment.new_process_group("g")
     group.set_env("C", pulumi.Config("rl").require("token"))
@@ -82,7 +82,7 @@ def test_env_keeps_secret_what_is(tmp_path: Path) -> None:
         assert "of-an-output" not in shown
 
 
-def test_the_nearest_to_the_process_says_whether_a_variable_is_secret() -> None:
+def test_the_innermost_declaration_decides_if_a_variable_is_secret() -> None:
     experiment = Experiment("rl", secret_env={"A": pulumi.Output.secret("x")}, env={"B": "plain"})
     experiment.new_process("a", ["x"], env={"A": "plain"}, secret_env={"B": pulumi.Output.secret("y")})
     (process,) = planned(experiment).processes
@@ -90,7 +90,7 @@ def test_the_nearest_to_the_process_says_whether_a_variable_is_secret() -> None:
     assert {name: secret.reveal() for name, secret in process.secret_env.items()} == {"B": "y"}
 
 
-def test_a_value_unknown_before_the_run_has_its_own_digest() -> None:
+def test_an_unknown_secret_has_the_digest_unknown() -> None:
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
@@ -101,13 +101,13 @@ def test_a_value_unknown_before_the_run_has_its_own_digest() -> None:
     assert process.secret_env["A"].digest(KEY) == "unknown"
 
 
-def test_a_digest_tells_values_apart_and_only_with_its_key() -> None:
+def test_secret_digests_differ_by_value_and_key() -> None:
     only, same, other = (secret_env.Secret(text) for text in ("x", "x", "y"))
     assert only.digest(KEY) == same.digest(KEY)
     assert len({only.digest(KEY), other.digest(KEY), only.digest(b"another"), "unknown"}) == 4
 
 
-def test_an_unreadable_secret_is_a_problem_without_its_value(tmp_path: Path) -> None:
+def test_an_unreadable_secret_is_a_problem_that_hides_its_value(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "nul").write_bytes(b"a\0b")
     (tmp_path / "long").write_text("x" * 200_000)
@@ -138,7 +138,7 @@ def test_an_unreadable_secret_is_a_problem_without_its_value(tmp_path: Path) -> 
     assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]
 
 
-def test_outputs_are_taken_in_args_command_and_image() -> None:
+def test_args_command_and_image_accept_outputs() -> None:
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     image = pulumi.Output.from_input("rl:1")
     experiment = Experiment("rl", image=image)
@@ -159,7 +159,7 @@ def test_a_secret_output_in_args_is_a_problem() -> None:
     ]
 
 
-def test_a_saved_experiment_keeps_the_paths_of_files() -> None:
+def test_a_saved_experiment_keeps_paths_of_secret_files() -> None:
     experiment = Experiment("rl", secret_env={"KEY": "~/.key"})
     experiment.new_process("a", ["x"])
     again = Experiment.from_dict(experiment.to_dict())

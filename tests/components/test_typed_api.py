@@ -1,4 +1,4 @@
-"""Two type checkers find every mistake in a user's program, and none in the docstrings' examples."""
+"""Type checkers find every mistake in a user's program; docstrings of the public API are complete."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def check(checker: str, *words: str) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("checker", [basedpyright, mypy])
-def test_a_checker_finds_each_mistake_and_nothing_else(
+def test_type_checkers_find_each_mistake_and_nothing_else(
     tmp_path: Path, checker: Callable[[Path], set[int]]
 ) -> None:
     file = tmp_path / "program.py"
@@ -174,21 +174,21 @@ def test_a_checker_finds_each_mistake_and_nothing_else(
 
 
 def test_docstrings_explain_each_parameter_and_have_an_example() -> None:
-    every = list(docstrings.public())
+    every = list(docstrings.public_api())
     assert len(every) > 150
     assert [(of, each, names) for of, each in every if (names := docstrings.unexplained(each))] == []
     needed = [each for _, each in every if docstrings.needs_example(each)]
     assert [each for each in needed if docstrings.example(each) is None] == []
 
 
-def test_the_backends_of_cluster_new_are_those_there_are() -> None:
+def test_cluster_new_is_typed_for_every_backend_name() -> None:
     for row in (registry.get("tmux"), registry.get("kubernetes")):
         typed = options.Tmux if row.name == "tmux" else options.Kubernetes
         assert set(get_args(typed)) == {row.name, *row.aliases}
 
 
 @pytest.mark.parametrize("what", ["plan", "session", "addresses"])
-def test_an_address_before_the_launch_is_an_error(what: str) -> None:
+def test_plan_session_and_addresses_before_the_launch_are_errors(what: str) -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("agents")
     asked = [(experiment, what, "rl")]
@@ -202,9 +202,9 @@ def test_an_address_before_the_launch_is_an_error(what: str) -> None:
         assert "test_typed_api.py:" in raised.value.where
 
 
-def test_the_examples_of_declarations_run() -> None:
+def test_docstring_examples_run() -> None:
     ran = 0
-    for owner, thing in docstrings.public():
+    for owner, thing in docstrings.public_api():
         code = docstrings.example(thing)
         name = (owner or thing).__name__
         if code is None or "Cluster" in code or "with " in code or name not in DECLARATIONS:
@@ -222,7 +222,7 @@ def test_the_examples_of_declarations_run() -> None:
     assert ran >= 25
 
 
-def test_resource_options_reach_the_components() -> None:
+def test_resource_options_are_passed_to_components() -> None:
     first = symphony.Process("first")
     options = pulumi.ResourceOptions(protect=True, depends_on=[first])
     process = symphony.Process("second", opts=options)

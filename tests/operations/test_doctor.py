@@ -1,4 +1,4 @@
-"""Findings of doctor about Kubernetes: the plugin, and the kubeconfig, which it only reads."""
+"""Findings of `symphony doctor`: plugin, kubeconfig, registries, GKE, isolation; it changes nothing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without anything of Kubernetes."""
+def without_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without kubeconfig, plugin or home."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
 
@@ -29,7 +29,7 @@ def finding(name: str) -> Finding:
     return next(each for each in examine() if each.name == f"{name} (optional)")
 
 
-def test_a_user_of_tmux_alone_lacks_nothing() -> None:
+def test_without_kubernetes_doctor_reports_ready() -> None:
     plugin, config = finding("kube plugin"), finding("kubeconfig")
     assert (plugin.there, plugin.get) == (False, "`symphony up` installs it")
     assert (config.there, config.get) == (False, "export KUBECONFIG=FILE")
@@ -37,7 +37,9 @@ def test_a_user_of_tmux_alone_lacks_nothing() -> None:
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_it_says_whether_runs_are_isolated(monkeypatch: pytest.MonkeyPatch, works: bool) -> None:
+def test_doctor_says_if_runs_are_isolated_from_other_users(
+    monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
     monkeypatch.setattr(start, "is_possible", lambda: works)
     isolated = finding("isolated runs")
     assert isolated.there == works
@@ -45,7 +47,7 @@ def test_it_says_whether_runs_are_isolated(monkeypatch: pytest.MonkeyPatch, work
     assert "other users" in isolated.get
 
 
-def test_a_program_for_passwords_that_is_not_there_is_named(
+def test_doctor_names_a_missing_docker_credential_helper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
@@ -56,7 +58,7 @@ def test_a_program_for_passwords_that_is_not_there_is_named(
     assert (row.there, row.get) == (False, "docker-credential-nowhere is not on PATH")
 
 
-def test_the_registry_of_a_stack_here_is_asked_before_anything_is_pushed(
+def test_doctor_checks_the_registry_of_each_stack_in_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
@@ -68,7 +70,7 @@ def test_the_registry_of_a_stack_here_is_asked_before_anything_is_pushed(
     assert row.get.startswith("the registry localhost:1 does not answer: connection refused")
 
 
-def test_prerequisites_of_gke_are_found_or_have_a_remedy(
+def test_doctor_lists_gke_prerequisites_with_remedies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
@@ -97,14 +99,16 @@ def test_prerequisites_of_gke_are_found_or_have_a_remedy(
     ]
 
 
-def test_a_plugin_of_another_version_is_not_the_one() -> None:
+def test_a_plugin_of_another_version_counts_as_missing() -> None:
     other = plugin.place(plugin.KUBERNETES, "1.0.0")
     other.parent.mkdir(parents=True)
     other.write_bytes(b"\x7fELF")
     assert not finding("kube plugin").there
 
 
-def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked(tmp_path: Path) -> None:
+def test_doctor_reads_the_kubeconfig_without_running_its_plugin_or_contacting_the_server(
+    tmp_path: Path,
+) -> None:
     made = tmp_path / "made"
     content = {
         "clusters": [{"name": "c", "cluster": {"server": "https://10.255.255.1:6443"}}],
@@ -123,12 +127,12 @@ def test_the_kubeconfig_is_read_and_neither_its_program_run_nor_its_server_asked
     assert "the kubeconfig is not valid YAML" in finding("kubeconfig").get
 
 
-def test_the_python_that_runs_it_is_told_on_every_system() -> None:
+def test_doctor_shows_the_running_python() -> None:
     (python,) = (each for each in examine() if each.name == "python")
     assert python.place == sys.executable
 
 
-def test_it_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_creates_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
     for name in ("PULUMI_BACKEND_URL", *environment.PASSPHRASES):
         monkeypatch.delenv(name, raising=False)

@@ -14,7 +14,7 @@ with Experiment() as e:
 """
 
 
-def test_what_failed_or_is_gone_differs_and_what_completed_does_not(sandbox: Sandbox) -> None:
+def test_drift_lists_failed_and_missing_processes_but_not_completed_ones(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     wait_for(lambda: sandbox.processes("rl")["done"]["state"] == "completed", 20, "it has completed")

@@ -25,7 +25,7 @@ with Experiment() as e:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """A sandbox with symphony's own store and passphrase."""
+    """A sandbox with symphony's own state folder and passphrase."""
     with sandbox_in(tmp_path) as made:
         del made.environment["PULUMI_CONFIG_PASSPHRASE"]
         yield made
@@ -47,7 +47,7 @@ def state_of(sandbox: Sandbox) -> Path:
     return sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json"
 
 
-def test_a_full_disk_leaves_a_whole_state_and_is_one_line(sandbox: Sandbox, disk: Path) -> None:
+def test_a_full_disk_is_a_one_line_error_and_leaves_the_state_intact(sandbox: Sandbox, disk: Path) -> None:
     sandbox.write(SLEEPERS % (2, 1))
     sandbox.symphony("up", "rl", "-y")
     filler = disk / "filler"
@@ -66,8 +66,8 @@ def test_a_full_disk_leaves_a_whole_state_and_is_one_line(sandbox: Sandbox, disk
     assert set(sandbox.trees()) == {f"rl/p{i}" for i in range(4)}
 
 
-def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox) -> None:
-    """A power loss leaves empty files, and drafts that were never renamed."""
+def test_files_left_empty_by_a_power_failure_are_repaired_or_reported(sandbox: Sandbox) -> None:
+    """A power failure leaves empty files, and temporary files that were never renamed."""
     sandbox.write(SLEEPERS % (2, 1))
     sandbox.symphony("up", "rl", "-y")
     living = sandbox.trees()
@@ -121,7 +121,7 @@ def test_files_that_a_lost_power_left_empty_are_mended_or_told(sandbox: Sandbox)
     assert sandbox.trees() == {}
 
 
-def test_ten_megabytes_of_output_are_kept_or_refused(sandbox: Sandbox) -> None:
+def test_ten_megabytes_in_a_log_line_or_stack_output_work_and_in_env_are_refused(sandbox: Sandbox) -> None:
     sandbox.write("""
 import pulumi
 lines = "head -c 10000000 /dev/zero | tr '\\\\0' x; echo; echo the end; sleep 3600"
@@ -141,7 +141,7 @@ pulumi.export("big", "y" * 10_000_000)
     assert len(refused) < 500
 
 
-def test_delete_on_a_full_disk_stops_and_frees_before_it_writes(sandbox: Sandbox) -> None:
+def test_delete_works_on_a_full_disk(sandbox: Sandbox) -> None:
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     sandbox.home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ PROCESSES = [
 RL = graph.build("rl", "tmux", PROCESSES, [service("replay", "learner")])
 
 
-def test_names_that_differ_only_in_numbers_are_one_node() -> None:
+def test_numbered_processes_are_folded_into_one_node() -> None:
     assert [node.path for node in RL.nodes] == ["learner", "prepare", "agents/0..11", "agents/judge"]
     assert len(RL.nodes[2].paths) == 12
     (replay,) = RL.services
@@ -50,12 +50,12 @@ def test_names_that_differ_only_in_numbers_are_one_node() -> None:
     )
 
 
-def test_the_text_of_the_documents() -> None:
+def test_the_graph_in_the_docs_is_up_to_date() -> None:
     shown = "\n".join(f"    {line}" for line in cli_graph._lines(RL))
     assert shown in text("docs/see.md")
 
 
-def test_a_port_that_is_not_known_yet_is_not_shown() -> None:
+def test_a_service_without_known_port_is_shown_without_it() -> None:
     (replay,) = graph.build("rl", "slurm", PROCESSES, [service("replay", "learner", port=0)]).services
     assert (replay.label, RL.services[0].label) == ("replay", "replay:7001")
 
@@ -70,11 +70,11 @@ def test_a_port_that_is_not_known_yet_is_not_shown() -> None:
         ([], []),
     ],
 )
-def test_names_of_what_is_folded(paths: list[str], names: list[str]) -> None:
+def test_names_of_folded_nodes(paths: list[str], names: list[str]) -> None:
     assert [node.path for node in graph.build("x", "tmux", map(process, paths), ()).nodes] == names
 
 
-def test_numbered_services_of_numbered_processes_are_folded_with_them() -> None:
+def test_numbered_services_are_folded_with_their_processes() -> None:
     shards = [process(f"shard-{i}", binds=[f"part-{i}"]) for i in range(3)]
     made = graph.build(
         "x",
@@ -104,7 +104,7 @@ def test_equal_workers_are_one_node() -> None:
         (["running"], "1 of 2 ready", "waiting"),
     ],
 )
-def test_states(states: list[Any], words: str, health: str) -> None:
+def test_state_and_health_of_a_folded_node(states: list[Any], words: str, health: str) -> None:
     statuses = {
         f"a-{i}": ProcessStatus(f"a-{i}", each, ready=each == "running") for i, each in enumerate(states)
     }
@@ -113,7 +113,7 @@ def test_states(states: list[Any], words: str, health: str) -> None:
     assert (node.state, node.health) == (words, health)
 
 
-def test_mermaid() -> None:
+def test_mermaid_has_edges_for_services_and_dependencies() -> None:
     lines = drawing.mermaid(RL).splitlines()
     assert lines[0] == "flowchart LR"
     assert '  p2 -- "replay:7001" --> p0' in lines
@@ -121,14 +121,14 @@ def test_mermaid() -> None:
     assert [line for line in lines if "subgraph" in line] == ['  subgraph g2["agents"]']
 
 
-def test_the_picture_is_svg_with_every_name() -> None:
+def test_svg_contains_every_name_and_is_valid() -> None:
     root = ElementTree.fromstring(drawing.svg(RL))
     words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rl", "learner", "0..11", "judge", "agents", "replay:7001", "after (completed)"} <= set(words)
     ElementTree.fromstring(drawing.svg(graph.build("<&>", "tmux", (), ())))
 
 
-def test_pictures_by_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_needs_graphviz_and_svg_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert drawing.picture(RL, "svg").startswith(b"<svg")
     with pytest.raises(UserError) as refused:
@@ -142,7 +142,7 @@ def test_pictures_by_what_is_installed(tmp_path: Path, monkeypatch: pytest.Monke
         drawing.picture(RL, "svg")
 
 
-def test_a_plan_and_then_what_lives(sandbox: Sandbox) -> None:
+def test_graph_shows_the_plan_and_later_live_states(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
         ' e.new_process("server", ["python3 -m http.server $SYMPH_S_PORT --bind 127.0.0.1"], binds=["s"])\n'

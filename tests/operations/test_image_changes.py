@@ -41,7 +41,7 @@ def reasons(before: dict[str, Any] | None, after: dict[str, Any]) -> list[str]:
     return [each for row in image_changes(recorded, planned, KNOWN) for each in row.reasons]
 
 
-def test_an_image_is_built_for_what_changed_in_it() -> None:
+def test_image_changes_list_the_reason_of_each_build() -> None:
     assert reasons(None, inputs("1")) == ["new"]
     assert reasons(inputs("1"), inputs("1")) == []
     assert reasons(inputs("1"), inputs("2", files="g")) == ["4 files: Dockerfile, a.py, b.py and 1 more"]
@@ -55,7 +55,7 @@ def test_an_image_is_built_for_what_changed_in_it() -> None:
     assert reasons(inputs("1"), moved) == ["repository: r/rl -> s/rl"]
 
 
-def test_an_image_of_an_earlier_run_is_not_built() -> None:
+def test_a_pinned_image_of_an_earlier_run_is_not_built() -> None:
     pinned = "r/rl@sha256:1"
     planned = [{"name": "rl", "reference": "r/rl:x", "inputs": inputs("1") | {"pinned": pinned}}]
     (row,) = image_changes([Recorded(inputs("2"), outputs={"image": "r/rl@sha256:2"})], planned, KNOWN)

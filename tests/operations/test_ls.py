@@ -1,4 +1,4 @@
-"""The state of a whole experiment in a few words."""
+"""The state of an experiment in a few words, as `symphony ls` shows it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def failed(path: str, why: str) -> ProcessStatus:
         (["exit 3", "exit 4", "exit 3", "exit 5"], "failed: exit 3; 2 other reasons"),
     ],
 )
-def test_each_reason_is_told_once(reasons: list[str], words: str) -> None:
+def test_summary_lists_each_reason_once(reasons: list[str], words: str) -> None:
     statuses = [failed(f"a{number}", why) for number, why in enumerate(reasons)]
     assert summary("rl", statuses)[0] == words

@@ -1,4 +1,4 @@
-"""Names that a user types: whole, as the backend spells them, without their group, then a part."""
+"""How the name that a user types selects a process: exactly, as the backend spells it, by a unique part."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ PATHS = ("agent-0-old", "agents/agent-0", "server", "eval/server-2")
         ("-2", "eval/server-2"),
     ],
 )
-def test_the_nearest_way_of_saying_it_wins(given: str, path: str) -> None:
+def test_a_more_exact_match_wins(given: str, path: str) -> None:
     assert match(given, PATHS, "process") == path
 
 
-def test_several_are_an_error_that_names_them() -> None:
+def test_several_matches_are_an_error_that_lists_them() -> None:
     with pytest.raises(UserError, match="a/w-0, b/w-0"):
         match("w_0", ["a/w-0", "b/w-0"], "process")
     with pytest.raises(UserError, match="agent-0-old, agents/agent-0"):
         match("agen", PATHS, "process")
 
 
-def test_the_nearest_name_is_in_the_error() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UserError) as raised:
         match("servr", PATHS, "process")
     assert '"server"' in raised.value.remedy
@@ -47,5 +47,5 @@ def test_the_nearest_name_is_in_the_error() -> None:
         (["eval/*", "server"], ["server", "eval/server-2"]),
     ],
 )
-def test_groups_and_patterns(words: list[str], paths: list[str]) -> None:
+def test_groups_and_patterns_select_processes(words: list[str], paths: list[str]) -> None:
     assert match_processes(words, PATHS) == paths

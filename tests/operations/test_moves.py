@@ -1,4 +1,4 @@
-"""A stack does not silently move to another backend: a lost settings file would end its processes."""
+"""A running stack does not move to another backend, for instance because its settings file was lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ except UserError as error:
 
 
 @pytest.mark.thorough
-def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
+def test_up_refuses_to_move_a_running_stack_to_another_backend(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     (before,) = sandbox.trees().values()
@@ -44,7 +44,7 @@ def test_a_stack_does_not_move_to_another_backend(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_nor_does_a_script_move_one(sandbox: Sandbox) -> None:
+def test_a_script_cannot_move_a_running_stack_to_another_backend(sandbox: Sandbox) -> None:
     sandbox.python(SCRIPT.format("tmux"))
     (before,) = sandbox.trees().values()
     result = sandbox.python(SCRIPT.format("kube"), code=None)

@@ -1,4 +1,4 @@
-"""An experiment beside other resources of the user: a killed run loses none of them."""
+"""An experiment in a program with other resources: a killed run loses none of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ with Experiment() as e:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("dispatched", [False, True], ids=["program", "dispatcher"])
-def test_a_killed_engine_loses_no_bucket(sandbox: Sandbox, dispatched: bool) -> None:
+def test_a_killed_engine_loses_no_other_resource_of_the_program(sandbox: Sandbox, dispatched: bool) -> None:
     buckets = sandbox.home.parent / "buckets"
     buckets.mkdir()
     (sandbox.folder / "buckets.py").write_text(BUCKETS)

@@ -1,4 +1,4 @@
-"""Ports through the real engine: a taken port is refused with its owner; ports of others are not chosen."""
+"""Ports with the real engine: a fixed port in use is refused with its owner; chosen ports avoid it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.sandbox import Sandbox
 
 
 @pytest.fixture
-def stranger() -> Iterator[int]:
-    """Yield a port on which this process listens; the next port is free."""
+def used_port() -> Iterator[int]:
+    """Yield a port on which the test listens; the next port is free."""
     for _ in range(100):
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
@@ -26,25 +26,25 @@ def stranger() -> Iterator[int]:
     pytest.fail("no two ports in a row are free")
 
 
-def binds(port: int | None) -> str:
+def program_binding(port: int | None) -> str:
     result = "'web'" if port is None else f"{{'web': {port}}}"
     return f'with Experiment() as e: e.new_process("server", command=["sleep", "3600"]).binds({result})'
 
 
-def test_a_port_of_a_stranger_is_refused(sandbox: Sandbox, stranger: int) -> None:
-    sandbox.write(binds(stranger))
+def test_a_fixed_port_used_by_another_program_is_refused(sandbox: Sandbox, used_port: int) -> None:
+    sandbox.write(program_binding(used_port))
     ran = sandbox.symphony("up", "rl", "-y", code=2)
-    assert f'cannot have port {stranger} for "web"' in ran.err
+    assert f'cannot have port {used_port} for "web"' in ran.err
     assert f"pid {os.getpid()}" in ran.err
     assert "choose another" in ran.err
     assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough
-def test_a_port_of_another_experiment_is_refused(sandbox: Sandbox, stranger: int) -> None:
-    """The other experiment has the port as long as it exists, also while nothing listens on it."""
-    free = stranger + 1
-    sandbox.write(binds(free))
+def test_a_fixed_port_of_another_experiment_is_refused(sandbox: Sandbox, used_port: int) -> None:
+    """The other experiment keeps the port as long as it exists, also while nothing listens on it."""
+    free = used_port + 1
+    sandbox.write(program_binding(free))
     sandbox.symphony("up", "first", "-y")
     ran = sandbox.symphony("up", "second", "-y", code=2)
     assert f'cannot have port {free} for "web"' in ran.err
@@ -56,9 +56,13 @@ def test_a_port_of_another_experiment_is_refused(sandbox: Sandbox, stranger: int
 
 
 @pytest.mark.thorough
-def test_a_port_of_a_stranger_is_passed_over(sandbox: Sandbox, stranger: int) -> None:
-    sandbox.write(binds(None).replace("Experiment()", f"Experiment(port_range=({stranger}, {stranger + 1}))"))
+def test_a_chosen_port_avoids_ports_in_use(sandbox: Sandbox, used_port: int) -> None:
+    sandbox.write(
+        program_binding(None).replace(
+            "Experiment()", f"Experiment(port_range=({used_port}, {used_port + 1}))"
+        )
+    )
     sandbox.symphony("up", "rl", "-y")
     (service,) = sandbox.symphony("plan", "rl", "--json").json["plan"]["services"]
-    assert service["port"] == stranger + 1
+    assert service["port"] == used_port + 1
     assert set(sandbox.trees()) == {"rl/server"}

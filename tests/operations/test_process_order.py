@@ -7,7 +7,7 @@ import random
 from symphony.operations.process import in_order
 
 
-def test_numbers_and_decimals_count() -> None:
+def test_processes_are_sorted_by_the_numbers_in_their_names() -> None:
     names = ["server", "agent-2", "agent-10", "lr0_001-s0", "lr0_01-s0", "lr0_1-s0", "w-00", "w-01", "w-10"]
     expected = [
         "agent-2",

@@ -1,4 +1,4 @@
-"""A plain `pulumi up` brings back what a user or a crash removed, without a refresh."""
+"""Plain `pulumi up` restarts processes that a user or a crash removed, without a refresh."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UP = ("up", "--stack=rl", "--yes", "--skip-preview")
 
 
 @pytest.mark.thorough
-def test_a_closed_window_and_a_killed_server(sandbox: Sandbox) -> None:
+def test_pulumi_up_repairs_a_closed_window_and_a_killed_tmux_server(sandbox: Sandbox) -> None:
     backend = TmuxBackend(sandbox)
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
@@ -51,7 +51,7 @@ def test_a_closed_window_and_a_killed_server(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_refresh_tells_the_truth(sandbox: Sandbox) -> None:
+def test_pulumi_refresh_records_failed_and_missing_processes(sandbox: Sandbox) -> None:
     backend = TmuxBackend(sandbox)
     sandbox.write(PROGRAM + '    e.new_process("fails", command=["false"])')
     sandbox.symphony("up", "rl", "-y", code=None)

@@ -1,4 +1,4 @@
-"""Parameters of programs, and the table of what their processes report."""
+"""`symphony.params`, `symphony.report`, and the table and curves of reported values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _rows() -> list[Row]:
     ]
 
 
-def test_a_row_has_the_last_or_the_best_values() -> None:
+def test_result_rows_have_the_last_or_the_best_values() -> None:
     assert [row["loss"] for row in results.table(_rows())] == [2.0, 4.0]
     assert [(row["loss"], row["step"]) for row in results.table(_rows(), least="loss")] == [
         (1.0, 1),
@@ -62,7 +62,7 @@ def test_a_row_has_the_last_or_the_best_values() -> None:
 
 
 @pytest.mark.thorough
-def test_a_curve_is_drawn_for_each_run(tmp_path: Path) -> None:
+def test_plot_draws_one_curve_for_each_run(tmp_path: Path) -> None:
     """With matplotlib, which `make test-thorough` installs."""
     for name in ("loss.svg", "again.svg", "loss.png"):
         results.plot(_rows(), "loss", tmp_path / name)
@@ -72,7 +72,7 @@ def test_a_curve_is_drawn_for_each_run(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_matplotlib_a_plot_says_what_to_install(
+def test_plot_without_matplotlib_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -81,7 +81,7 @@ def test_without_matplotlib_a_plot_says_what_to_install(
     assert "matplotlib" in error.value.what
 
 
-def test_a_report_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_prints_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     import numpy as np
 
     symphony.report(loss=np.float32(0.5), note="a\nb")
@@ -90,11 +90,11 @@ def test_a_report_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(line.removeprefix("::result ")) == {"loss": 0.5, "note": "a\nb"}
 
 
-def test_outside_of_a_program_parameters_are_their_defaults() -> None:
+def test_params_outside_a_program_are_their_defaults() -> None:
     assert symphony.params(lr=0.1).lr == 0.1
 
 
-def test_from_parameters_to_a_table(sandbox: Sandbox) -> None:
+def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     planned = sandbox.symphony("up", "rl", "-c", "lr=0.5", "--dry-run")
     assert "lr 0.5" in planned.out

@@ -1,4 +1,4 @@
-"""The records of runs: their content, their life after the processes, their bounds, and faults."""
+"""Records of runs: content, retention, secrets, limits, damaged records, `up --run`."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     assert not folder.exists()
 
 
-def test_an_experiment_is_deleted_with_its_runs_only_where_that_is_asked(sandbox: Sandbox) -> None:
+def test_delete_forget_also_deletes_the_runs(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     sandbox.symphony("up", "rl", "-y")
     sandbox.symphony("restart", "rl", "a")
@@ -93,7 +93,7 @@ def test_an_experiment_is_deleted_with_its_runs_only_where_that_is_asked(sandbox
     assert "no experiment" in sandbox.symphony("history", "rl", code=2).err
 
 
-def test_runs_that_start_at_once_have_different_numbers(sandbox: Sandbox) -> None:
+def test_concurrent_runs_have_different_numbers(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     words = ["up", "rl", "-y"]
     both = [sandbox.start([str(sandbox.program), *words], stdout=subprocess.DEVNULL) for _ in range(2)]
@@ -104,7 +104,7 @@ def test_runs_that_start_at_once_have_different_numbers(sandbox: Sandbox) -> Non
     assert "running" in sandbox.symphony("process", "rl").out
 
 
-def test_secrets_are_not_recorded(sandbox: Sandbox) -> None:
+def test_secrets_are_not_recorded_in_runs(sandbox: Sandbox) -> None:
     sandbox.write("import pulumi\n" + PROGRAM.format(word="x"))
     (sandbox.folder / ".env").write_text("KEY=leaked\n")
     (sandbox.folder / "settings.py").write_text(f"T = 'ghp_{'leaked' * 6}'\n")
@@ -121,7 +121,7 @@ def test_secrets_are_not_recorded(sandbox: Sandbox) -> None:
             assert b"leaked" not in file.read_bytes(), file
 
 
-def test_with_a_full_disk_a_record_lists_what_is_missing(
+def test_a_record_on_a_full_disk_lists_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def full(*_: object, **__: object) -> list[str]:
@@ -134,7 +134,7 @@ def test_with_a_full_disk_a_record_lists_what_is_missing(
     declared = runs.Declaration("tmux", ["a: new"], {}, {}, {}, frozenset())
     assert recording.begin(declared) == ""
     assert any("code: No space" in line for line in runs.read(NAME, 1).missing)
-    _full_after(monkeypatch, 2)
+    _fill_disk_after(monkeypatch, 2)
     recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
     assert recording.begin(declared) == ""
     assert any("disk is full" in line for line in runs.read(NAME, 2).missing)
@@ -146,8 +146,8 @@ def test_with_a_full_disk_a_record_lists_what_is_missing(
     assert runs.numbers(NAME) == [1, 2]
 
 
-def _full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
-    """Let the disk be full for one record, after this number of records."""
+def _fill_disk_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """Fail one write with a full disk, after this number of writes."""
     write, written = runs.write, list[int]()
 
     def limited(name: StackName, run: runs.Run) -> None:
@@ -174,7 +174,7 @@ def test_records_of_older_and_newer_versions_and_damaged_ones_are_read(
     assert "no record" in fourth.missing[0]
 
 
-def test_the_oldest_runs_over_the_limits_are_removed() -> None:
+def test_prune_removes_the_oldest_runs_over_the_limits() -> None:
     for number in range(1, 26):
         _record(number, settings={"symphony:keepRuns": "7"})
     assert runs.prune(NAME) == list(range(1, 19))
@@ -185,13 +185,13 @@ def test_the_oldest_runs_over_the_limits_are_removed() -> None:
     assert runs.numbers(NAME) == [24, 25]
 
 
-def test_the_run_that_still_runs_is_not_among_the_old_ones() -> None:
+def test_a_running_run_is_never_among_the_old_ones() -> None:
     _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
     _record(2, started="2026-01-02T00:00:00Z")
     assert runs.older(NAME, 3600) == [1]
 
 
-def test_a_copy_shares_unchanged_files_and_leaves_data_out(tmp_path: Path) -> None:
+def test_kept_code_shares_unchanged_files_and_omits_data(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "data").mkdir(parents=True)
     (project / "data" / "x.csv").write_text("1")
@@ -208,7 +208,7 @@ def test_a_copy_shares_unchanged_files_and_leaves_data_out(tmp_path: Path) -> No
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
 
-def test_the_end_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
+def test_the_state_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sh", "-c", "exit 3"])')
     sandbox.symphony("up", "rl", "-y", code=None)
     wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
@@ -217,7 +217,7 @@ def test_the_end_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
     assert run["processes"]["a"]["exit_code"] == 3
 
 
-def test_a_file_whose_name_is_not_utf8_can_be_recorded(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_can_be_recorded(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     with (project / os.fsdecode(b"\xff.bin")).open("wb") as file:
@@ -228,7 +228,7 @@ def test_a_file_whose_name_is_not_utf8_can_be_recorded(tmp_path: Path) -> None:
     assert "?.bin" in runs.read(NAME, 1).missing[0]
 
 
-def test_a_project_that_is_too_large_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_a_too_large_project_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_code, "MOST_FILES", 5)
     project = tmp_path / "project"
     project.mkdir()

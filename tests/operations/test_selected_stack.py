@@ -1,4 +1,4 @@
-"""The stacks of a project, by the programs that its dispatcher runs."""
+"""Which stack a command selects in a project: its only program, the current stack, or a running one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.operations import selected_stack
 
 
-def test_the_one_program_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_only_program_of_a_project_is_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "__main__.py").touch()
     monkeypatch.chdir(tmp_path)
@@ -31,7 +31,7 @@ def test_the_one_program_of_a_project(tmp_path: Path, monkeypatch: pytest.Monkey
         (set(), "", "lab"),
     ],
 )
-def test_without_a_name(
+def test_without_a_name_the_running_or_current_stack_is_selected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: set[str], current: str, stack: str
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")

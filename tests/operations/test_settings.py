@@ -1,4 +1,4 @@
-"""The settings file of a stack belongs to the user, who commits it: symphony changes little in it."""
+"""`Pulumi.STACK.yaml` belongs to the user, who commits it: failed commands leave it unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def settings(sandbox: Sandbox) -> Path:
     return file
 
 
-def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(
+def test_a_failed_first_up_or_plan_leaves_the_settings_file_unchanged(
     sandbox: Sandbox, settings: Path
 ) -> None:
     sandbox.write("1 / 0")
@@ -40,7 +40,7 @@ def test_a_first_up_or_plan_that_fails_leaves_the_settings_as_they_were(
     assert sandbox.stacks() == set()
 
 
-def test_a_salt_of_another_passphrase_is_said_with_the_line_to_remove(
+def test_an_encryption_salt_of_another_passphrase_is_an_error_that_names_its_line(
     sandbox: Sandbox, settings: Path
 ) -> None:
     settings.write_text(SETTINGS + SALT)
@@ -55,7 +55,9 @@ def test_a_salt_of_another_passphrase_is_said_with_the_line_to_remove(
     assert set(sandbox.trees()) == {"rl/a"}
 
 
-def test_encrypted_settings_need_their_passphrase_and_stay(sandbox: Sandbox, settings: Path) -> None:
+def test_encrypted_settings_with_a_wrong_passphrase_are_an_error_and_stay_unchanged(
+    sandbox: Sandbox, settings: Path
+) -> None:
     """Secrets are in the settings, or in the state of another passphrase."""
     sandbox.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')
     sandbox.symphony("up", "rl", "-y")

@@ -1,4 +1,4 @@
-"""The files that `up --watch` watches: those of the plan, also after an image was built."""
+"""Which files `up --watch` watches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def watched(folder: Path) -> sources.Sources:
-    """Return the sources of a plan with declared code and an image."""
+def sources_of(folder: Path) -> sources.Sources:
+    """Return the watched sources of a plan with declared code and an image."""
     image = {"context": str(folder / "app"), "dockerfile": "Dockerfile"}
     built = context.read(context.source_of(image)).digests
     parts = {"files": digests.of_all(built)}
@@ -38,8 +38,8 @@ def watched(folder: Path) -> sources.Sources:
 
 
 @pytest.mark.usefixtures("own_home")
-def test_files_unchanged_since_the_plan_are_no_change(folder: Path) -> None:
-    before = watched(folder)
+def test_unchanged_files_do_not_count_as_changed(folder: Path) -> None:
+    before = sources_of(folder)
     assert before.now().state == before.state
 
 
@@ -51,8 +51,10 @@ def test_files_unchanged_since_the_plan_are_no_change(folder: Path) -> None:
         ("app/code/a.py", True), ("app/code/new.py", True), ("app/Dockerfile", True), ("app/b.txt", False),
     ],
 )  # fmt: skip
-def test_a_file_of_code_program_or_image_is_one(folder: Path, name: str, counts: bool) -> None:
-    before = watched(folder)
+def test_changes_of_code_program_settings_and_image_files_count(
+    folder: Path, name: str, counts: bool
+) -> None:
+    before = sources_of(folder)
     (folder / name).write_text("another")
     changed_names = digests.changed_names(before.state, before.now().state)
     assert [each.rpartition(f"{folder}/")[2] for each in changed_names] == ([name] if counts else [])

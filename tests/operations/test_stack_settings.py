@@ -1,4 +1,4 @@
-"""Problems of a stack's settings file are told with their line, and nothing is started."""
+"""Problems in a stack's settings file are reported with their line, and nothing is started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 
 @pytest.mark.parametrize("backend", ["tmux", "kubernetes"])
-def test_misspelt_settings_and_those_outside_config(sandbox: Sandbox, backend: str) -> None:
+def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: Sandbox, backend: str) -> None:
     file = sandbox.folder / "Pulumi.rl.yaml"
     text = f"symphony:grace: 3\nconfig:\n  symphony:backend: {backend}\n  symphony:podSecurty: restricted\n"
     file.write_text(text)
@@ -40,7 +40,7 @@ def test_misspelt_settings_and_those_outside_config(sandbox: Sandbox, backend: s
     assert sandbox.stacks() == set()
 
 
-def test_a_backend_that_there_is_not(sandbox: Sandbox) -> None:
+def test_an_unknown_backend_is_refused(sandbox: Sandbox) -> None:
     sandbox.config("rl", bakend="kubernetes")
     assert "did you mean symphony:backend?" in sandbox.symphony("plan", "rl", code=2).err
     (sandbox.folder / "Pulumi.rl.yaml").unlink()
@@ -58,7 +58,7 @@ def test_symphony_config_lists_every_setting(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_delete_works_with_broken_settings(sandbox: Sandbox) -> None:
+def test_delete_works_with_invalid_settings(sandbox: Sandbox) -> None:
     sandbox.symphony("up", "rl", "-y")
     sandbox.config("rl", bakend="kubernetes", grace="soon")
     assert "2 problems" in sandbox.symphony("up", "rl", "-y", code=2).err
@@ -67,7 +67,7 @@ def test_delete_works_with_broken_settings(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_plain_pulumi_says_it_too(sandbox: Sandbox) -> None:
+def test_plain_pulumi_reports_invalid_settings_too(sandbox: Sandbox) -> None:
     sandbox.pulumi("stack", "init", "rl")
     file = sandbox.folder / "Pulumi.rl.yaml"
     file.write_text("symphony:grace: 3\nconfig:\n  symphony:bakend: kubernetes\n" + file.read_text())

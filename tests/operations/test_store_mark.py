@@ -1,4 +1,4 @@
-"""The mark of a state store: a new launch never adopts the pods of another store."""
+"""The id of a state backend: stacks of two backends never own the same pods."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from symphony import paths
 
 
 @pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty store of files, and its own home."""
+def empty_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty file backend with its own home folder."""
     folder = tmp_path / "state"
     folder.mkdir()
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
@@ -21,12 +21,14 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
-def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two people who are root in two containers share a cluster."""
+def test_two_state_backends_at_the_same_path_have_different_ids(
+    empty_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For instance, two users who are root in two containers share a cluster."""
     mine, place = paths.owner_of("symphony", "numint.pods"), paths.store_id()
-    shutil.rmtree(elsewhere)
-    elsewhere.mkdir()
-    monkeypatch.setenv("SYMPHONY_HOME", str(elsewhere.parent / "of another"))
+    shutil.rmtree(empty_state)
+    empty_state.mkdir()
+    monkeypatch.setenv("SYMPHONY_HOME", str(empty_state.parent / "of another"))
     paths._mark_in.cache_clear()
     theirs = paths.owner_of("symphony", "numint.pods")
     assert paths.store_id() == place
@@ -37,38 +39,40 @@ def test_two_states_at_the_same_path_are_two(elsewhere: Path, monkeypatch: pytes
     assert paths.owner_label("symphony/rl#12345678", mine) == "symphony/rl"
 
 
-def test_it_stays_with_the_state_and_outlives_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_id_moves_with_the_state_and_survives_its_deletion(
+    empty_state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = paths.store_mark()
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
     # Deleted, and begun again: what lives is still known.
-    shutil.rmtree(elsewhere)
+    shutil.rmtree(empty_state)
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
-    elsewhere.mkdir()
+    empty_state.mkdir()
     assert paths.store_mark() == mark
     # Reached from another home, or kept at another path.
-    monkeypatch.setenv("SYMPHONY_HOME", str(elsewhere.parent / "other home"))
-    moved = elsewhere.rename(elsewhere.with_name("moved"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(empty_state.parent / "other home"))
+    moved = empty_state.rename(empty_state.with_name("moved"))
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{moved}")
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
 
 
 @pytest.mark.parametrize("content", [b"", b"zz", b"\xff\xfe"])
-def test_a_damaged_mark_is_written_again(elsewhere: Path, content: bytes) -> None:
+def test_a_damaged_state_id_is_rewritten(empty_state: Path, content: bytes) -> None:
     mark = paths.store_mark()
-    file = elsewhere / ".pulumi" / "symphony-id"
+    file = empty_state / ".pulumi" / "symphony-id"
     file.write_bytes(content)
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
     assert file.read_text() == f"{mark}\n"
 
 
-def test_a_store_without_a_mark_file_is_named_by_its_url(
-    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_state_backend_without_id_file_is_identified_by_its_url(
+    empty_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elsewhere.rmdir()
+    empty_state.rmdir()
     assert paths.store_mark() == paths.store_id()
     assert not paths.home().exists(), "to look makes nothing"
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://team")

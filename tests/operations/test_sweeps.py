@@ -1,4 +1,4 @@
-"""Sweeps: the trials that words stand for, frozen code, growth, kills, deletion, retries."""
+"""`symphony sweep`: trials of a grid, frozen code, more trials later, killed sweeps, deletion, retries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _counts(file: Path) -> dict[str, int]:
     return {line: lines.count(line) for line in lines}
 
 
-def test_words_stand_for_trials(tmp_path: Path) -> None:
+def test_grid_words_expand_to_trials(tmp_path: Path) -> None:
     grid = sweep.trials_of(["lr=0.1,0.3", "seed=1..3"], "g")
     assert len(grid) == 6
     assert grid[0] == {"lr": "0.1", "seed": "1"}
@@ -78,7 +78,7 @@ def test_words_stand_for_trials(tmp_path: Path) -> None:
             sweep.trials_of(wrong, "g")
 
 
-def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None:
+def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) -> None:
     log = _write(sandbox)
     told = sandbox.home.parent / "told"
     (sandbox.folder / "tell.sh").write_text(f'echo "$NAME $STATE $EXIT" >>{told}\n')
@@ -120,7 +120,7 @@ def test_a_sweep_runs_frozen_code_grows_and_is_deleted(sandbox: Sandbox) -> None
     assert sandbox.trees() == {}
 
 
-def test_a_trial_that_hangs_fails_in_time(sandbox: Sandbox) -> None:
+def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     _write(sandbox, seconds=600)
     sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
@@ -131,17 +131,17 @@ def test_a_trial_that_hangs_fails_in_time(sandbox: Sandbox) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_each_of_200_trials_runs_once_though_the_sweep_is_killed_ten_times(sandbox: Sandbox) -> None:
-    _killed(sandbox, trials=200, kills=10, pause=60)
+def test_each_of_200_trials_runs_once_although_the_sweep_is_killed_ten_times(sandbox: Sandbox) -> None:
+    _run_killed_sweep(sandbox, trials=200, kills=10, pause=60)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
-def test_each_trial_runs_once_though_the_sweep_is_killed(sandbox: Sandbox) -> None:
-    _killed(sandbox, trials=6, kills=3, pause=10)
+def test_each_trial_runs_once_although_the_sweep_is_killed(sandbox: Sandbox) -> None:
+    _run_killed_sweep(sandbox, trials=6, kills=3, pause=10)
 
 
-def _killed(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
+def _run_killed_sweep(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
     log, source = _write(sandbox, seconds=1), random.Random(1)
     words = ["sweep", "train", f"seed=101..{100 + trials}", "--name", "grid", "--at-most", "4", "-y"]
     sandbox.symphony(*words, timeout=120)
@@ -157,7 +157,7 @@ def _killed(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
     sandbox.symphony("delete", "grid", "-y")
 
 
-def test_a_file_with_a_secret_is_a_link_in_frozen_code(tmp_path: Path) -> None:
+def test_secret_files_are_links_in_frozen_code(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
     (tmp_path / "key.txt").write_text("hush")
     place = workspace.load(tmp_path / "Pulumi.yaml")

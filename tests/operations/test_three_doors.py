@@ -23,8 +23,8 @@ BOTH = {"rl/server", "rl/guest"}
 
 
 @pytest.mark.thorough
-def test_made_by_symphony(sandbox: Sandbox) -> None:
-    """After `symphony up`, plain pulumi and a script see and change it, and plain pulumi deletes it."""
+def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: Sandbox) -> None:
+    """"""
     sandbox.write(PROGRAM % 1001)
     sandbox.symphony("up", "rl", "-y")
     made = sandbox.trees()
@@ -60,8 +60,8 @@ def test_made_by_symphony(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_made_by_pulumi(sandbox: Sandbox) -> None:
-    """After plain pulumi, symphony sees and changes it, and a script deletes it."""
+def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox) -> None:
+    """"""
     sandbox.write(PROGRAM % 1001)
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
@@ -79,8 +79,8 @@ def test_made_by_pulumi(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_made_by_a_script(sandbox: Sandbox) -> None:
-    """After a script in a folder without a project, the two others see, change and delete it."""
+def test_a_script_creates_pulumi_and_symphony_change_symphony_deletes(sandbox: Sandbox) -> None:
+    """The script's folder has no Pulumi project."""
     (sandbox.folder / "Pulumi.yaml").unlink()
     sandbox.python(SCRIPT % 1001 + "cluster.launch(e)")
     made = sandbox.trees()
@@ -109,8 +109,8 @@ def test_made_by_a_script(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_project_of_its_own_with_other_resources(sandbox: Sandbox) -> None:
-    """It works in any Pulumi Python project: the stack is created if missing, and its outputs stay."""
+def test_an_experiment_works_in_a_pulumi_project_with_other_resources(sandbox: Sandbox) -> None:
+    """The stack is created if missing, and other outputs stay."""
     sandbox.write(
         "import pulumi\n"
         + PROGRAM % 1001

@@ -1,4 +1,4 @@
-"""A script works in the tmux windows of an experiment with libtmux."""
+"""A script uses libtmux on the windows of an experiment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ except symphony.UserError as error:
 """
 
 
-def test_the_session_of_an_experiment_and_the_windows_of_its_processes(tmp_path: Path) -> None:
+def test_tmux_session_gives_libtmux_session_and_windows(tmp_path: Path) -> None:
     with sandbox_in(tmp_path) as sandbox:
         sandbox.write(PROGRAM)
         sandbox.symphony("up", "rl", "-y")

@@ -1,4 +1,4 @@
-"""`up` and the engine's events: the process of a resource, and when plugins are fetched."""
+"""How `up` turns engine events into lines, which plugins it fetches, and its last line."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ EXPERIMENT = f"{STACK}symphony:index:Experiment"
         ("kubernetes:core/v1:Pod", "", ""),
     ],
 )
-def test_a_resource_belongs_to_the_process_or_group_it_hangs_under(kind: str, parent: str, path: str) -> None:
+def test_a_resource_is_reported_under_its_parent_process_or_group(kind: str, parent: str, path: str) -> None:
     assert path_of(Step("urn", kind, "create", parent)) == path
 
 
-def test_a_step_without_a_state_belongs_to_none() -> None:
+def test_a_step_without_parent_belongs_to_no_process() -> None:
     assert path_of(Step("urn", "kubernetes:core/v1:Pod", "refresh")) == ""
 
 
-def test_unchanged_rows_are_processes_or_groups() -> None:
+def test_unchanged_processes_and_groups_are_counted() -> None:
     kinds = {"a": "keep", "b": "stop", "g/a": "keep", "g/b": "keep", "h/a": "keep", "h/b": "restart"}
     changes = tuple(Change(path, kind) for path, kind in kinds.items())  # pyright: ignore[reportArgumentType]
     assert Planned("rl", "lab", {}, changes, (), 6).kept == {"a", "g/a", "g/b", "g", "h/a"}
@@ -70,7 +70,7 @@ these resources to complete. For example, if you are using AWS, you can confirm 
     ],
     ids=["ours", "foreign"],
 )
-def test_an_interrupted_run_is_one_line(second: str, then: str) -> None:
+def test_pending_operations_of_an_interrupted_run_are_one_line(second: str, then: str) -> None:
     message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
     result = _event_line(Diagnostic("warning", message, ""))
     assert result == Remark(f"an earlier run was interrupted at a, b: {then}")
@@ -80,7 +80,7 @@ def test_an_interrupted_run_is_one_line(second: str, then: str) -> None:
 POD = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process$kubernetes:core/v1:Pod::a"
 
 
-def test_a_warning_about_a_resource_names_it() -> None:
+def test_a_warning_about_a_resource_names_its_process() -> None:
     assert _event_line(Diagnostic("warning", "careful", POD)) == Remark("a: careful")
     assert _event_line(Diagnostic("warning", "Failed: Error: ErrImagePull", POD, ephemeral=True)) is None
     assert _event_line(Diagnostic("warning", "configured Kubernetes cluster is unreachable: x", POD)) is None
@@ -107,7 +107,7 @@ def test_plugins_are_fetched_only_for_backends_that_need_them(
     assert selected_stack.fetches_plugins(selected) is fetched
 
 
-def test_overrides_of_a_script_win_over_the_settings(tmp_path: Path) -> None:
+def test_overrides_of_a_script_take_precedence_over_settings(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
     (tmp_path / "Pulumi.rl.yaml").write_text(
         "config:\n  kubernetes:kubeconfig: /old.yaml\n  kubernetes:context: a\n"
@@ -119,8 +119,8 @@ def test_overrides_of_a_script_win_over_the_settings(tmp_path: Path) -> None:
         assert read(selected.settings.config, place.folder) == {"kubeconfig": kubeconfig, "context": "a"}
 
 
-def test_an_experiment_that_cannot_be_watched_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the program knows the kubeconfig: everything runs, and this command cannot look."""
+def test_up_reports_an_experiment_that_it_started_but_cannot_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the program knows the kubeconfig."""
 
     def watch(recorded: object, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
         yield ()
@@ -154,18 +154,18 @@ def test_an_experiment_that_cannot_be_watched_is_told(monkeypatch: pytest.Monkey
         (["completed", "failed"], "rl: 0 of 2 running, 1 completed, 1 failed, in"),
     ],
 )
-def test_the_last_line_counts_what_runs_and_what_is_done(states: list[Any], words: str) -> None:
+def test_the_last_line_of_up_counts_states(states: list[Any], words: str) -> None:
     result = tuple(ProcessStatus(str(n), state, ready=state == "running") for n, state in enumerate(states))
     assert str(Ended("rl", result, 1.0)) == f"{words} 1.0 s."
 
 
-def test_an_unready_process_is_told_and_is_no_trouble() -> None:
+def test_a_process_that_is_not_ready_is_mentioned_but_no_failure() -> None:
     ended = Ended("rl", (ProcessStatus("a", "running", ready=False, why="port 1: not listening yet"),), 1.0)
     assert "1 not ready" in str(ended)
     assert not ended.troubled
 
 
-def test_the_chain_is_that_of_the_process_that_was_ready_last() -> None:
+def test_the_longest_chain_ends_at_the_process_ready_last() -> None:
     times = _Times(0.0)
 
     def status(path: str, ready: bool, *waits: str) -> ProcessStatus:
@@ -177,7 +177,7 @@ def test_the_chain_is_that_of_the_process_that_was_ready_last() -> None:
     assert times.longest_chain() == (("a", 41.0), ("b", 3.0))
 
 
-def test_a_process_that_an_interruption_caught_is_not_told_as_failed() -> None:
+def test_an_interrupted_process_is_not_reported_as_failed() -> None:
     parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
     event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
     told = _event_line(event, {POD})

@@ -1,4 +1,4 @@
-"""The CPU and memory of processes: the whole tree here, the metrics API on Kubernetes."""
+"""CPU and memory of processes: of the whole process tree in tmux, from the metrics API on Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ time.sleep(60)
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/rl/pods"
 
 
-def test_the_whole_tree_counts_and_not_its_supervisor() -> None:
+def test_usage_covers_the_whole_tree_without_the_supervisor() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _TREE], stdout=subprocess.PIPE, start_new_session=True
     ) as root:
@@ -46,7 +46,7 @@ def test_the_whole_tree_counts_and_not_its_supervisor() -> None:
     assert (measured["a"].cpu_time or 0) > 0
 
 
-def test_the_time_of_a_child_that_ended_still_counts() -> None:
+def test_cpu_time_includes_ended_children() -> None:
     burn = "import time\nwhile time.process_time() < 0.5: pass"
     program = f"import subprocess,sys,time; subprocess.run([sys.executable,'-c',{burn!r}]); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program], start_new_session=True) as root:
@@ -57,7 +57,7 @@ def test_the_time_of_a_child_that_ended_still_counts() -> None:
 
 
 @pytest.mark.parametrize("answer", ["there", "missing", "forbidden"])
-def test_pods_by_the_metrics_api(answer: str, tmp_path: Path) -> None:
+def test_usage_of_pods_comes_from_the_metrics_api(answer: str, tmp_path: Path) -> None:
     pod = {
         "metadata": {"name": "agents-x7f", "labels": {"symphony/pod": "agents"}},
         "containers": [{"name": "a-0", "usage": {"cpu": "1250m", "memory": "3Mi"}}, {"name": "other"}],
@@ -79,7 +79,7 @@ def test_pods_by_the_metrics_api(answer: str, tmp_path: Path) -> None:
     assert measured == ({"agents/a-0": Usage(cpu=1.25, memory=3 << 20)} if answer == "there" else {})
 
 
-def test_wide(sandbox: Sandbox) -> None:
+def test_process_wide_shows_usage(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
         ' e.new_process("busy", cmds=["while :; do :; done"])\n'
@@ -105,9 +105,9 @@ def test_wide(sandbox: Sandbox) -> None:
     ("number", "text"),
     [(None, "-"), (0, "0"), (999, "999"), (3 << 20, "3.0M"), (999 << 20, "999M"), (9e12, "8.2T")],
 )
-def test_sizes(number: float | None, text: str) -> None:
+def test_sizes_are_shown_with_units(number: float | None, text: str) -> None:
     assert size(number) == text
 
 
-def test_cores() -> None:
+def test_cores_are_shown_in_percent() -> None:
     assert (cores(None), cores(0.984), cores(2.5)) == ("-", "98%", "250%")
