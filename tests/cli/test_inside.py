@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -70,22 +69,6 @@ def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox
     ran = sandbox.symphony("exec", "lines", "--", "sh", "-c", 'echo "$OF $1"', "sh", "it's; exit 3")
     assert ran.out == "preamble it's; exit 3\n"
     assert ran.err == "from the preamble\n"
-
-
-def test_exec_passes_stdin_to_its_end(sandbox: Sandbox, tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(content := os.urandom(3_000_000))
-    command = [str(SYMPHONY), "exec", "learner", "--", "cat"]
-    with (tmp_path / "in").open("rb") as given:
-        out = subprocess.run(
-            command,
-            cwd=sandbox.folder,
-            env=sandbox.environment,
-            stdin=given,
-            capture_output=True,
-            timeout=30,
-            check=True,
-        )
-    assert out.stdout == content
 
 
 @pytest.mark.parametrize(

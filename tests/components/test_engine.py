@@ -159,12 +159,6 @@ def test_a_launch_registers_its_resources(project):
     assert resources
 
 
-def test_a_preview_changes_nothing(project):
-    done = project.preview(HELLO)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.resources() == []
-
-
 @pytest.mark.thorough
 def test_launch_without_a_with_block(project):
     done = project.preview(

@@ -12,7 +12,6 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Finished
 from symphony.engine.run.run import InlineRun, Run, workspace_for
 from symphony.engine.state import file_store
-from symphony.engine.workspace import Workspace
 from tests.engine.support import TINY, processes_with
 from tests.sandbox import wait_for
 
@@ -59,24 +58,6 @@ def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ) as gone:
         list(gone)
     errors.check(gone.outcome)
-
-
-@pytest.mark.usefixtures("engine")
-def test_script_inside_a_project_shares_its_stack(tiny: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script creates the experiment; the project sees and deletes it."""
-    monkeypatch.chdir(tiny.folder)
-    before = (tiny.folder / "Pulumi.yaml").read_text()
-    place = workspace_for("dev")
-    assert place == tiny
-    workspace.create_stack(place, "dev")
-    with InlineRun("up", place, "dev", program=lambda: thing("one")) as run:
-        list(run)
-    errors.check(run.outcome)
-    assert (tiny.folder / "Pulumi.yaml").read_text() == before
-    with Run("destroy", tiny, "dev") as gone:
-        list(gone)
-    assert gone.outcome.summary is not None
-    assert gone.outcome.summary.changes == {"delete": 2}
 
 
 @pytest.mark.usefixtures("engine")

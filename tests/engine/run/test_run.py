@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import stat
 from pathlib import Path
@@ -76,13 +75,6 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     [
         ("Thing('bad', fail='ours')", "port 7000 is taken by alice. Choose another port (bad).", "", 1),
         ("raise pulumi.RunError('rl cannot run\\n  one\\n  two')", "rl cannot run.", "  one\n  two", 2),
-        ("import sys; sys.exit(3)", "the program of dev exited with 3.", "", 2),
-        (
-            "from symphony.errors import UserError; raise UserError('no', remedy='Do')",
-            "no. Do.",
-            "",
-            2,
-        ),
         (
             "pulumi.CustomResource('random:index:Id', 'x', {})",
             "the Pulumi plugin random is not on this machine. Run `pulumi plugin install resource random`.",
@@ -90,7 +82,7 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
             1,
         ),
     ],
-    ids=["provider", "run-error", "exit", "our-error", "plugin"],
+    ids=["provider", "run-error", "plugin"],
 )
 def test_failures_are_one_line(run: Runner, program: str, message: str, details: str, code: int) -> None:
     error = errors.error_of(run("up", program=program).outcome)
@@ -117,23 +109,6 @@ def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [own_home, *own_home.rglob("*")]}
     assert len(modes) > 10
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
-
-
-def test_secrets_are_in_no_event_argument_or_state(run: Runner, own_home: Path) -> None:
-    program = """
-import os, psutil
-arguments = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
-assert "hunter2" not in str(arguments), "secret in an argument"
-Thing("safe", value=pulumi.Output.secret(os.environ["SECRET_OF_TEST"]))
-"""
-    ran = run("up", program=program, extra={"SECRET_OF_TEST": "hunter2"})
-    assert ran.outcome.result == "succeeded", ran.outcome
-    assert any(e.step.name == "safe" for e in ran.of(Finished))
-    assert "hunter2" not in repr(ran.events)
-    for path in own_home.rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            assert b"hunter2" not in (gzip.decompress(data) if path.suffix == ".gz" else data), path
 
 
 @pytest.mark.thorough
