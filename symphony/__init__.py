@@ -1,6 +1,6 @@
-"""symphony: one Pulumi program runs a distributed experiment in tmux and on Kubernetes.
+"""symphony: one Pulumi program runs a distributed experiment in tmux, on Kubernetes or on Slurm.
 
-Everything public is found here and loaded when it is first used: `import symphony` loads nothing heavy.
+Public names are loaded on first use, so `import symphony` is cheap.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _NAMES = {
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 globals()["__all__"] = sorted(_MODULES)
 
-# A type checker would take any misspelt name for one that this finds.
+# With a visible __getattr__, a type checker would accept any misspelt name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _MODULES:
-            # With these, Python adds "Did you mean".
+            # With name and obj, Python adds "Did you mean".
             obj = sys.modules[__name__]
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=obj)
         return getattr(importlib.import_module(_MODULES[name]), name)

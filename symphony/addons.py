@@ -1,4 +1,4 @@
-"""The old home of DockerBuilder and clean_images: programs for the original import them from here."""
+"""DockerBuilder and clean_images, where programs for the original Symphony import them."""
 
 from __future__ import annotations
 

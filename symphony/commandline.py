@@ -1,4 +1,4 @@
-"""The old home of SymphonyParser: programs for the original Symphony import it from here."""
+"""SymphonyParser, where programs for the original Symphony import it."""
 
 from symphony.classic.parser import SymphonyParser as SymphonyParser
 

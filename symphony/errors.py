@@ -37,7 +37,7 @@ class SymphonyError(Exception):
 
 
 class UserError(SymphonyError, ValueError):
-    """The user's mistake: exit code 2, and nothing was started. what, where, remedy: as of SymphonyError.
+    """A mistake of the user: exit code 2, and nothing was started. The attributes are SymphonyError's.
 
     try:
         cluster.delete("rl")
@@ -49,4 +49,4 @@ class UserError(SymphonyError, ValueError):
 
 
 class ResourceExistsError(UserError):
-    """There is an experiment of that name already."""
+    """An experiment with this name already exists."""

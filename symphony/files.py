@@ -1,4 +1,4 @@
-"""Private files, whatever the umask, replaced as a whole, locked."""
+"""Private files and folders, whatever the umask: created, replaced atomically, locked, removed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,17 @@ _IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
-    """Create a folder that only this user can enter. SymphonyError: it is another user's, or a link."""
+    """Create a folder that only this user can enter.
+
+    Raises:
+        SymphonyError: The path is a link, or another user's folder.
+    """
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise SymphonyError(
-            f"{path} is not a folder of this user", remedy="Remove it, or set SYMPHONY_HOME to another folder"
+            f"{path} is a link or belongs to another user",
+            remedy="Remove it, or set SYMPHONY_HOME to another folder",
         )
     if facts.st_mode & 0o777 != 0o700:
         path.chmod(0o700)
@@ -49,9 +54,10 @@ def fresh_folder(path: Path) -> Path:
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader:
-    """Open a file for reading that a process may have replaced by something else, without waiting for it.
+    """Open a file for reading without blocking, although a process may have replaced it with a pipe.
 
-    OSError: it is not there, or it is a pipe, a folder, a device or (unless follow) a link.
+    Raises:
+        OSError: The path does not exist, or is a pipe, a folder, a device or (unless follow) a link.
     """
     return os.fdopen(_opened(path, 0 if follow else NOT_FOLLOWED), "rb")
 
@@ -60,28 +66,36 @@ def _opened(path: Path | str, flags: int) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return descriptor
 
 
 def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
-    """Return the content of a file that a process may have replaced. OSError: see open_regular; too large."""
+    """Return the content of a file that a process may have replaced.
+
+    Raises:
+        OSError: The file is larger than the limit, or open_regular refuses it.
+    """
     with open_regular(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise OSError(errno.EFBIG, f"it has more than {limit} bytes", os.fspath(path))
+        raise OSError(errno.EFBIG, f"larger than {limit} bytes", os.fspath(path))
     return content
 
 
 def read_source(path: Path | str) -> bytes:
-    """Return the content of a file that the user names, of any size. OSError: see open_regular."""
+    """Return the content of a file that the user names, of any size.
+
+    Raises:
+        OSError: open_regular refuses the file.
+    """
     # A command reads thousands of small files: a buffer for each takes longer than the file.
     with io.FileIO(_opened(path, 0)) as file:
         return file.readall()
 
 
 def remove(path: Path) -> None:
-    """Remove a file, link or pipe, or a folder with all that is in it, also in closed folders."""
+    """Remove a file, link or pipe, or a folder with its content, even where folders lack permissions."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -94,7 +108,7 @@ def remove(path: Path) -> None:
 
 
 def create(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a new file in place of whatever was there; a link that was planted there is not followed."""
+    """Write a new file in place of whatever is at the path; a link there is removed, not followed."""
     remove(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, mode)
     with os.fdopen(descriptor, "wb") as file:
@@ -103,7 +117,7 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
 
 
 def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o600) -> None:
-    """Replace a file as a whole; durable: a loss of power leaves the old content or the new one."""
+    """Replace a file atomically; durable: also across a loss of power."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         create(draft, content, mode)
@@ -126,7 +140,7 @@ def _sync(path: Path) -> None:
 
 
 def touch(path: Path) -> None:
-    """Create an empty private file, or make a file private; replace anything else."""
+    """Create an empty private file, or make an existing file private; replace anything else."""
     if path.is_symlink() or not path.is_file():
         remove(path)
     else:
@@ -136,7 +150,7 @@ def touch(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, seconds: float, what: str) -> Generator[None]:
-    """Hold the lock file for the block; threads and processes wait for each other, at most that long."""
+    """Hold a lock file during the block; wait for other threads and processes at most `seconds`."""
     descriptor = acquire(path, seconds=seconds, what=what)
     try:
         yield
@@ -152,7 +166,7 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_FOLLOWED, 0o600)
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The last owner may have removed the file: then this lock would exclude no process.
+            # The last owner may have removed the file; a lock on a removed file excludes no process.
             if _is_at(path, descriptor):
                 return descriptor
         os.close(descriptor)
@@ -173,14 +187,14 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """Return the files below a folder; Path.glob raises if another run removes one meanwhile."""
+    """Return the matching files of a folder; Path.glob raises if another run removes a file meanwhile."""
     return [folder / name for name in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
 
 
 def process_folder() -> Path:
     """Return a private folder of this process, with a path short enough for sockets in it.
 
-    It goes at the end of the process; the next process that wants one removes those of killed processes.
+    It is removed when the process ends; after a kill, the next process that asks for a folder removes it.
     """
     return _process_folder(os.getpid())
 
@@ -204,7 +218,7 @@ def _process_folder(pid: int) -> Path:
 def _remove_process_folder(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):
-        folder.parent.rmdir()  # Unless another process has one.
+        folder.parent.rmdir()  # Fails if another process still has a folder there.
 
 
 def _remove_if_unused(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The old home of KubeCluster and its like: programs for the original Symphony import them from here."""
+"""KubeCluster and its specs, where programs for the original Symphony import them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Serves gRPC to this user only: every user of a machine can dial a port of the loopback.
+"""Serves gRPC to this user only, although every user of a machine can connect to a loopback port.
 
-Pulumi's protocol has no passwords, and a provider runs commands on request. So gRPC itself listens on a unix
-socket in a private folder. A thread in front of it accepts the connections of the port, looks up who made
-each of them before it reads a byte, and passes on only those of this user.
+Pulumi's protocol has no passwords, and a provider runs commands on request. So gRPC listens on a unix socket
+in a private folder. A thread accepts the connections of the port, looks up the user of the other end before
+it reads a byte, and forwards only connections of this user.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ Address = tuple[str, int]
 
 
 def serve_at_port(server: Any) -> int:
-    """Let a gRPC server answer this user at a port; return the port. Call it before `start()`."""
+    """Serve a gRPC server to this user at a loopback port; return the port. Call it before `start()`."""
     listener = socket.create_server((LOOPBACK, 0), backlog=128)
     serve(server, listener, str(files.process_folder()), own_user_only=True)
     return int(listener.getsockname()[1])
 
 
 def serve(server: Any, listener: socket.socket, folder: str, *, own_user_only: bool) -> None:
-    """Let a gRPC server answer the connections of a listener; call it before `start()`.
+    """Serve a gRPC server to the connections of a listener; call it before `start()`.
 
-    own_user_only: other users can reach the listener. folder: a private one, for the socket of the server.
+    Args:
+        server: The gRPC server.
+        listener: The socket that accepts connections.
+        folder: A private folder for the server's own socket.
+        own_user_only: Whether to refuse connections of other users, who can reach the listener.
     """
     path = f"{folder}/grpc-{os.urandom(4).hex()}"
     server.add_insecure_port(f"unix:{path}")
@@ -52,8 +56,8 @@ def is_own_user(connection: socket.socket) -> bool:
         if (connection.family, local[0], remote[0]) != (socket.AF_INET, LOOPBACK, LOOPBACK):
             return False
         is_own = _is_from_own_user(remote, local)
-        # The system gives a pair of addresses to one connection at a time. This one has not ended, so the
-        # socket that was looked up is its other end and not that of a later connection from the same port.
+        # A pair of addresses belongs to one connection at a time. This connection still lives, so the socket
+        # that was looked up is its other end, not that of a later connection from the same port.
         return is_own and connection.getpeername() == remote
     except OSError:
         return False
@@ -101,7 +105,7 @@ def _in_table(address: Address) -> str:
 
 
 def _is_from_own_process(source: Address, target: Address) -> bool:
-    """Look for the socket among this user's processes, where no table tells the user (macOS)."""
+    """Look for the socket among this user's processes: macOS has no table of sockets with their users."""
     import psutil
 
     for process in psutil.process_iter():

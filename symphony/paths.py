@@ -1,4 +1,4 @@
-"""The places of symphony's and Pulumi's files on this machine."""
+"""Paths of symphony's and Pulumi's files on this machine, and the identity of a state store."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _own_folders: set[Path] = set()
 def home() -> Path:
     """Return $SYMPHONY_HOME, else $XDG_STATE_HOME/symphony, else ~/.local/state/symphony.
 
-    Not $XDG_RUNTIME_DIR: that one is absent under cron or su, and two folders would mean two servers.
+    Not $XDG_RUNTIME_DIR: it is unset under cron or su, and two folders would mean two tmux servers.
 
     Raises:
-        UserError: another user owns it or its state, or may write there: a state names code that is run.
+        UserError: Another user owns the folder or may write to it. A state names code that is run.
     """
     if chosen := os.environ.get("SYMPHONY_HOME"):
         folder = Path(chosen).expanduser().absolute()
@@ -34,11 +34,11 @@ def home() -> Path:
         folder = (_xdg("XDG_STATE_HOME") or _user_home() / ".local" / "state") / "symphony"
     for part in (folder, folder / "state"):
         if part not in _own_folders:
-            _refuse_of_others(part)
+            _refuse_shared(part)
     return folder
 
 
-def _refuse_of_others(folder: Path) -> None:
+def _refuse_shared(folder: Path) -> None:
     try:
         facts = folder.stat()
     except OSError:
@@ -59,15 +59,15 @@ def _refuse_of_others(folder: Path) -> None:
 
 
 def cache() -> Path:
-    """Return the folder of files that can be made again: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
+    """Return the folder of files that can be re-created: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
     return (_xdg("XDG_CACHE_HOME") or _user_home() / ".cache") / "symphony"
 
 
 def private_folder(path: Path) -> Path:
-    """Make path and what is missing above it readable by the owner only, whatever the umask; return it.
+    """Create a folder and its missing parents for the owner only, whatever the umask; return it.
 
-    One of ours that a plain `pulumi` made under an open umask is closed as well; what is outside of home() is
-    not ours to close, nor is home() itself, which a user may have put anywhere.
+    Existing folders below home() are closed too: a plain `pulumi` may have made them under an open umask.
+    home() itself and folders outside of it keep their mode, since the user chose them.
     """
     for folder in [*reversed(path.parents), path]:
         ours = home() in folder.parents
@@ -81,7 +81,7 @@ def private_folder(path: Path) -> Path:
 
 
 def new_file(path: Path, text: str) -> bool:
-    """Write a file for its owner only, whole or not at all; False where there is one, also just made."""
+    """Create a private file atomically; return False if the path exists, even since a moment ago."""
     if path.exists():
         return False
     private_folder(path.parent)
@@ -91,7 +91,7 @@ def new_file(path: Path, text: str) -> bool:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # A link, not a rename: it fails where another process was first.
+        # A hard link, not a rename: it fails if another process was first.
         path.hardlink_to(draft)
     except FileExistsError:
         return False
@@ -101,7 +101,7 @@ def new_file(path: Path, text: str) -> bool:
 
 
 def tmux_socket(server: str) -> Path:
-    """Return the socket of a tmux server of this user, the same for every login of the user."""
+    """Return the socket of a tmux server of this user, the same in every login session."""
     socket = home() / "tmux" / f"{server}.sock"
     if len(os.fsencode(socket)) <= SOCKET_PATH_LIMIT:
         return socket
@@ -110,12 +110,12 @@ def tmux_socket(server: str) -> Path:
 
 
 def experiments() -> Path:
-    """Return the folder that has a folder for each experiment in tmux."""
+    """Return the folder that holds the folders of the experiments in tmux."""
     return home() / "experiments"
 
 
 def experiment_folder(server: str, session: str) -> Path:
-    """Return the folder of an experiment, with one for each of its processes."""
+    """Return the folder of an experiment, which holds the folders of its processes."""
     # Another server may have a session of that name; names of sessions contain no dot.
     return experiments() / (session if server == DEFAULT_SERVER else f"{server}.{session}")
 
@@ -126,17 +126,21 @@ def server_of(folder: Path) -> str:
 
 
 def store_url() -> str:
-    """Return the store of the state: $PULUMI_BACKEND_URL, else that of `pulumi login`, else our folder."""
+    """Return the URL of the state: $PULUMI_BACKEND_URL, else `pulumi login`'s, else symphony's folder."""
     if chosen := os.environ.get("PULUMI_BACKEND_URL") or _logged_in_store():
         return _plain(chosen, "#%")
     return _plain(f"file://{home() / 'state'}", "#%?")
 
 
 def _plain(url: str, special: str) -> str:
-    """Return the address of a store. UserError: Pulumi cannot read these characters of its folder."""
+    """Return the URL of a store.
+
+    Raises:
+        UserError: The folder's name has a character that Pulumi cannot read.
+    """
     if url.startswith("file://") and (illegal := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
-            f"Pulumi cannot keep its state in a folder with {illegal[0]!r} in its name",
+            f"Pulumi cannot keep state in a folder whose name contains {illegal[0]!r}",
             where=repr(url)[1:-1],
             remedy="Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder",
         )
@@ -144,15 +148,15 @@ def _plain(url: str, special: str) -> str:
 
 
 def store_id(url: str | None = None) -> str:
-    """Return eight hex digits of the address of the state; files of this machine have them in their names."""
+    """Return eight hex digits of the state's URL, for file names on this machine."""
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
 
 
 def store_mark() -> str:
-    """Return eight hex digits that no other state has, also not one at the same path elsewhere.
+    """Return eight hex digits that no other state has, not even one at the same path in another container.
 
-    Two people who are root in two containers may share a cluster. A store of files has the digits in it, and
-    home() has a copy, which outlives a state that is deleted. A store with an address is told by that.
+    Two people who are root in two containers may share a cluster. A file store holds the digits, and home()
+    a copy, which outlives a deleted state. A remote store is identified by its URL.
     """
     url = _normal(store_url())
     if not url.startswith("file://"):
@@ -166,7 +170,7 @@ def store_mark() -> str:
 
 
 def _marked(folder: Path, *places: Path) -> str | None:
-    """Write a mark into a store that has none, and return it; None where none can be written."""
+    """Write a mark into a store that lacks one, and return the mark; None if it cannot be written."""
     known = next((mark for place in places if (mark := _mark_or_none(place))), None)
     if not folder.is_dir():
         return known
@@ -177,7 +181,7 @@ def _marked(folder: Path, *places: Path) -> str | None:
             new_file(place, f"{known or os.urandom(4).hex()}\n")
         except OSError:
             continue
-        # Another may have been first.
+        # Another process may have been first.
         known = known or _mark_or_none(place)
     return known
 
@@ -191,7 +195,11 @@ def _mark_or_none(file: Path) -> str | None:
 
 @remembered
 def _mark_in(file: Path) -> str:
-    """Return the mark in a file. OSError, ValueError: the file has none, or is a pipe or a folder."""
+    """Return the mark in a file.
+
+    Raises:
+        OSError, ValueError: The file holds no mark, or is a pipe or a folder.
+    """
     if not file.is_file():
         raise ValueError(f"{file} is not a file")
     mark = file.read_text(encoding="ascii").strip()
@@ -221,12 +229,12 @@ def umask() -> int:
 
 
 def host() -> str:
-    """Return the name of this machine in the state; $SYMPHONY_HOST when the machine was renamed."""
+    """Return the name of this machine in the state; $SYMPHONY_HOST keeps an old name after a renaming."""
     return os.environ.get("SYMPHONY_HOST") or os.uname().nodename
 
 
 def owner_of(project: str, stack: str) -> str:
-    """Return the mark of a stack on its processes and objects, which no other stack of any user has."""
+    """Return the owner mark of a stack's processes and objects, unique among all users and states."""
     return f"{project}/{stack}#{store_mark()}"
 
 
@@ -260,7 +268,7 @@ def _logged_in_store() -> str | None:
 
 
 def _xdg(name: str) -> Path | None:
-    """Return the folder of a variable of the XDG specification, which ignores relative paths."""
+    """Return the folder that an XDG variable names; the specification ignores relative paths."""
     base = os.environ.get(name, "")
     return Path(base) if os.path.isabs(base) else None  # noqa: PTH117 : an empty one is none
 
@@ -273,7 +281,11 @@ def _user_home() -> Path:
 
 
 def _temporary_home() -> Path:
-    """Return our folder in /tmp. SymphonyError: another user owns it, or may write into it."""
+    """Return a private folder in /tmp, for a user without a home.
+
+    Raises:
+        SymphonyError: Another user owns the folder or may write to it.
+    """
     folder = TEMPORARY / f"symphony-home-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700)

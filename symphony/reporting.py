@@ -1,6 +1,6 @@
-"""Reports values of a process as a line of its output, which `symphony results` reads.
+"""`report`: prints values of a process as a line of its output, which `symphony results` reads.
 
-A leaf: a process in a pod loads nothing else.
+It imports nothing else of symphony, so a process in a pod can use it cheaply.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ MARK = "::result "
 
 
 def report(**values: Any) -> None:
-    """Print `::result {"loss": 0.31, "step": 900}`: `symphony results` makes a table of such lines.
+    """Print a result line, `::result {"loss": 0.31, "step": 900}`, for the table of `symphony results`.
 
     Args:
-        values: Numbers or texts; scalars of numpy, torch and jax are taken as well.
+        values: Numbers or strings; scalars of numpy, torch and jax count as numbers.
 
     Example:
         symphony.report(loss=0.31, step=900)

@@ -1,7 +1,7 @@
 """The request of a symphony command to the program that it runs, and the program's reports.
 
-The command asks in the environment of the run. The program reports in the engine's debug log, which a plain
-`pulumi` shows only with --debug. A leaf: commands, engine and program share these names.
+The request is an environment variable. The program reports in the engine's debug log, which a plain `pulumi`
+shows only with --debug.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VARIABLE = "SYMPHONY_RUN"
-# `none` where the engine runs without the plugins of Pulumi.
+# `none` if the engine runs without Pulumi's plugins.
 PLUGINS = "SYMPHONY_PLUGINS"
 # The beginning of a line of the debug log that continues with a report as JSON.
 REPORT = "symphony-report "
@@ -22,13 +22,13 @@ REPORT = "symphony-report "
 
 @dataclass(frozen=True)
 class RunRequest:
-    """The facts; a plain `pulumi` asks nothing.
+    """The request; a plain `pulumi` leaves every field at its default.
 
     runs_on:    the backend on which the stack is up.
-    recorded:   the uids of the processes that its state records, where the backend has such.
-    restart:    the paths of the processes to start again, leaving all others; None: any other run.
-    experiment: the name of the experiment that they are of.
-    manifests:  hand over the Kubernetes manifests of the experiment as well.
+    recorded:   the uids of the processes in its state, on backends that have uids.
+    restart:    the paths of the only processes to restart; None if the run is not a restart.
+    experiment: the name of their experiment.
+    manifests:  whether to report the Kubernetes manifests as well.
     parameters: the names of the parameters that the command sets.
     images:     name -> `repository@sha256:...` of the images to run instead of building them.
     """
@@ -43,12 +43,12 @@ class RunRequest:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variable that tells the program."""
+        """The environment variable that carries the request."""
         return {VARIABLE: json.dumps(asdict(self))}
 
     @property
     def offline(self) -> bool:
-        """Only manifests are wanted, and nothing is up that they could be compared with."""
+        """Whether only manifests are wanted and the stack is not up, so that no cluster is needed."""
         return self.manifests and self.runs_on is None
 
 
@@ -62,7 +62,7 @@ def use(request: RunRequest) -> None:
 
 
 def current() -> RunRequest:
-    """Return what the command that runs this program asks."""
+    """Return the request of the command that runs this program."""
     if (own := _own.get()) is not None:
         return own
     asked: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
@@ -75,5 +75,5 @@ def current() -> RunRequest:
 
 
 def lacks_plugins() -> bool:
-    """Return whether a command runs this program without the plugins of Pulumi."""
+    """Return whether a command runs this program without Pulumi's plugins."""
     return VARIABLE in os.environ and os.environ.get(PLUGINS) == "none"

@@ -1,9 +1,9 @@
-"""Passes bytes between sockets. As a script, it connects a program with an engine in a network namespace.
+"""Relays bytes between sockets. As a script, it connects a program with an engine in a network namespace.
 
     python -I -S socket_relay.py FOLDER
 
-It runs in the namespace. A process outside that asks the socket on its standard input for a port gets a
-socket FOLDER/PORT, which leads to that port. Standard library only, so that it starts within milliseconds.
+The script runs inside the namespace. A process outside asks for a port through the script's standard input,
+a socket, and then connects to FOLDER/PORT. Standard library only, so that it starts within milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RELAY = "relay"
 
 
 def main(folder: str) -> None:
-    """Open a socket for each port that is asked for, until the engine ends."""
+    """Open a socket for every requested port, until the engine ends."""
     opened: set[int] = set()
     with socket.socket(fileno=0) as listener:
         while True:
@@ -32,7 +32,7 @@ def main(folder: str) -> None:
 
 
 def relayed_address(folder: str, address: str) -> str:
-    """Return the address of the listener at 127.0.0.1:PORT; in a network namespace, of a socket to it."""
+    """Return the address as it is, or, if the listener is in a network namespace, that of a relay socket."""
     if not os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : pathlib is not worth its import here
         return address
     port = address.rpartition(":")[2]
@@ -45,10 +45,10 @@ def relayed_address(folder: str, address: str) -> str:
 
 
 def join(near: socket.socket, far: socket.socket) -> None:
-    """Copy both ways until both sides have said all."""
+    """Copy bytes in both directions until both sides have closed theirs."""
     for end in (near, far):
         if end.family == socket.AF_INET:
-            # Without it the last part of a message waits 40 ms for an acknowledgement.
+            # Otherwise the last part of a message waits 40 ms for an acknowledgement.
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     answers = _start(_copy, far, near)
     _copy(near, far)

@@ -1,8 +1,8 @@
-"""Decides when the processes of one experiment start, are ready, restart and end.
+"""The supervisor of an experiment: decides when its processes start, are ready, restart and end.
 
-It knows no backend: a World tells what runs and carries out the decisions. The supervisor of an experiment in
-tmux or in a job of Slurm calls `step` about once a second. All that must outlive it is in the World (holds)
-and in State, so the supervisor may be killed at any time.
+It knows no backend: a World reports what runs and carries out the decisions. The supervisors of tmux and
+Slurm call `step` about once a second. Everything that must survive is in the World (holds) and in State, so
+a supervisor may be killed at any time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from typing import Literal, Protocol
 
 import msgspec
 
-# Checks at a time: a probe that hangs must not delay the others.
+# Concurrent probes: a probe that hangs must not delay the others.
 _THREADS = 16
-# Seconds before a limit at which the logs have a warning.
+# Seconds before a limit at which the logs get a warning.
 _WARNING = 600.0
-# The share of a processor below which a process does nothing, and the seconds between two looks at it.
+# The share of a CPU below which a process counts as idle, and the seconds between two measurements.
 _IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0
 _NOTIFY_SECONDS = 60.0
 _LAST_LINES = 20
-# Seconds without a start or an end among equal workers, after which those that ran on are restarted.
+# Seconds without a start or an end among equal workers after which the ones that kept running are restarted.
 _QUIET = 2.0
 _BLOCKED = "blocked"
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A process that another waits for; restart_with: the other restarts when this one has restarted."""
+    """A dependency on the process `path`; restart_with: a restart of `path` restarts the dependent."""
 
     path: str
     condition: Literal["started", "ready", "completed", "ended"]
@@ -48,7 +48,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A check of a process, in the words of Kubernetes; target: a path of http or a pattern of log."""
+    """A check of a process, with Kubernetes' terms; target: the path of http or the pattern of log."""
 
     kind: Literal["tcp", "http", "exec", "log"]
     host: str = "127.0.0.1"
@@ -62,9 +62,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A process of the experiment; ports: those that it is to listen on.
+    """A process of the experiment; ports: the ports that it should listen on.
 
-    termination_delay: the seconds that it goes on when the primaries have completed.
+    termination_delay: the seconds that it keeps running after the primaries have completed.
     """
 
     ports: tuple[int, ...] = ()
@@ -77,8 +77,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The processes of an experiment by path, and when it ends.
 
-    primary: the paths of the processes with which it ends. notify: the command that is run at an end.
-    equal: the paths of equal workers, which restart together.
+    primary: the paths of the processes whose end ends the experiment. notify: the command to run then.
+    equal: groups of paths of equal workers, which restart together.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     notify: tuple[str, ...] = ()
 
     def moved(self, ports: Mapping[int, int], hosts: Mapping[str, str] | None = None) -> Declaration:
-        """Return it with other ports in place of some, and with the host of each process."""
+        """Return the declaration with some ports replaced, and with the hosts of the processes."""
         members = {
             path: msgspec.structs.replace(
                 member,
@@ -112,9 +112,9 @@ def _moved(probe: Probe | None, ports: Mapping[int, int], host: str | None) -> P
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a process does not run.
 
-    why: in words. with_workers: it starts again with its equal workers. blocked: waiting alone does not help.
-    stopped: the end of the experiment that stopped it. since: in the seconds of World.now; None where that is
-    not known.
+    why: the reason in words. with_workers: the process starts again together with its equal workers.
+    blocked: waiting alone does not help. stopped: the end of the experiment that stopped the process.
+    since: in the seconds of World.now; None if unknown.
     """
 
     waits_for: tuple[Wait, ...] = ()
@@ -125,18 +125,18 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
 
     def waits(self) -> tuple[str, ...]:
-        """Return the conditions it waits for, such as `prepare (completed)`; none where it was stopped."""
+        """Return the conditions waited for, such as `prepare (completed)`; none for a stopped process."""
         workers = ("the other workers (started)",) if self.with_workers else ()
         return () if self.stopped else (*map(str, self.waits_for), *workers)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A process as it is now.
+    """The state of a process now.
 
-    start: tells one start of it from another, of one that has ended perhaps only its beginning; empty while
-    it is between two. since: of that start, in the seconds of World.now. exit: its exit code. hold: why it
-    does not run, in the state "held", or will not when it has ended, in the state "ending".
+    start: identifies a start of the process; after the end it may be only a prefix of that identity; empty
+    between two starts. since: the time of that start, in the seconds of World.now. exit: the exit code.
+    hold: why the process does not run (state "held"), or will not run once it has ended (state "ending").
     """
 
     state: Literal["held", "running", "ending", "completed", "failed", "lost"]
@@ -148,38 +148,38 @@ class Fact:
 
 
 class World(Protocol):
-    """A backend."""
+    """The supervisor's view of a backend."""
 
     def now(self) -> float:
-        """Return seconds that only grow until the machine restarts, whatever is done to its clock."""
+        """Return monotonic seconds since some moment of this boot."""
         ...
 
     def boot(self) -> str:
-        """Return what tells one start of the machine from another."""
+        """Return an identity of this boot of the machine."""
         ...
 
     def facts(self) -> Mapping[str, Fact]:
-        """Return the processes of the experiment, by path; those that were never started are missing."""
+        """Return the state of every process that was ever started, by path."""
         ...
 
     def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
-        """Return the ports on which no process of this tree listens."""
+        """Return the ports on which no process of this process tree listens."""
         ...
 
     def hold(self, path: str, hold: Hold) -> None:
-        """Write why a process does not run; one that runs is ended, with its grace."""
+        """Record why a process must not run; end it with its grace period if it runs."""
         ...
 
     def release(self, path: str) -> str:
-        """Start a process that is held; return why it cannot start, or nothing."""
+        """Start a held process; return why it cannot start, or an empty string."""
         ...
 
     def restart(self, path: str) -> None:
-        """End a process that runs, with its grace; its restart policy decides what follows."""
+        """End a running process with its grace period; its restart policy decides what follows."""
         ...
 
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
-        """Run a command beside a process; return why it failed, or nothing."""
+        """Run a command in a process's environment; return why it failed, or an empty string."""
         ...
 
     def new_lines(self, path: str, start: str) -> Iterable[str]:
@@ -191,24 +191,24 @@ class World(Protocol):
         ...
 
     def tell(self, path: str, line: str) -> None:
-        """Put a line of symphony into the log of a process that runs."""
+        """Write a line from symphony into the log of a running process."""
         ...
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
-        """Return the seconds of processor time and the bytes of output of each tree that runs."""
+        """Return the CPU seconds and the bytes of output of every running process tree, by path."""
         ...
 
     def load(self) -> bytes:
-        """Return what was saved; nothing at first."""
+        """Return the bytes that `save` stored last; empty at first."""
         ...
 
     def save(self, state: bytes) -> None:
-        """Keep this in a file."""
+        """Store the supervisor's state."""
         ...
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The answer of a readiness probe about one start of a process."""
+    """The answer of the readiness probe for one start of a process."""
 
     start: str
     ready: bool
@@ -216,7 +216,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of the experiment; starts: of the processes that ended it, by path."""
+    """The end of the experiment; starts: the starts of the processes that ended it, by path."""
 
     state: Literal["completed", "failed", "stopped"]
     why: str
@@ -226,12 +226,12 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, kw_only=True):
-    """The memory of a supervisor, which outlives it.
+    """The state of a supervisor, which outlives it.
 
-    began: when the experiment began, or began again after an end. active: when it last did something.
-    started_with: for each process that restarts with others, the starts of those.
-    met: for each equal worker, its start when it met the others. unmet: where some have started again since,
-    the starts of all as they changed last, and when that was seen; by the first of them.
+    began: when the experiment began, or began again after an end. active: when a process last did something.
+    started_with: by path of a process that restarts with its dependencies, the starts of those.
+    met: by path of an equal worker, its start when it met the others. unmet: by path of the first worker of a
+    group in which some have started again since, the latest starts of all and when they were seen.
     """
 
     boot: str = ""
@@ -246,7 +246,7 @@ class State(msgspec.Struct, kw_only=True):
 
 
 def read_state(saved: bytes) -> State:
-    """Return what a supervisor saved; a new one where a process of the experiment has put something else."""
+    """Return the saved state; a new state if a process of the experiment has overwritten the file."""
     try:
         return msgspec.json.decode(saved, type=State)
     except msgspec.DecodeError:
@@ -255,7 +255,7 @@ def read_state(saved: bytes) -> State:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The state of a wait: whether it is over or has failed, and in words why it is not over."""
+    """The state of a wait: met, failed, or not met for the reason `why`."""
 
     met: bool = False
     failed: bool = False
@@ -264,7 +264,7 @@ class _Answer:
 
 @dataclass
 class _Check:
-    """A probe of one start of a process; fails: the failures in a row."""
+    """The probing of one start of a process; fails: consecutive failures."""
 
     start: str
     due: float
@@ -274,7 +274,7 @@ class _Check:
 
 @dataclass
 class _Look:
-    """The processes as one step sees them, and what it found out about them."""
+    """The processes as one step sees them; ready: a cache of why they are not ready."""
 
     facts: dict[str, Fact]
     ready: dict[str, str] = field(default_factory=dict[str, str])
@@ -292,12 +292,12 @@ class Supervisor:
         self._checks: dict[tuple[str, str], _Check] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
         self._seen: tuple[float, Mapping[str, tuple[float, int]]] | None = None
-        # path -> the time at which this supervisor first saw it held.
+        # path -> the time at which this supervisor first saw the process held.
         self._since: dict[str, float] = {}
         self._look = _Look({})
 
     def step(self) -> bool:
-        """Carry out what is due now; return whether a process was started."""
+        """Take the actions that are due now; return whether a process was started."""
         now = self._world.now()
         look = _Look({path: fact for path, fact in self._world.facts().items() if path in self._members})
         self._end_is_over(look, now)
@@ -313,7 +313,7 @@ class Supervisor:
         return started
 
     def not_ready(self) -> dict[str, str]:
-        """Return why processes are not ready that ran at the last step."""
+        """Return, by path, why processes that ran at the last step are not ready."""
         running = [path for path, fact in self._look.facts.items() if fact.state == "running"]
         return {path: why for path in running if (why := self._not_ready(path, self._look))}
 
@@ -329,13 +329,13 @@ class Supervisor:
     # waits
 
     def _start(self, look: _Look, now: float) -> bool:
-        """Start the processes that need to wait no longer, and say why the others wait."""
+        """Start the processes whose waits are over, and record why the others wait."""
         held = {path: fact.hold for path, fact in look.facts.items() if fact.state == "held" and fact.hold}
         self._since = {path: self._since.get(path, now) for path in held}
         before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
-        # In the order of waiting, so that a block reaches the whole chain in one step.
+        # Dependencies first, so that a block reaches the whole chain in one step.
         order = [path for path in TopologicalSorter(before).static_order() if path in held]
-        # Equal workers start when all of them have ended: none meets one that is about to end.
+        # Equal workers start when all of them have ended: no new worker may meet one that is about to end.
         early = {
             path
             for paths in self._declared.equal
@@ -345,7 +345,7 @@ class Supervisor:
         return True in [self._decide(path, held, look, now) for path in order if path not in early]
 
     def _decide(self, path: str, held: dict[str, Hold], look: _Look, now: float) -> bool:
-        """Start the process if it needs to wait no longer; return whether it did."""
+        """Start the process if its waits are over; return whether it was started."""
         hold = held[path]
         waited = now - (self._since[path] if hold.since is None else hold.since)
         answers = [(wait, self._answer(wait, held, look, now, waited)) for wait in hold.waits_for]
@@ -360,35 +360,35 @@ class Supervisor:
         failed = [answer.why for _, answer in missing if answer.failed] + [refused] * bool(refused)
         words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in missing]
         why = "; ".join(failed) if failed else f"for {', '.join(words)}"
-        told = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped="")
-        if told != hold:
-            self._world.hold(path, told)
-        held[path] = told
+        updated = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped="")
+        if updated != hold:
+            self._world.hold(path, updated)
+        held[path] = updated
         return False
 
     def _answer(
         self, wait: Wait, held: Mapping[str, Hold], look: _Look, now: float, waited: float
     ) -> _Answer:
         if (other := held.get(wait.path)) is not None:
-            # A wait has no deadline while the other one waits itself.
+            # The deadline counts only while the dependency itself does not wait.
             return _Answer(failed=other.blocked, why=f"{wait.path} is blocked" if other.blocked else "")
         if (fact := look.facts.get(wait.path)) is None:
             return _late(wait, "not started yet", waited)
         if fact.state == "ending":
-            return _Answer(why="it is ending")
+            return _Answer(why="still ending")
         if fact.state == "running":
             missing = self._not_ready(wait.path, look) if wait.condition == "ready" else ""
             if wait.condition in ("started", "ready") and not missing:
                 return _Answer(met=True)
             return _late(wait, missing, min(waited, now - fact.since))
-        # A server that has ended listens no more.
+        # A server that has ended no longer listens.
         listens = bool(self._members[wait.path].ports) if wait.path in self._members else False
         is_good = fact.state == "completed" and not (wait.condition == "ready" and listens)
         is_met = is_good or wait.condition == "ended"
         return _Answer(is_met, not is_met, f"{wait.path} {fact.state}: {fact.why}")
 
     def _not_ready(self, path: str, look: _Look) -> str:
-        """Return why a process that runs is not ready; nothing where it is."""
+        """Return why a running process is not ready; empty if it is."""
         if path not in look.ready:
             look.ready[path] = self._why_not_ready(path, look.facts[path])
         return look.ready[path]
@@ -401,7 +401,7 @@ class Supervisor:
                 return "not probed yet"
             return "" if verdict.ready else verdict.why
         if not fact.start:
-            return "it is starting again"
+            return "restarting"
         missing = self._world.missing_ports(path, member.ports) if member.ports else []
         return ", ".join(f"port {port}: not listening yet" for port in missing)
 
@@ -410,7 +410,7 @@ class Supervisor:
         return fact.start if fact is not None else ""
 
     def _restart_with(self, look: _Look, now: float) -> None:
-        """Hold the processes back whose dependency was restarted since they started."""
+        """Restart processes with `restart_with` whose dependency has restarted since they started."""
         for path, member in self._members.items():
             waits = [wait for wait in member.waits_for if wait.restart_with]
             fact = look.facts.get(path)
@@ -428,7 +428,7 @@ class Supervisor:
                 break
 
     def _restart_equal(self, look: _Look, now: float) -> None:
-        """Restart all equal workers where only some have started again: the others would wait for them."""
+        """Restart all equal workers if only some have restarted: the others would wait for them."""
         for paths in self._declared.equal:
             running = {path: look.facts[path].start for path in paths if self._is(look, path, "running")}
             changed = {path for path in running if running[path] != self._state.met.get(path, running[path])}
@@ -439,7 +439,7 @@ class Supervisor:
                 self._state.unmet[paths[0]] = running, now
                 continue
             elif now - since < _QUIET:
-                # Most notice the end of another one themselves, and start again a moment later.
+                # Most workers notice the end of another themselves and restart a moment later.
                 continue
             elif changed < running.keys():
                 why = f"for the other workers: {', '.join(sorted(changed))} started again"
@@ -452,7 +452,7 @@ class Supervisor:
             elif all(running.values()):
                 self._state.met |= running
             else:
-                # One of them is about to start.
+                # A worker is about to start.
                 continue
             self._state.unmet.pop(paths[0], None)
 
@@ -462,7 +462,7 @@ class Supervisor:
     # probes
 
     def _probe(self, look: _Look, now: float) -> None:
-        """Take the answers of probes, and begin those that are due; never wait for one."""
+        """Collect the answers of probes and begin the probes that are due, without blocking."""
         for path, member in self._members.items():
             fact = look.facts.get(path)
             for kind, probe in (("readiness", member.readiness), ("liveness", member.liveness)):
@@ -487,12 +487,12 @@ class Supervisor:
             if kind == "readiness":
                 self._judge(path, probe, check, failure)
             elif check.fails >= probe.failures:
-                self._world.tell(path, f"liveness probe failed {check.fails} times: {failure}; it restarts")
+                self._world.tell(path, f"liveness probe failed {check.fails} times, restarting: {failure}")
                 self._world.restart(path)
-                # Its end takes the grace.
+                # Ending takes up to the grace period.
                 check.fails, check.due = 0, now + probe.period + probe.delay
             if probe.kind == "log" and not failure:
-                # A line that was printed stays printed.
+                # A line once printed stays printed, so there is nothing left to check.
                 check.due = float("inf")
         if check.running is None and now >= check.due:
             check.due = now + probe.period
@@ -501,18 +501,18 @@ class Supervisor:
     def _judge(self, path: str, probe: Probe, check: _Check, failure: str) -> None:
         before = self._state.verdicts.get(path)
         was_ready = before is not None and before.start == check.start and before.ready
-        # As in Kubernetes: one success makes it ready, several failures in a row end that.
+        # As in Kubernetes: one success makes a process ready, several failures in a row make it unready.
         ready = not failure or (was_ready and check.fails < probe.failures)
         self._state.verdicts[path] = Verdict(check.start, ready, "" if ready else failure)
 
     def _check(self, path: str, probe: Probe, start: str) -> str:
-        """Return why a check fails, or nothing; runs in a thread."""
+        """Return why a check fails, or an empty string; runs in a thread."""
         if probe.kind == "exec":
             return self._world.run(path, probe.argv, probe.timeout)
         if probe.kind == "log":
             pattern = re.compile(probe.target)
-            is_there = any(pattern.search(line) for line in self._world.new_lines(path, start))
-            return "" if is_there else f"no line of its output has {probe.target}"
+            has_match = any(pattern.search(line) for line in self._world.new_lines(path, start))
+            return "" if has_match else f"no line of the output matches {probe.target}"
         is_own = probe.port in self._members[path].ports
         if is_own and self._world.missing_ports(path, (probe.port,)):
             return f"port {probe.port}: not listening yet"
@@ -521,7 +521,7 @@ class Supervisor:
     # ends
 
     def _end_is_over(self, look: _Look, now: float) -> None:
-        """Start again what the end of the experiment stopped, where an `up` started its primaries again."""
+        """Clear the end of the experiment if an `up` or `restart` has started its primaries again."""
         if self._state.began is None and look.facts:
             starts = [fact.since for fact in look.facts.values() if fact.state == "running"]
             self._state.began = min(starts, default=now)
@@ -532,21 +532,21 @@ class Supervisor:
             return
         self._state.end, self._state.began, self._state.active, self._state.warned = None, now, now, ()
         if end.state == "stopped":
-            # An `up` starts all of them; a restart of one process starts no other.
+            # An `up` starts all processes; a restart of one process starts no other.
             return
         for path, fact in list(look.facts.items()):
             if fact.hold is not None and fact.hold.stopped:
                 waits = fact.hold.waits_for
                 hold = Hold(waits_for=waits, why=f"for {', '.join(map(str, waits))}", since=now)
-                # Also while it still ends: it restarts afterwards.
+                # Also while the process still ends: it restarts afterwards.
                 self._world.hold(path, hold)
                 look.facts[path] = replace(fact, hold=hold)
 
     def _end(self, look: _Look, now: float) -> None:
-        """End the experiment where it is time, and stop those whose delay is over."""
+        """End the experiment if it is due, and stop the processes whose termination delay is over."""
         if self._state.end is None and (end := self._due_end(look, now)) is not None:
             self._state.end = end
-            # Before the command: it runs once, whatever happens to the supervisor.
+            # Saved before the command runs, so that it runs once, whatever happens to the supervisor.
             self._save()
             self._notify(end, look, now)
         if (end := self._state.end) is None:
@@ -558,11 +558,11 @@ class Supervisor:
                 self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=end.state, since=now))
 
     def _is_ending(self, end: End) -> bool:
-        """Return whether an end stops processes: without primaries all have ended anyway."""
+        """Return whether an end stops processes; without primaries all have ended already."""
         return end.state == "stopped" or bool(self._declared.primary)
 
     def _due_end(self, look: _Look, now: float) -> End | None:
-        """Return the end that comes now, if any; warn of one that comes soon."""
+        """Return the end that is due now, if any; warn of an end that is near."""
         facts, ending = look.facts, self._declared.primary or tuple(self._members)
         own = {path: facts[path] for path in ending if path in facts}
         failed = {path: fact for path, fact in own.items() if _has_failed(fact)}
@@ -574,7 +574,7 @@ class Supervisor:
         ):
             path, fact = next(iter(failed.items()), ("", None))
             why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
-            # The process that failed before may have been mended.
+            # Processes that failed earlier count too: a restart of one of them resumes the experiment.
             starts = {path: _named(f) for path, f in facts.items() if path in own or _has_failed(f)}
             state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
             return End(state=state, why=why, at=now, exit=code, starts=starts)
@@ -589,16 +589,17 @@ class Supervisor:
         return None
 
     def _limits(self, now: float) -> Iterator[tuple[float, float, str]]:
-        """Yield the seconds of a limit, the moment from which they count, and what it says."""
+        """Yield the seconds of a limit, the moment from which they count, and the reason of the end."""
         if self._declared.stop_after is not None and self._state.began is not None:
             limit = self._declared.stop_after
-            yield limit, self._state.began, f"{length(limit)} are over"
+            yield limit, self._state.began, f"the time limit of {length(limit)} (stop_after) is over"
         if self._declared.idle_after is not None:
             limit = self._declared.idle_after
-            yield limit, self._active(limit, now), f"no output and no work for {length(limit)}"
+            why = f"no output and no CPU use for {length(limit)} (idle_after)"
+            yield limit, self._active(limit, now), why
 
     def _active(self, limit: float, now: float) -> float:
-        """Return when a process last printed something or used a processor."""
+        """Return when a process last printed something or used the CPU."""
         if self._state.active is None:
             self._state.active = now
         look_after = max(0.5, min(_IDLE_LOOK, limit / 10))
@@ -614,15 +615,15 @@ class Supervisor:
         if left > min(_WARNING, limit / 2) or why in self._state.warned:
             return
         self._state.warned = (*self._state.warned, why)
-        # The warning is not output of the processes.
+        # The warning must not count as output of the processes.
         self._seen = None
         self._save()
         for path, fact in facts.items():
             if fact.state == "running":
-                self._world.tell(path, f"{self._declared.name} is stopped in {length(left)}: {why} then")
+                self._world.tell(path, f"{self._declared.name} will stop in {length(left)}: {why} then")
 
     def _notify(self, end: End, look: _Look, now: float) -> None:
-        """Run the command of the user; what happens to it changes nothing here."""
+        """Start the user's notify command; its failure is ignored."""
         if not self._declared.notify:
             return
         cause = next(
@@ -648,7 +649,7 @@ def notify(
     last_lines: Sequence[str],
     folder: Path | None = None,
 ) -> None:
-    """Run the command of the user that is told of an end; what happens to it changes nothing."""
+    """Run the user's command with the facts of an end in its environment; ignore its failure."""
     last = "\n".join(last_lines).replace("\0", "")[-8192:]
     with suppress(OSError, subprocess.SubprocessError):
         subprocess.run(
@@ -662,7 +663,7 @@ def notify(
 
 
 def length(seconds: float) -> str:
-    """Return a length of time in words.
+    """Return a duration in words.
 
     >>> length(28800), length(5400), length(599.5), length(90)
     ('8 h', '90 min', '10 min', '90 s')
@@ -680,12 +681,12 @@ def _is_alive(fact: Fact) -> bool:
 
 
 def _named(fact: Fact) -> str:
-    """Return the start of a process for the record of an end; one that is blocked has none yet."""
+    """Return the start of a process for the record of an end; a blocked process has no start yet."""
     return _BLOCKED if fact.hold is not None and fact.hold.blocked else fact.start
 
 
 def _is_another(fact: Fact, start: str) -> bool:
-    """Return whether a process has started again since this start; it may have ended again as well."""
+    """Return whether a process has started again since `start`; it may have ended again as well."""
     if start == _BLOCKED:
         return _is_alive(fact) and not _has_failed(fact)
     if _is_alive(fact):
@@ -694,7 +695,7 @@ def _is_another(fact: Fact, start: str) -> bool:
 
 
 def _has_failed(fact: Fact) -> bool:
-    """Return whether a process has failed for good, or waits for what has."""
+    """Return whether a process has failed for good, or waits for a process that has."""
     return fact.state in ("failed", "lost") or (fact.hold is not None and fact.hold.blocked)
 
 
@@ -715,7 +716,7 @@ def _outcome(check: Future[str]) -> str:
     try:
         return check.result()
     except Exception as error:
-        # The command or the log may have gone meanwhile.
+        # The command or the log may have disappeared meanwhile.
         return f"{type(error).__name__}: {error}"
 
 
@@ -728,7 +729,7 @@ def _tcp(probe: Probe) -> str:
 
 
 def _http(probe: Probe) -> str:
-    """Return why a GET fails, or nothing; an answer that comes in drops does not hold it up."""
+    """Return why a GET fails, or an empty string; a slow response cannot exceed the timeout."""
     deadline, head = time.monotonic() + probe.timeout, b""
     where = f"GET {probe.target} at port {probe.port}"
     try:
@@ -746,14 +747,14 @@ def _http(probe: Probe) -> str:
         return f"{where}: {error.strerror or error}"
     status = re.match(rb"HTTP/\S+ (\d{3})", head)
     if status is None:
-        return f"{where}: no answer in HTTP"
+        return f"{where}: the answer is not HTTP"
     return "" if 200 <= int(status[1]) < 400 else f"{where}: status {int(status[1])}"
 
 
 def _has_worked(
     before: Mapping[str, tuple[float, int]], after: Mapping[str, tuple[float, int]], seconds: float
 ) -> bool:
-    """Return whether a process printed something, used a processor, or is another than before."""
+    """Return whether a process printed something, used the CPU, started or ended."""
     if before.keys() != after.keys():
         return True
     return any(

@@ -1,4 +1,4 @@
-"""Work in the tmux session of an experiment from a script, with libtmux; also the old home of TmuxCluster.
+"""Access to an experiment's tmux session from a script, with libtmux.
 
 import symphony.tmux
 
@@ -23,12 +23,14 @@ __all__ = ["TmuxCluster", "TmuxExperimentSpec", "TmuxProcessGroupSpec", "TmuxPro
 
 
 def session(name: str) -> Session:
-    """Return the libtmux.Session of an experiment, whose .window("agent-0") is the Window of a process.
+    """Return the libtmux.Session of an experiment; its .window("agent-0") is a process's Window.
 
     symphony.tmux.session("hello").window("agent-0").active_pane.send_keys("help")
 
-    name: of the experiment, or a part of it.
-    UserError: there is no such experiment, or it does not run in tmux on this machine.
+    Args:
+        name: The experiment's name or a unique part of it.
+    Raises:
+        UserError: No experiment has that name, or it does not run in tmux on this machine.
     """
     from symphony.operations import tmux_session
 

@@ -371,7 +371,7 @@ def test_limits_stop_all_after_a_warning_and_count_anew_after_an_up(world: World
     world.clock += 600
     _steps(supervisors, 2)
     assert world.states == {"prepare": "stopped", "learner": "stopped"}
-    assert "8 h are over" in world.known["prepare"].hold.why  # type: ignore[union-attr]
+    assert "limit of 8 h" in world.known["prepare"].hold.why  # type: ignore[union-attr]
     world.start("prepare")
     world.hold("learner", Hold(waits_for=members["learner"].waits_for))
     _steps(supervisors, 2)

@@ -1,1 +1,1 @@
-"""Experiment, ProcessGroup and Process: Pulumi components that hold a spec and expand it when launched."""
+"""The Pulumi components that users declare: Experiment, ProcessGroup, Process, Image, GkeCluster."""

@@ -1,4 +1,4 @@
-"""Builder: holds a frozen spec that calls replace, and the line of every setting."""
+"""Builder, the base of components: calls replace its frozen spec and record the line of each setting."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _RESOURCES = ("resources", "limits")
 
 
 def keywords_of(kind: type[Any]) -> Mapping[str, Setting]:
-    """Return the settings that are keywords where a thing of this class is declared."""
+    """Return the settings that the declaration of a spec of this class takes as keywords."""
     own = {name: setting for name, setting in settings_of(kind).items() if setting.keyword}
     pod = settings_of(PodSettings) if "pod" in settings_of(kind) else dict[str, Setting]()
     return own | {name: setting for name, setting in pod.items() if setting.keyword}
 
 
 def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySpec:
-    """Return the spec of a declaration on the caller's line; None is a setting that is not made."""
+    """Return the spec of a declaration on the caller's line; a setting of None counts as not set."""
     keywords, where = keywords_of(kind), caller()
     made: dict[str, Any] = {}
     with as_usage_error():
@@ -71,7 +71,7 @@ def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySp
 
 
 def _claims(keyword: str, value: Any, name: str, made: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that resources= and limits= stand for: GPUs are a limit, and so a request too."""
+    """Return the settings for resources= and limits=; GPUs are set as a limit, which implies the request."""
     if value is None:
         return {}
     claimed: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
@@ -90,12 +90,12 @@ def _unknown(keyword: str, name: str, known: list[str]) -> Exception:
     elif near := nearest(keyword, known):
         remedy = f"Did you mean {near}?"
     else:
-        remedy = f"The options are: {listed(sorted(known), 40)}"
+        remedy = f"Use one of: {listed(sorted(known), 40)}"
     return usage_error(f"{name}: unknown option {quoted(keyword)}", remedy)
 
 
 class Builder(Generic[AnySpec]):
-    """Holds what the program declared so far; a call replaces the frozen spec and notes its line."""
+    """The declaration so far, as a frozen spec; each call replaces it and records the caller's line."""
 
     _spec: AnySpec
 
@@ -104,10 +104,10 @@ class Builder(Generic[AnySpec]):
         _options: pulumi.ResourceOptions | None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse to assign a setting, which would be lost silently."""
+        """Refuse the assignment of a setting, which would be lost silently."""
         if callable(getattr(type(self), name, None)):
             raise usage_error(f"{name} is a method and cannot be assigned", f"Call {name}(...)")
-        # Attributes that are set before the spec exists are the component's own.
+        # Attributes set before the spec exists belong to the component.
         spec: Any = vars(self).get("_spec")
         if spec is not None and name in keywords_of(cast("type[Any]", type(spec))):
             kind = type(self).__name__
@@ -118,7 +118,7 @@ class Builder(Generic[AnySpec]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Name the near attribute: the engine prints errors without Python's own suggestion."""
+            """Suggest a similar attribute: the engine prints errors without Python's own suggestion."""
             near = None if name.startswith("_") else nearest(name, dir(type(self)))
             hint = f". Did you mean: {near!r}?" if near else ""
             what = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
@@ -131,7 +131,7 @@ class Builder(Generic[AnySpec]):
 
     @property
     def name(self) -> str:
-        """The name that the program gave it."""
+        """The name in the program."""
         return self._spec.name
 
     @property
@@ -143,11 +143,11 @@ class Builder(Generic[AnySpec]):
 
     @property
     def session(self) -> str:
-        """The tmux session or Kubernetes namespace that it runs in. UserError: it is not launched yet."""
+        """The name of the tmux session, Kubernetes namespace or Slurm job; UserError before the launch."""
         return self._launched.physical_name
 
     def _options_under(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the resource options of the program, for a component under a parent."""
+        """Return the user's resource options with the parent added."""
         under = pulumi.ResourceOptions(parent=parent)
         return under if self._options is None else pulumi.ResourceOptions.merge(self._options, under)
 
@@ -157,13 +157,13 @@ class Builder(Generic[AnySpec]):
             return converter(value, f"{self.name}: {setting}")
 
     def _refuse_launched(self) -> None:
-        """Refuse a change that would be lost; a plain script may launch it again."""
+        """Refuse a change after the launch, which would be lost; a plain script may launch again."""
         if self._plan is not None and run.in_program():
             what = f"{type(self).__name__} {quoted(self._spec.name)} is changed after its launch"
             raise usage_error(what, "Make every change inside its with block, or before launch()")
 
     def _set(self, setting: str, parts: Iterable[Any] = (), **changes: Any) -> None:
-        """Make a setting; parts are the names or numbers within it that this line is about."""
+        """Set a setting and record the caller's line, also for the named or numbered parts of it."""
         self._refuse_launched()
         where = caller()
         places = {**self._spec.places, setting: where, **{part_of(setting, part): where for part in parts}}
@@ -171,10 +171,10 @@ class Builder(Generic[AnySpec]):
 
 
 class MemberBuilder(Builder[MemberSpec]):
-    """The calls that a process and a process group share; those of a pod go to the group where there is one.
+    """The calls that a process and a process group share.
 
-    A setting that is made twice has the later value. pod_yml is a dict that is merged last into the pod's
-    manifest.
+    A later call overrides an earlier call of the same setting. pod_yml is a dict that is merged last into the
+    pod's manifest.
     """
 
     pod_yml: Override
@@ -186,14 +186,14 @@ class MemberBuilder(Builder[MemberSpec]):
         return dataclasses.replace(self._spec, pod=dataclasses.replace(self._spec.pod, pod_yml=pod_yml))
 
     def set_env(self, name: str, value: EnvValue) -> None:
-        """Set one environment variable.
+        """Set an environment variable.
 
         Args:
             name: The name of the variable.
             value: Text, a number, a path or an Output of Pulumi.
 
         Raises:
-            UserError: The value has another type.
+            UserError: The value has a wrong type.
 
         Example:
             process.set_env("LR", 0.1)
@@ -207,7 +207,7 @@ class MemberBuilder(Builder[MemberSpec]):
             env: The values by name; see set_env().
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.set_envs({"SEED": 1, "DEVICE": "cpu"})
@@ -222,19 +222,19 @@ class MemberBuilder(Builder[MemberSpec]):
         timeout: float | None = None,
         restart_with: bool = False,
     ) -> None:
-        """Start only when other processes have reached a condition.
+        """Delay the start until other processes have reached a condition.
 
-        Called on a group, all its processes wait; where a group is named, all its processes are waited for.
+        On a group, all its processes wait. A dependency on a group waits for all its processes.
 
         Args:
             others: Processes and process groups of this experiment, or their names, such as "agents/0".
             condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
-            timeout: Seconds after which the wait has failed: by default 600 until started or ready, and
-                none until completed or ended.
-            restart_with: Whether a restart of one of them restarts this one, too (tmux).
+            timeout: Seconds after which the wait fails; by default 600 for started and ready, and no limit
+                for completed and ended.
+            restart_with: Whether a restart of a dependency also restarts this process (tmux).
 
         Raises:
-            UserError: One has another type, or the condition is none of these.
+            UserError: An argument has a wrong type, or the condition is unknown.
 
         Example:
             train.depends_on(prepare, condition="completed")
@@ -242,9 +242,9 @@ class MemberBuilder(Builder[MemberSpec]):
         with as_usage_error():
             setting = f"{self.name}: depends_on"
             added = tuple(
-                dependency(one, setting, condition, timeout, restart_with=restart_with)
-                for each in others
-                for one in (each if isinstance(each, (list, tuple)) else (each,))
+                dependency(other, setting, condition, timeout, restart_with=restart_with)
+                for argument in others
+                for other in (argument if isinstance(argument, (list, tuple)) else (argument,))
             )
         self._set("depends_on", depends_on=(*self._spec.depends_on, *added))
 
@@ -255,7 +255,7 @@ class MemberBuilder(Builder[MemberSpec]):
             policy: "Always", "IfNotPresent" or "Never".
 
         Raises:
-            UserError: It is none of these.
+            UserError: The policy is unknown.
 
         Example:
             process.image_pull_policy("Always")
@@ -274,7 +274,7 @@ class MemberBuilder(Builder[MemberSpec]):
         spot: bool | None = None,
         constraint: str | None = None,
     ) -> None:
-        """Choose machines. Called on a group, all amounts are those of its processes together.
+        """Choose machines. On a group, the amounts are for all its processes together.
 
         Args:
             pool: The node pool; by default the cheapest whose machines offer the rest.
@@ -287,7 +287,7 @@ class MemberBuilder(Builder[MemberSpec]):
             constraint: Features that the nodes must have, on Slurm.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.place(gpu=1, gpu_type="v100")
@@ -307,7 +307,7 @@ class MemberBuilder(Builder[MemberSpec]):
             value: The value that the node has.
 
         Raises:
-            UserError: The value has another type.
+            UserError: The value has a wrong type.
 
         Example:
             process.node_selector("gpu-type", "a100")
@@ -322,17 +322,17 @@ class MemberBuilder(Builder[MemberSpec]):
         effect: Effect | None = None,
         toleration_seconds: int | None = None,
     ) -> None:
-        """Allow nodes with this taint; what is left out matches any.
+        """Allow nodes that have a taint; an omitted argument matches any value.
 
         Args:
             key: The key of the taint.
             operator: "Equal" (by default) compares key and value, "Exists" only the key.
             value: The value of the taint.
             effect: "NoSchedule", "PreferNoSchedule" or "NoExecute".
-            toleration_seconds: For how many seconds after the taint comes (NoExecute); for ever by default.
+            toleration_seconds: How long the pod stays after a NoExecute taint is added; for ever by default.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
@@ -344,13 +344,13 @@ class MemberBuilder(Builder[MemberSpec]):
         self._set("tolerations", [len(before)], pod=pod)
 
     def restart_policy(self, policy: RestartPolicy) -> None:
-        """Set when to start the process again after it has ended.
+        """Set when to restart the process after it has ended.
 
         Args:
             policy: "Always", "OnFailure" (an exit code other than 0, or a signal) or "Never".
 
         Raises:
-            UserError: It is none of these.
+            UserError: The policy is unknown.
 
         Example:
             process.restart_policy("OnFailure")
@@ -367,7 +367,7 @@ class MemberBuilder(Builder[MemberSpec]):
             value: The value of the label.
 
         Raises:
-            UserError: The value has another type.
+            UserError: The value has a wrong type.
 
         Example:
             process.add_label("team", "rl")
@@ -382,7 +382,7 @@ class MemberBuilder(Builder[MemberSpec]):
             more: Further labels, whose names are Python names.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.add_labels({"team": "rl"}, stage="test")
@@ -390,7 +390,7 @@ class MemberBuilder(Builder[MemberSpec]):
         self._pod("labels", {**self._convert("labels", labels, PodSettings), **more})
 
     def _pod(self, setting: str, more: Any) -> None:
-        """Add to a mapping of the pod's settings."""
+        """Add entries to a mapping among the pod's settings."""
         added = self._convert(setting, more, PodSettings)
         every = {**getattr(self._spec.pod, setting), **added}
         self._set(setting, added, pod=dataclasses.replace(self._spec.pod, **{setting: every}))
@@ -407,7 +407,7 @@ class MemberBuilder(Builder[MemberSpec]):
             name: The name of the volume, chosen by default.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.mount_nfs("10.0.0.2", "/data", "/mnt/data")
@@ -426,7 +426,7 @@ class MemberBuilder(Builder[MemberSpec]):
             name: The name of the volume, chosen by default.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.mount_secret("wandb", "/etc/wandb", default_mode=0o400)
@@ -447,7 +447,7 @@ class MemberBuilder(Builder[MemberSpec]):
             name: The name of the volume, chosen by default.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.mount_git_repo("https://github.com/me/rl.git", "main", "/code")
@@ -457,16 +457,16 @@ class MemberBuilder(Builder[MemberSpec]):
     def mount_host_path(
         self, path: str, mount_path: str, hostpath_type: str = "", name: str | None = None
     ) -> None:
-        """Mount a file or folder of the machine; it needs `symphony:podSecurity: privileged`.
+        """Mount a file or folder of the node; requires `symphony:podSecurity: privileged`.
 
         Args:
             path: The path on the machine.
             mount_path: The path in the container.
-            hostpath_type: What Kubernetes checks or makes there, such as "Directory"; nothing by default.
+            hostpath_type: Kubernetes' hostPath.type, such as "Directory"; unchecked by default.
             name: The name of the volume, chosen by default.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.mount_host_path("/mnt/disks/ssd0", "/scratch")
@@ -482,7 +482,7 @@ class MemberBuilder(Builder[MemberSpec]):
             mount_path: The folder in the container.
 
         Raises:
-            UserError: A value has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.mount_empty_dir("scratch", use_memory=False, mount_path="/scratch")
@@ -496,7 +496,7 @@ class MemberBuilder(Builder[MemberSpec]):
             name: The name of the volume.
 
         Raises:
-            UserError: The name has another type.
+            UserError: The name has a wrong type.
 
         Example:
             process.mount_shared_memory()

@@ -1,4 +1,4 @@
-"""Reads the files that the texts of `code=` name, once, at launch, with their digests."""
+"""Reads the files that `code=` names, and their digests, at launch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
-    """Return the spec with the files of its code; folder: the project, from which they are named."""
+    """Return the spec with the files of its code; folder: the project's, to which names are relative."""
     declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
     return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec
 
 
 def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
-    """Return the files of every text of `code=`."""
+    """Return the files of every entry of `code=`."""
     # Imported here: most experiments declare no code.
     from symphony.content.digests import DigestCache
 
@@ -37,8 +37,6 @@ def _files_of(text: str, folder: str, cache: DigestCache) -> CodeFiles:
             return CodeFiles(files)
         exists = code_files.exists(text, folder)
     except (OSError, RuntimeError, ValueError) as error:
-        return CodeFiles(trouble=f"which cannot be read: {getattr(error, 'strerror', None) or error}".lower())
-    why = (
-        "it has no files, or .gitignore and .symphonyignore exclude them" if exists else "which is not there"
-    )
+        return CodeFiles(trouble=f"cannot be read: {getattr(error, 'strerror', None) or error}".lower())
+    why = "no file matches, or .gitignore and .symphonyignore exclude all" if exists else "it does not exist"
     return CodeFiles(trouble=why)

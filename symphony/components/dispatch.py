@@ -1,4 +1,4 @@
-"""Runs the program of the current stack: `rl` and `rl.gke` are stacks/rl.py."""
+"""`run_program`: runs the program of the current stack, stacks/rl.py for `rl` and `rl.gke`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _NOT_THE_USERS = tuple(
 
 
 def run_program(folder: str | Path = "stacks") -> None:
-    """Run the program of the stack, stacks/rl.py for `rl` and `rl.gke`: run_program("stacks").
+    """Run the program of the current stack: stacks/rl.py for `rl` and `rl.gke`.
 
-    folder: of the programs; symphony:program of the stack names another one than its name does.
-    pulumi.RunError: there is no such file, or what the program itself raises.
+    Args:
+        folder: The folder of the programs; the setting symphony:program overrides the program's name.
+
+    Raises:
+        pulumi.RunError: The program does not exist, or raises an error itself.
     """
     require_root()
     home = Path(folder)
@@ -37,9 +40,9 @@ def run_program(folder: str | Path = "stacks") -> None:
     if not file.is_file():
         programs = sorted(each.stem for each in home.glob("*.py") if not each.stem.startswith("_"))
         listed = f"{', '.join(programs[:10]) or 'none yet'}{', …' if len(programs) > 10 else '.'}"
-        meant = near(name, programs)
-        hint = f"Did you mean {' or '.join(meant)}?" if meant else f"The programs are: {listed}"
-        raise pulumi.RunError(f"stack {stack} has no program: there is no {file}. {hint}")
+        similar = near(name, programs)
+        hint = f"Did you mean {' or '.join(similar)}?" if similar else f"The programs in {home} are: {listed}"
+        raise pulumi.RunError(f"stack {stack} has no program: {file} does not exist. {hint}")
     _refuse_unread_settings(home, stack)
     sys.path.insert(0, str(home.resolve()))
     try:
@@ -53,7 +56,7 @@ def run_program(folder: str | Path = "stacks") -> None:
 
 
 def _refuse_unread_settings(home: Path, stack: str) -> None:
-    """Raise RunError for settings beside the program that Pulumi.yaml keeps in another folder."""
+    """Refuse a settings file beside the program that the engine, as Pulumi.yaml tells it, does not read."""
     beside = home / f"Pulumi.{stack}.yaml"
     own, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
     if own is not None and beside.is_file() and beside.resolve() != own.resolve():
@@ -64,7 +67,7 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
 
 
 def _own_traceback(error: BaseException, file: Path) -> str:
-    """Return the traceback of the user's own lines, without symphony's and its callers'."""
+    """Return the traceback without the lines of symphony and of its callers."""
     report = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = report
     while part is not None:

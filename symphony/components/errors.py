@@ -1,4 +1,4 @@
-"""UsageError: a mistake of the user's program that ends it with one line."""
+"""UsageError: a mistake in the user's program, which Pulumi shows as a single line."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from symphony.spec.location import caller
 
 
 class UsageError(UserError, pulumi.RunError):
-    """A UserError that Pulumi shows without a traceback, in whichever project the program lives."""
+    """A UserError that Pulumi shows without a traceback, because it is a RunError."""
 
 
 def usage_error(what: str, remedy: str) -> UsageError:
-    """Return the error for the line of the user's program that is running now."""
+    """Return the error with the line of the user's program that is running now."""
     return UsageError(what, where=str(caller()), remedy=remedy)
 
 
 @contextmanager
 def as_usage_error() -> Generator[None]:
-    """Turn a UserError of the modules below into a UsageError with the user's line."""
+    """Convert a UserError to a UsageError with the user's line."""
     try:
         yield
     except UsageError:

@@ -1,4 +1,4 @@
-"""Experiment: the processes that are launched, listed and deleted as one."""
+"""Experiment: the component that holds all processes of a program."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 
 class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
-    """Processes that talk over named services, launched as one: a session in tmux, a namespace on Kubernetes.
+    """Processes that talk over named services: a tmux session, a Kubernetes namespace or a Slurm job.
 
-    Leaving the with block, or launch(), plans the experiment: a mistake ends the program there and nothing is
-    started. The processes start when the program has come to its end without an error.
+    Leaving the with block, or launch(), plans the experiment: a mistake ends the program there, and nothing
+    is started. The processes start after the program has ended without an error.
 
-    What preamble_cmds, start_dir, code, env, secret_env, image and termination_delay set here holds for every
-    process; Process explains them. A change of a secret or config file restarts nothing.
+    preamble_cmds, start_dir, code, env, secret_env, image and termination_delay apply to every process; see
+    Process. A changed secret or config file restarts nothing.
 
     Args:
         name: Letters, digits, "-" and "_"; the name of the stack by default.
         secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
         configs: Files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
-        port_range: The first and the last of the ports that services get (tmux).
-        primary: Processes, or their names: the experiment has completed when they have, and ends then.
-        termination_delay: Seconds that the others go on after the primaries have completed; 0 by default.
-        stop_after: The time after which the experiment is stopped, in seconds or such as "8h".
-        idle_after: The time without output and use of a processor after which it is stopped (tmux).
-        inherit: Variables of the caller's environment that the processes get beside the usual ones (tmux).
-        opts: The pulumi.ResourceOptions of its component.
+        port_range: The first and the last port for services (tmux).
+        primary: Processes or their names; the experiment ends when they have completed.
+        termination_delay: Seconds that other processes keep running after that; 0 by default.
+        stop_after: The time limit of the experiment, in seconds or such as "8h".
+        idle_after: How long the experiment may run without output and CPU use (tmux).
+        inherit: More variables that processes inherit from the caller's environment (tmux).
+        opts: The pulumi.ResourceOptions of the component.
 
     Raises:
-        UserError: A value has another type than its option takes, or an option is unknown.
+        UserError: A value has a wrong type, or an option is unknown.
 
     Example:
         with Experiment("rl") as experiment:
@@ -64,7 +64,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ExperimentOptions],
     ) -> None:
-        """Declare an experiment; Experiment says what it takes."""
+        """Declare an experiment; the class documents the arguments."""
         self._options = opts
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []
@@ -74,7 +74,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @property
     def spec(self) -> ExperimentSpec:
-        """The declaration of the experiment and everything in it, as a frozen value."""
+        """The declaration of the experiment with its groups and processes, as a frozen value."""
         return dataclasses.replace(
             self._spec,
             processes=tuple(each.spec for each in self._processes),
@@ -83,12 +83,12 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @property
     def plan(self) -> Plan:
-        """Everything that will run, as a value. UserError: the experiment is not launched yet."""
+        """Everything that will run, as a value; UserError before the launch."""
         return self._launched
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The address "host:port" of every service. UserError: the experiment is not launched yet."""
+        """The address "host:port" of every service, by name; UserError before the launch."""
         return self.plan.addresses()
 
     # declaring
@@ -103,7 +103,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             opts: The pulumi.ResourceOptions of its component.
 
         Raises:
-            UserError: A value has another type than its option takes, or an option is unknown.
+            UserError: A value has a wrong type, or an option is unknown.
 
         Example:
             experiment.new_process_group("agents", env={"SEED": 1})
@@ -111,13 +111,13 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         return self.add_process_group(self.group_class(name, opts=opts, **options))
 
     def add_process_group(self, group: ProcessGroup) -> ProcessGroup:
-        """Put a group into the experiment.
+        """Add a group to the experiment.
 
         Args:
             group: A ProcessGroup that is in no experiment yet.
 
         Raises:
-            UserError: It is no ProcessGroup, or it is in an experiment.
+            UserError: The argument is no ProcessGroup, or the group is in an experiment already.
 
         Example:
             experiment.add_process_group(ProcessGroup("agents"))
@@ -129,13 +129,13 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         return group
 
     def add_process_groups(self, groups: Iterable[ProcessGroup]) -> None:
-        """Put several groups into it.
+        """Add several groups to the experiment.
 
         Args:
-            groups: As of add_process_group().
+            groups: ProcessGroups that are in no experiment yet.
 
         Raises:
-            UserError: As add_process_group().
+            UserError: An item is no ProcessGroup, or is in an experiment already.
 
         Example:
             experiment.add_process_groups([ProcessGroup("a"), ProcessGroup("b")])
@@ -144,13 +144,13 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             self.add_process_group(group)
 
     def get_process_group(self, name: str) -> ProcessGroup:
-        """Return the process group of this name.
+        """Return the process group with this name.
 
         Args:
             name: The name of the group.
 
         Raises:
-            UserError: There is none of this name.
+            UserError: The experiment has no group with this name.
 
         Example:
             experiment.get_process_group("agents")
@@ -158,7 +158,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         return find(self._groups, name, f"{self._kind} {self.name}")
 
     def list_all_processes(self) -> list[Process]:
-        """Return all processes, those in groups last."""
+        """Return all processes; grouped processes come last."""
         return [*self._processes, *(process for group in self._groups for process in group.list_processes())]
 
     def list_process_groups(self) -> list[ProcessGroup]:
@@ -178,13 +178,13 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return an experiment that declares what a saved one did.
+        """Return the experiment that to_dict() saved.
 
         Args:
-            data: What to_dict() returned.
+            data: The dict that to_dict() returned.
 
         Raises:
-            UserError: It is not a saved experiment.
+            UserError: The dict is not a saved experiment.
 
         Example:
             Experiment.from_dict(experiment.to_dict())
@@ -209,10 +209,10 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             self.launch()
 
     def launch(self) -> None:
-        """Plan the experiment and hand it to the running Pulumi program; the end of a with block does so.
+        """Plan the experiment and register its resources; the end of a with block calls this.
 
         Raises:
-            pulumi.RunError: The experiment cannot run; the error has every reason.
+            pulumi.RunError: The experiment cannot run; the error lists every reason.
             SystemExit: No Pulumi program is running.
         """
         run.launch(self)
@@ -220,9 +220,9 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     def register(
         self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Become a component of the running Pulumi program with all that is in it; launch() calls it."""
+        """Register the experiment, its groups and its processes as components; launch() calls this."""
         self._plan = plan
-        # With the folder, a person who is elsewhere can be told where the program is.
+        # Commands that run in another folder show the user where the program is.
         inputs = {**plan.experiment_inputs(), "folder": str(Path.cwd())}
         if manifests:
             inputs["manifests"] = list(manifests)
@@ -239,12 +239,12 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         self.register_outputs({})
 
     def components(self) -> Components:
-        """Return the components under which a backend makes its resources."""
+        """Return the components under which a backend registers its resources."""
         free = {self._path(each): each for each in self._processes}
         grouped = {self._path(group, each): each for group in self._groups for each in group.list_processes()}
         return Components(self, {self._path(each): each for each in self._groups}, {**free, **grouped})
 
     def _path(self, *things: Process | ProcessGroup) -> str:
-        """Return the path of something in the backend."""
+        """Return the path of a process or group in the backend."""
         declared = "/".join(each.name for each in things)
         return self._plan.renamed.get(declared, declared) if self._plan else declared

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 _KEY_VARIABLES = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON",
                   "GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")  # fmt: skip
 _LOGGED_IN = Path(".config/gcloud/application_default_credentials.json")
-# This file names Google on Google's machines, which have credentials of their own.
+# This file contains "Google" on Google's machines, which have credentials by default.
 _VENDOR = Path("/sys/class/dmi/id/product_name")
-# The least role that GKE needs of the machines' account: to write logs and metrics.
+# The minimal role of the nodes' account: it may write logs and metrics.
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
@@ -57,26 +57,26 @@ _COUNT: Converter = of_type(int)
 
 @dataclass(frozen=True)
 class NodePool(Checked):
-    """A pool of like machines in a GkeCluster, which checks sizes, names and zones.
+    """A pool of identical machines in a GkeCluster.
 
     Args:
         name: At most 40 lower-case letters, digits and -, a letter first; place() takes it.
-        machine_type: As Compute Engine names it.
-        accelerator: The type and number of the GPUs of a machine; those that the machine type has are known.
-        min: The fewest machines, in all zones.
-        max: The most machines, in all zones.
-        spot: Whether Google may take the machines away, for a lower price.
+        machine_type: A machine type of Compute Engine.
+        accelerator: The type and number of GPUs of a machine; not needed if the machine type includes GPUs.
+        min: The minimum number of machines, in all zones together.
+        max: The maximum number of machines, in all zones together.
+        spot: Whether to use spot machines, which Google may take away.
         disk_gb: The size of the boot disk, GB.
-        labels: Further labels of the machines.
-        taints: (key, value, effect), the effect as Kubernetes or Google writes it. GPU and spot pools get
-            theirs by themselves.
-        zones: Where its machines are; the zones of the cluster by default.
+        labels: More labels for the machines.
+        taints: (key, value, effect), with the effect as Kubernetes or Google writes it. GPU and spot pools
+            get their taints automatically.
+        zones: The zones of its machines; by default those of the cluster.
         cpus: The vCPUs of a machine type that symphony does not know.
         memory_gb: The memory of a machine type that symphony does not know, GiB.
         gpus: The number of GPUs of a machine type that symphony does not know, with accelerator=(type, gpus).
 
     Raises:
-        UserError: A value has another type.
+        UserError: A value has a wrong type.
 
     Example:
         NodePool("gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=4)
@@ -103,7 +103,7 @@ class NodePool(Checked):
 
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
-        """Return the declaration of a pool."""
+        """Return the NodePool that declares a pool."""
         own = machines.find(pool.machine_type)
         accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (own and own.gpus) else None
         return cls(
@@ -121,7 +121,7 @@ class NodePool(Checked):
 
     @property
     def machine(self) -> Machine | None:
-        """The machine type: a known one, else one of the sizes that the program gives; None without both."""
+        """The machine type, from the table or else from cpus and memory_gb; None if neither is known."""
         known = machines.find(self.machine_type)
         if known is not None or self.cpus is None or self.memory_gb is None:
             return known
@@ -129,7 +129,7 @@ class NodePool(Checked):
 
     @property
     def pool(self) -> Pool:
-        """The pool for placement; an unknown machine type has no sizes."""
+        """The pool for placement; an unknown machine type has size 0."""
         machine = self.machine
         gpu_type, gpus = self.accelerator or ((machine.gpu_type, machine.gpus) if machine else ("", 0))
         gpus = self.gpus if self.gpus is not None else gpus
@@ -155,23 +155,23 @@ class NodePool(Checked):
 
 
 class GkeCluster(pulumi.ComponentResource):
-    """A cluster on GKE that experiments use by `symphony:cluster: STACK`.
+    """A cluster on GKE; experiments use it with `symphony:cluster: STACK`.
 
-    Its project is gcp:project of the stack, which exports `kubeconfig` (secret), `registry`, where images are
-    pushed, and `pools`.
+    The stack's setting gcp:project names its project. The stack exports `kubeconfig` (secret), `registry`, to
+    which images are pushed, and `pools`.
 
     Args:
         name: At most 40 lower-case letters, digits and -, a letter first.
         location: A zone such as us-central1-a, or a region, whose control plane survives one zone.
-        pools: Its NodePools; sizes change in place, another machine type, GPU or disk replaces a pool.
-        own_network: Whether it gets a network of its own; by default it uses the network `default`.
+        pools: The NodePools. A new size is applied in place; a new machine type, GPU or disk replaces it.
+        own_network: Whether to create a network; by default the cluster uses the network `default`.
         release_channel: RAPID, REGULAR or STABLE.
-        deletion_protection: Whether Google refuses to delete it; symphony does while experiments run on it.
-        opts: The pulumi.ResourceOptions of its component.
+        deletion_protection: Whether Google refuses to delete it; symphony refuses while experiments use it.
+        opts: The pulumi.ResourceOptions of the component.
 
     Raises:
-        UserError: A value has another type.
-        pulumi.RunError: The cluster cannot be made; the error has every reason.
+        UserError: A value has a wrong type.
+        pulumi.RunError: The cluster cannot be created; the error lists every reason.
 
     Example:
         GkeCluster("rl", location="us-central1-a", pools=[NodePool("cpu", "e2-standard-8", min=1)])
@@ -188,8 +188,8 @@ class GkeCluster(pulumi.ComponentResource):
         deletion_protection: bool = False,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """Declare a cluster; GkeCluster says what it takes."""
-        # engine/run/program_host.py knows the name: it runs programs that never load this.
+        """Declare a cluster; the class documents the arguments."""
+        # engine/run/program_host.py uses the same name without importing this module.
         require_root()._symphony_cluster = self
         where = caller()
         with as_usage_error():
@@ -217,9 +217,9 @@ class GkeCluster(pulumi.ComponentResource):
         """Declare the cluster of a `.tf.json` that cloudwise wrote.
 
         Args:
-            file: Its path, or its content.
-            name: Another name than that in the file.
-            location: Another location than that in the file.
+            file: The path of the file, or its content.
+            name: A name in place of the file's.
+            location: A location in place of the file's.
             options: The options of GkeCluster.
 
         Raises:
@@ -239,7 +239,7 @@ class GkeCluster(pulumi.ComponentResource):
 
     @property
     def region(self) -> str:
-        """The region in which it is."""
+        """The region of the cluster."""
         return "-".join(self.location.split("-")[:2])
 
     def _problems(self, where: Location) -> Iterator[Problem]:
@@ -251,13 +251,15 @@ class GkeCluster(pulumi.ComponentResource):
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
             yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
         if not self.pools:
-            yield Problem(f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8")', (where,))
+            yield Problem(
+                f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8") to pools', (where,)
+            )
         if not self.project:
             remedy = f"set gcp:project in the config of Pulumi.{pulumi.get_stack()}.yaml"
             yield Problem(f"{name} has no project", remedy, (where,))
         if not _has_credentials():
             yield Problem(
-                f"{name} has no Google credentials", "`gcloud auth application-default login`", (where,)
+                f"{name} has no Google credentials", "run `gcloud auth application-default login`", (where,)
             )
         for pool, what, remedy in faults(self.pools, home):
             lines = tuple(declared.where for declared in self.declared if declared.name == pool)
@@ -267,7 +269,7 @@ class GkeCluster(pulumi.ComponentResource):
                 yield Problem(f"pool {declared.name} {what}", remedy, (declared.where,))
 
     def _register(self) -> None:
-        # Only a stack with a cluster loads it: it takes 0.2 s.
+        # Imported here, since the import takes 0.2 s and most programs declare no cluster.
         import pulumi_gcp as gcp
 
         registry = self._registry(gcp)
@@ -279,7 +281,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.registry = registry.id.apply(
             lambda _: f"{self.region}-docker.pkg.dev/{self.project}/{self.name}"
         )
-        # Unknown until the pools exist, so that no stack uses them before.
+        # Unknown until the pools exist, so that no stack uses them earlier.
         described = [pool.to_json() for pool in self.pools]
         known = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: described)
         outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": known}
@@ -288,7 +290,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
 
     def _add(self, kind: Any, suffix: str, *, options: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
-        """Make a resource of the cluster, in its project."""
+        """Register a resource of the cluster, in its project."""
         opts = pulumi.ResourceOptions(parent=self, **(options or {}))
         return kind(f"{self.name}{suffix}", project=self.project, opts=opts, **inputs)
 
@@ -303,11 +305,11 @@ class GkeCluster(pulumi.ComponentResource):
         )
 
     def _account(self, gcp: Any, registry: Any) -> tuple[pulumi_gcp.serviceaccount.Account, list[Any]]:
-        """Make the account as which the machines run, with its roles."""
+        """Register the service account of the machines, with its roles."""
         account = self._add(
             gcp.serviceaccount.Account,
             "-nodes",
-            # 6 to 30 characters.
+            # Google requires 6 to 30 characters.
             account_id=f"{self.name[: _NODE_ACCOUNT - len('-nodes')].rstrip('-')}-nodes",
             display_name=f"Machines of {self.name}",
         )
@@ -349,8 +351,8 @@ class GkeCluster(pulumi.ComponentResource):
             workload_identity_config={"workload_pool": f"{self.project}.svc.id.goog"},
             enable_shielded_nodes=True,
             deletion_protection=self._deletion_protection,
-            # GKE creates no cluster without a pool. This one is removed at once; its machine must not run as
-            # the project's account either.
+            # GKE creates no cluster without a pool. The default pool is removed at once; its machine must not
+            # run as the project's account either.
             remove_default_node_pool=True,
             initial_node_count=1,
             node_config={"service_account": account.email, "oauth_scopes": [_SCOPE]},
@@ -371,12 +373,12 @@ class GkeCluster(pulumi.ComponentResource):
             cluster=cluster.name,
             location=self.location,
             node_locations=list(pool.zones) or None,
-            # In every zone.
+            # The count is for every zone.
             initial_node_count=pool.min if len(pool.zones) == 1 else min(pool.min, 1),
             autoscaling={**limits, "location_policy": "ANY" if scarce else "BALANCED"},
             management={"auto_repair": True, "auto_upgrade": True},
             node_config=_node_config(declared, account.email),
-            # Two pools cannot have one name.
+            # Two pools cannot have the same name.
             options={"delete_before_replace": True, "ignore_changes": ["initialNodeCount"]},
         )
 
@@ -403,15 +405,16 @@ class GkeCluster(pulumi.ComponentResource):
 
 
 def _pool_problems(declared: NodePool) -> Iterator[tuple[str, str]]:
-    """Yield what Google would refuse in a pool, and the remedy."""
+    """Yield the problems for which Google would refuse a pool, as (what, remedy)."""
     if not _NAME.fullmatch(declared.name):
         yield "has a name that GKE refuses", _LEGAL_NAME
     least, most = _DISK_GB
     if not least <= declared.disk_gb <= most:
-        yield f"has a disk of {declared.disk_gb} GB", f"disk_gb is {least} to {most}"
+        yield f"has a disk of {declared.disk_gb} GB", f"set disk_gb from {least} to {most}"
     for taint in declared.pool.taints:
         if taint.effect not in _EFFECTS:
-            yield f"has a taint {taint.effect}", f"expected one of {', '.join(_EFFECTS)}"
+            what = f"has a taint with the unknown effect {taint.effect}"
+            yield what, f"use one of {', '.join(_EFFECTS)}"
 
 
 def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
@@ -423,7 +426,7 @@ def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
         "service_account": email,
         "oauth_scopes": [_SCOPE],
         "labels": dict(pool.labels),
-        # GKE taints machines that have GPUs by itself.
+        # GKE itself taints machines that have GPUs.
         "taints": [
             {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}
             for taint in pool.taints
@@ -445,7 +448,7 @@ def _node_config(declared: NodePool, email: Any) -> Mapping[str, Any]:
 
 
 def _has_credentials() -> bool:
-    """Return whether any credentials for Google are set; Google tells whether they are valid."""
+    """Return whether any credentials for Google are configured; whether they are valid, Google decides."""
     config = pulumi.Config("gcp")
     if any(config.get(key) for key in ("credentials", "accessToken")):
         return True

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class Image:
-    """A container image, given as `image=` to an experiment, a process group or a process (Kubernetes).
+    """A container image to build, for `image=` of an experiment, a process group or a process (Kubernetes).
 
-    `symphony up` builds it with Docker and pushes it where something in it changed: the Dockerfile, an
-    argument, a file of the context that .dockerignore leaves in. Pods run it by its digest.
+    `symphony up` builds it with Docker and pushes it if the Dockerfile, an argument, or a file of the context
+    changed that .dockerignore does not exclude. Pods run it by its digest.
 
     Args:
         name: The name of the image.
-        repository: Where it is pushed; by default the setting symphony:registry with the name.
-        context: The folder whose files the Dockerfile copies.
-        dockerfile: The Dockerfile, from the context.
+        repository: The repository to push to; by default the setting symphony:registry followed by the name.
+        context: The folder from which the Dockerfile copies files.
+        dockerfile: The path of the Dockerfile, relative to the context.
         build_args: Values of the Dockerfile's ARGs; every user of the image can read them.
         target: The stage of the Dockerfile to build, the last by default.
-        platform: Such as "linux/amd64", by default that of the machine that builds; for several, such as
-            "linux/amd64,linux/arm64", Docker needs a builder of `docker buildx create`.
-        allow: Files that look like credentials and are none.
-        secrets: {id: file} for `RUN --mount=type=secret,id=ID` of the Dockerfile, which finds the file in
-            /run/secrets. No layer and no history holds it, and a change of it builds nothing anew.
+        platform: A platform such as "linux/amd64", by default the building machine's. Several, such as
+            "linux/amd64,linux/arm64", need a builder from `docker buildx create`.
+        allow: Files to send although they look like credentials.
+        secrets: {id: file} for `RUN --mount=type=secret,id=ID` in the Dockerfile, which reads the file in
+            /run/secrets. The image does not contain it, and a changed secret does not rebuild the image.
         retain_on_delete: Whether the registry keeps the image when the experiment is deleted.
 
     Raises:
-        UserError: A value has another type. Everything else is a pulumi.RunError at launch.
+        UserError: A value has a wrong type. Other mistakes raise pulumi.RunError at launch.
 
     Example:
         image = Image("rl", repository="europe-docker.pkg.dev/me/rl", context=".", dockerfile="Dockerfile")
@@ -87,19 +87,19 @@ class Image:
         secrets: Mapping[str, Text] | None = None,
         retain_on_delete: bool = True,
     ) -> Self:
-        """Return an image that needs no Dockerfile: Python, the requirements, caraml, and the code in /app.
+        """Return an image without a Dockerfile: Python, the requirements, caraml, and the code in /app.
 
         Args:
-            name: The name of the image; a program with several images names them.
-            requirements: A file for pip, whose packages are a layer of their own; None for none.
-            code: Files, folders and globs of the context; by default all that .dockerignore leaves in.
-            base: The image that it begins with, which has Python.
-            repository: As of Image.
-            context: As of Image.
-            platform: As of Image.
-            allow: As of Image.
-            secrets: As of Image, for pip; one with the id "pip.conf" is pip's configuration.
-            retain_on_delete: As of Image.
+            name: The name of the image; needed if a program has several images.
+            requirements: The requirements file for pip, installed in a separate layer; None to omit it.
+            code: Files, folders and globs of the context; by default all that .dockerignore does not exclude.
+            base: The base image, which must have Python.
+            repository: See Image.
+            context: See Image.
+            platform: See Image.
+            allow: See Image.
+            secrets: See Image; available to pip. The id "pip.conf" is pip's configuration.
+            retain_on_delete: See Image.
 
         Example:
             print(Image.python("rl", code=["train.py"]).dockerfile)
@@ -129,7 +129,7 @@ class Image:
 
     @property
     def name(self) -> str:
-        """The name that the program gave it."""
+        """The name in the program."""
         return self._spec.name
 
     @property
@@ -139,14 +139,14 @@ class Image:
 
     @property
     def dockerfile(self) -> str:
-        """The Dockerfile of Image.python(...), to print, or to write into a file and edit."""
+        """The Dockerfile of Image.python(...), to print or to save and edit."""
         return self._spec.dockerfile_text
 
     @property
     def reference(self) -> pulumi.Output[str]:
-        """The image by its digest, `repository@sha256:...`, once it is built and pushed.
+        """The image's reference by digest, `repository@sha256:...`, known once it is built and pushed.
 
-        It is built on every backend where a program reads this. pulumi.RunError: it cannot be built.
+        Reading this builds the image on every backend. Raises pulumi.RunError if it cannot be built.
         """
         from symphony.components import run
 

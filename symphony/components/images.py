@@ -1,4 +1,4 @@
-"""The images of an experiment: their problems, the digests of their content, and their resources."""
+"""The images of an experiment: reads their content, finds their problems, registers their resources."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Read(NamedTuple):
 
 
 class Images:
-    """The images of one run of a program, each read once."""
+    """The images of a run of a program; each is read once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -49,13 +49,13 @@ class Images:
         self._resources: dict[str, ImageResource] = {}
 
     def read(self, spec: ImageSpec) -> _Read:
-        """Return the image as it would be built, its problems, and the digests of its files."""
+        """Return the planned image, its problems, and the digests of its files."""
         if spec not in self._read:
             self._read[spec] = _planned(spec, self._context)
         return self._read[spec]
 
     def resource(self, image: PlannedImage) -> ImageResource:
-        """Return the resource that builds and pushes it, made once; an `up` first asks the registry."""
+        """Return the resource that builds and pushes an image; an `up` first looks in the registry."""
         from symphony_docker.provider import ImageResource
 
         if image.name not in self._resources:
@@ -66,7 +66,7 @@ class Images:
     def named(
         self, spec: ExperimentSpec
     ) -> tuple[ExperimentSpec, tuple[PlannedImage, ...], tuple[Problem, ...]]:
-        """Return the experiment with the name of each image in its place, the images, and their problems."""
+        """Return the experiment with references in place of images, the planned images, and problems."""
         specs = list(dict.fromkeys(_images(spec)))
         read = {each: self.read(each) for each in specs}
         problems = (*_twice(specs), *(problem for each in read.values() for problem in each.problems))
@@ -75,12 +75,12 @@ class Images:
 
     @property
     def files(self) -> CodeSets:
-        """The files of the digests in the images."""
+        """The files behind the digests of the images."""
         return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
 
 
 def _replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
-    """Return the experiment with names in place of images."""
+    """Return the experiment with names in place of image specs."""
 
     def named(owner: Any) -> Any:
         image = owner.image
@@ -90,7 +90,7 @@ def _replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> Experimen
 
 
 def named_images(spec: ExperimentSpec) -> ExperimentSpec:
-    """Return the experiment with names of images for a backend that uses none, without reading them."""
+    """Return the experiment with names in place of images, unread, for a backend that uses no images."""
     return _replaced(spec, {each: each.repository or each.name for each in _images(spec)})
 
 
@@ -146,15 +146,15 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
         "retain_on_delete": spec.retain_on_delete,
         "pinned": run_request.current().images.get(spec.name),
     }
-    given_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
-    # A legal name, so that a problem is not reported again for every process.
+    set_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
+    # A legal name even if there are problems, so that they are not reported again for every process.
     reference = f"{'image' if problems else repository}:{tag}"
-    image = PlannedImage(spec.name, reference, spec.platform or "", given_inputs, spec.where)
+    image = PlannedImage(spec.name, reference, spec.platform or "", set_inputs, spec.where)
     return _Read(image, tuple(problems), content.digests)
 
 
 def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the declaration of an image, and the remedy."""
+    """Yield the problems of an image's declaration, as (what, remedy)."""
     if not _NAME.fullmatch(spec.name):
         yield "has an invalid name", "use at most 63 lower-case letters, digits and inner hyphens"
     if not repository:
@@ -170,9 +170,12 @@ def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str
         if not _SECRET_ID.fullmatch(name) or "," in file:
             yield f"has an invalid secret: {name}={file}", "write {id: path}, without a comma"
         elif not (folder / Path(file).expanduser()).is_file():
-            yield f"has the secret {name}: there is no file {file}", "create it, or remove the secret"
+            yield (
+                f"has the secret {name}, whose file {file} does not exist",
+                "create it, or remove the secret",
+            )
     secrets = secret_settings()
     for name, value in spec.build_args.items():
         if _SECRET.fullmatch(name) or value in secrets:
-            what = f"has the build argument {name}: every user of the image could read it"
-            yield what, "give it to the build in secrets=, or to the process that needs it in secret_env="
+            what = f"has the build argument {name}, which every user of the image could read"
+            yield what, "pass it to the build with secrets=, or to the process with secret_env="

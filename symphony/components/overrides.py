@@ -1,4 +1,4 @@
-"""A part of a manifest that is merged last: a dict, with the calls that the original Symphony had on it."""
+"""pod_yml and container_yml: dicts merged last into a manifest, with the original Symphony's methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 
 class Override(dict[str, Any]):
-    """A part of a manifest; pod_yml["spec"]["nodeName"] = "m1" makes what is missing on the way."""
+    """A part of a manifest; reading a missing key creates a nested part: pod_yml["spec"]["nodeName"]."""
 
     def __missing__(self, key: str) -> Override:
         return self.setdefault(key, Override())
@@ -18,7 +18,7 @@ class Override(dict[str, Any]):
         return self
 
     def set_attr(self, more: Mapping[str, Any]) -> None:
-        """Merge a mapping into it, deeply; a later value wins."""
+        """Merge a mapping deeply into this part; its values win."""
         for name, value in more.items():
             if isinstance(value, Mapping):
                 part = Override(self[name]) if isinstance(self.get(name), dict) else Override()
@@ -36,7 +36,7 @@ class ContainerOverride(Override):
         self._set_env = set_env
 
     def set_env(self, name: str, value: Any) -> None:
-        """Set one environment variable of the process."""
+        """Set an environment variable of the process."""
         self._set_env(name, value)
 
     def set_envs(self, env: Mapping[str, Any]) -> None:
@@ -46,7 +46,7 @@ class ContainerOverride(Override):
 
 
 def written(override: Any) -> Any:
-    """Return an override without the mappings that were only read: pod_yml["spec"] makes an empty one."""
+    """Return an override without the empty parts that reading alone has created."""
     if not isinstance(override, Override):
         return override
     kept = {name: written(part) for name, part in override.items()}

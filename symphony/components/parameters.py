@@ -1,4 +1,4 @@
-"""The parameters of a program: typed settings of its stack, with defaults."""
+"""`params`: the parameters of a program, which are typed settings of its stack with defaults."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _WORDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: 
 
 
 def params(**defaults: bool | float | str) -> Any:
-    """Return the parameters of the program, as attributes: settings of its stack, else these defaults.
+    """Return the parameters of the program as attributes: the stack's settings, else these defaults.
 
-    `symphony up NAME -c lr=0.3` sets one, as does `pulumi config set lr 0.3`. Call it once in a program. In a
-    script that no engine runs, all are the defaults.
+    `symphony up NAME -c lr=0.3` sets a parameter for a run, `pulumi config set lr 0.3` for the stack. Call
+    params() once in a program. In a plain script, all parameters have their defaults.
 
     Args:
-        defaults: The default of each parameter, which also says its type.
+        defaults: The default of each parameter, which also determines its type.
 
     Raises:
-        UserError: A setting has another type than its default, or nearly the name of a parameter.
+        UserError: A setting has another type than the default, or looks like a misspelt parameter.
 
     Example:
         params = symphony.params(lr=0.1, workers=4)
@@ -46,7 +46,7 @@ def params(**defaults: bool | float | str) -> Any:
 
 
 def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return name -> the value, the default and the origin of each parameter."""
+    """Return name -> value, default and origin of each parameter."""
     project, config = pulumi.get_project(), pulumi.Config()
     places = settings_reader.places(*settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
     asked = run_request.current().parameters
@@ -58,10 +58,11 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
     for name in dict.fromkeys([*asked, *own]):
         near = nearest(name, defaults)
-        # A program may have other settings, which it reads by itself.
+        # Other settings may be read by the program itself.
         if name not in defaults and (near or name in asked):
-            remedy = f"Did you mean {near}?" if near else f"Known: {listed([*defaults])}"
-            raise UserError(f"{quoted(name)} is not a parameter", where=where(name), remedy=remedy)
+            remedy = f"Did you mean {near}?" if near else f"Use one of: {listed([*defaults])}"
+            what = f"{quoted(name)} is not a parameter of the program"
+            raise UserError(what, where=where(name), remedy=remedy)
     rows: dict[str, dict[str, Any]] = {}
     kinds: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
     for name, default in defaults.items():
@@ -70,8 +71,9 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
             value: Any = default if text is None else msgspec.convert(text, kinds[name], strict=False)
         except msgspec.ValidationError:
             expected = _WORDS.get(kinds[name], "another type")
-            what = f"the parameter {name} is {quoted(text or '')}, expected {expected}"
-            raise UserError(what, where=where(name), remedy=f"Its default is {default!r}") from None
+            what = f"the parameter {name} is {quoted(text or '')}"
+            remedy = f"Set it to {expected}, such as its default {default!r}"
+            raise UserError(what, where=where(name), remedy=remedy) from None
         origin = "default" if text is None else where(name) or "settings"
         rows[name] = {"value": value, "default": default, "from": origin}
     return rows

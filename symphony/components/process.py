@@ -1,4 +1,4 @@
-"""Process: one program of an experiment, declared by the user's program, registered at launch."""
+"""Process: the component of a program that runs in an experiment."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ if TYPE_CHECKING:
 
 
 class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
-    """One program: a window in tmux, a container on Kubernetes. It starts when its experiment is launched.
+    """A program that an experiment runs: a tmux window, a Kubernetes container or a step of a Slurm job.
 
-    Most keywords are also calls, for what is decided later: worker.binds("replay"). A wrong type is an error
-    on its line; names, services and places are checked at launch.
+    Most keywords are also methods, to set them later: worker.binds("replay"). A wrong type raises at once;
+    names, services and places are checked at launch.
 
     Args:
-        name: Letters, digits, "-" and "_"; no two alike in an experiment or group.
-        cmds: Lines for a shell, in place of command and args.
-        command: The program, run without a shell; one text is split at its blanks.
+        name: Letters, digits, "-" and "_"; unique in its experiment or group.
+        cmds: Shell lines, in place of command and args.
+        command: The program, run without a shell; a string is split into words.
         args: The arguments of the program.
-        preamble_cmds: Lines for a shell before it, such as "source venv/bin/activate".
-        start_dir: The folder that it starts in: by default that of the program, on Kubernetes the image's.
-        code: Files, folders and globs of the project; when they change, `up` starts the process again.
-        env: The environment variables; a number or path becomes text. An Output is kept secret.
-        secret_env: A file with its value, or a secret Output, for each variable; kept out of states and logs.
-        binds: Services that it serves to the other processes: names, lists of names, or {name: port}.
+        preamble_cmds: Shell lines that run before it, such as "source venv/bin/activate".
+        start_dir: The working directory; by default the project's folder, on Kubernetes the image's.
+        code: Files, folders and globs of the project; if they change, `up` restarts the process.
+        env: The environment variables; numbers and paths become strings. An Output is kept secret.
+        secret_env: {variable: file with its value, or secret Output}; kept out of the state and logs.
+        binds: Services that it serves to other processes: names, lists of names, or {name: port}.
         connects: Services of other processes that it uses.
-        exposes: Services that it serves to outside; `symphony visit` opens them.
+        exposes: Services that it serves to users; `symphony visit` opens them.
         image: The name of the container image, an Image, or an Output (Kubernetes).
         image_pull_policy: "Always", "IfNotPresent" or "Never" (Kubernetes).
         resources: The cpu and memory that the container requests, and its GPUs (Kubernetes).
         limits: The cpu and memory that the container may use at most (Kubernetes).
-        place: The machines that it runs on (Kubernetes); see place().
-        node_selector: Labels that its node has (Kubernetes).
-        tolerations: Taints of nodes that it may run on (Kubernetes).
-        depends_on: Processes that it waits for before it starts: one, a list, or {name: condition}.
-        termination_delay: Seconds that it goes on after the primaries have completed; see Experiment.
+        place: The machines that it runs on (Kubernetes, Slurm); see place().
+        node_selector: Labels that its node must have (Kubernetes).
+        tolerations: Node taints that it tolerates (Kubernetes).
+        depends_on: Processes that it waits for before it starts: a process, a list, or {name: condition}.
+        termination_delay: Seconds that it keeps running after the primaries have completed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
-        readiness_probe: How it shows that it is ready, a Probe: by default it listens at what it binds.
-        liveness_probe: A Probe that restarts it where it fails, by the restart policy.
+        readiness_probe: The Probe that tells when it is ready; by default it must listen on its ports.
+        liveness_probe: A Probe that, when it fails, restarts the process by its restart policy.
         labels: Labels of its pod (Kubernetes).
         container_yml: Merged last into the container's manifest (Kubernetes).
         pod_yml: Merged last into the manifest of its pod (Kubernetes).
-        opts: The pulumi.ResourceOptions of its component, such as depends_on and protect.
+        opts: The pulumi.ResourceOptions of the component, such as depends_on and protect.
 
     Raises:
-        UserError: A value has another type than its option takes, or an option is unknown.
+        UserError: A value has a wrong type, or an option is unknown.
 
     Example:
         worker = experiment.new_process(
@@ -88,7 +88,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ProcessOptions],
     ) -> None:
-        """Declare a process; Process says what it takes."""
+        """Declare a process; the class documents the arguments."""
         keywords: dict[str, Any] = {"cmds": cmds, **options}
         self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
         self.container_yml = ContainerOverride(self.set_env)
@@ -100,7 +100,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
 
     @classmethod
     def from_spec(cls, spec: ProcessSpec) -> Process:
-        """Return a process that declares what a loaded spec declares."""
+        """Return the process that a loaded spec declares."""
         yml: Any = {"pod_yml": spec.pod.pod_yml, "container_yml": spec.container_yml}
         process = cls(spec.name, **yml)
         process._spec = spec
@@ -114,22 +114,22 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
 
     @property
     def path(self) -> str:
-        """Its name within the experiment: `process`, or `group/process`."""
+        """The path within the experiment: `process`, or `group/process`."""
         return self._path
 
     @property
     def services(self) -> dict[str, str]:
-        """The address "host:port" of every service that it serves. UserError: it is not launched yet."""
+        """The address "host:port" of every service that it serves, by name; UserError before the launch."""
         return self._launched.addresses(self._path)
 
     def set_command(self, command: Arguments) -> None:
         """Set the command, which runs without a shell.
 
         Args:
-            command: A list of words, or one text, which is split at its blanks.
+            command: A list of words, or a string, which is split into words.
 
         Raises:
-            UserError: It has another type.
+            UserError: The value has a wrong type.
 
         Example:
             process.set_command(["python", "agent.py"])
@@ -140,10 +140,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         """Set the arguments of the command.
 
         Args:
-            args: Texts, numbers, paths and Outputs.
+            args: Strings, numbers, paths and Outputs.
 
         Raises:
-            UserError: One has another type.
+            UserError: A value has a wrong type.
 
         Example:
             process.set_args(["--lr", 0.1])
@@ -151,13 +151,13 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set("args", args=self._convert("args", args))
 
     def binds(self, *services: Services) -> None:
-        """Serve services to the other processes.
+        """Declare services that the process serves to other processes.
 
         Args:
-            services: Names, lists of names, or {name: port}; a service without a port gets one.
+            services: Names, lists of names, or {name: port}; symphony chooses omitted ports.
 
         Raises:
-            UserError: A name or port has another type.
+            UserError: A name or port has a wrong type.
 
         Example:
             process.binds("replay", {"tensorboard": 6006})
@@ -165,14 +165,14 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set("binds", binds=(*self._spec.binds, *self._convert("binds", services)))
 
     def connects(self, *services: Services, wait: bool = False) -> None:
-        """Use services that other processes bind.
+        """Declare services of other processes that the process uses.
 
         Args:
             services: Names, or lists of names.
-            wait: Whether to start only when the processes that bind them are ready.
+            wait: Whether to delay the start until the processes that bind them are ready.
 
         Raises:
-            UserError: A name has another type.
+            UserError: A name has a wrong type.
 
         Example:
             process.connects("replay", "params")
@@ -184,10 +184,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
             self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
 
     def meet(self, rendezvous: Rendezvous) -> None:
-        """Join several equal workers; new_process(replicas=, rendezvous=True) calls it.
+        """Make the process one of several equal workers; new_process(replicas=, rendezvous=True) calls this.
 
         Args:
-            rendezvous: The worker's rank, and the service by which all of them meet.
+            rendezvous: The worker's rank, and the service through which all workers meet.
 
         Example:
             workers = experiment.new_process("train", command="python train.py", replicas=4, rendezvous=True)
@@ -196,13 +196,13 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self.connects(rendezvous.service) if rendezvous.rank else self.binds(rendezvous.service)
 
     def exposes(self, *services: Services) -> None:
-        """Serve services to outside; `symphony visit` opens them.
+        """Declare services that the process serves to users; `symphony visit` opens them.
 
         Args:
-            services: As of binds().
+            services: Names, lists of names, or {name: port}.
 
         Raises:
-            UserError: A name or port has another type.
+            UserError: A name or port has a wrong type.
 
         Example:
             process.exposes({"tensorboard": 6006})
@@ -210,14 +210,14 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set("exposes", exposes=(*self._spec.exposes, *self._convert("exposes", services)))
 
     def resource_request(self, cpu: Quantity | None = None, memory: Quantity | None = None) -> None:
-        """Claim what the container needs at least.
+        """Request CPU and memory for the container.
 
         Args:
             cpu: Cores, such as 2, 0.5 or "500m".
             memory: Bytes, such as 8e9 or "8Gi".
 
         Raises:
-            UserError: An amount has another type.
+            UserError: An amount has a wrong type.
 
         Example:
             process.resource_request(cpu="500m", memory="8Gi")
@@ -227,15 +227,15 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     def resource_limit(
         self, cpu: Quantity | None = None, memory: Quantity | None = None, gpu: int | None = None
     ) -> None:
-        """Limit what the container may use.
+        """Limit the CPU and memory of the container, and give it GPUs.
 
         Args:
             cpu: Cores, such as 2, 0.5 or "500m".
             memory: Bytes, such as 8e9 or "8Gi".
-            gpu: The number of GPUs, which the container gets.
+            gpu: The number of GPUs, which are also requested.
 
         Raises:
-            UserError: An amount has another type.
+            UserError: An amount has a wrong type.
 
         Example:
             process.resource_limit(cpu=4, memory="16Gi", gpu=1)
@@ -250,13 +250,13 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set(setting, made, **{setting: dataclasses.replace(before, **made)})
 
     def readiness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Set the probe that tells whether the process is ready; processes that wait for it start then.
+        """Set the probe that tells when the process is ready, so that waiting processes start.
 
         Args:
-            options: Those of Probe: exactly one of tcp, http, exec and log; how often and how long.
+            options: The arguments of Probe: exactly one of tcp, http, exec and log, and its timing.
 
         Raises:
-            UserError: A value has another type, or there is not exactly one check.
+            UserError: A value has a wrong type, or not exactly one check is set.
 
         Example:
             process.readiness_probe(http="/health", period_seconds=5)
@@ -264,13 +264,13 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._probe("readiness_probe", options)
 
     def liveness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Set the probe that tells whether the process still works; if it fails, the restart policy applies.
+        """Set the probe that tells whether the process still works; its failure restarts the process.
 
         Args:
-            options: Those of Probe: exactly one of tcp, http and exec; how often and how long.
+            options: The arguments of Probe: exactly one of tcp, http and exec, and its timing.
 
         Raises:
-            UserError: A value has another type, or there is not exactly one check.
+            UserError: A value has a wrong type, or not exactly one check is set.
 
         Example:
             process.liveness_probe(exec=["test", "-e", "/tmp/alive"], failure_threshold=10)
@@ -283,11 +283,11 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set(setting, (), **made)
 
     def join(self, group: str) -> None:
-        """Note the group that it is in."""
+        """Record the group of the process."""
         self._path = f"{group}/{self.name}"
 
     def register(self, path: str, plan: Plan, inputs: Mapping[str, Any], parent: pulumi.Resource) -> None:
-        """Become a component of the running Pulumi program; the experiment's launch calls it."""
+        """Register the process as a component; the launch of the experiment calls this."""
         self._path, self._plan = path, plan
         pulumi.ComponentResource.__init__(
             self, "symphony:index:Process", path, {DECLARED: inputs}, self._options_under(parent)

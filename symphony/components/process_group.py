@@ -1,4 +1,4 @@
-"""ProcessGroup: processes that share a fate and a machine; declared by the user's program."""
+"""ProcessGroup: the component of processes that share a machine, and the calls that declare processes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Members:
-    """The processes of an experiment or a process group."""
+    """The declaring calls that an experiment and a process group share."""
 
-    # Its name in messages.
+    # The word for the owner in messages.
     _kind = ""
     process_class: ClassVar[type[Process]] = Process
 
@@ -67,17 +67,17 @@ class Members:
         opts: pulumi.ResourceOptions | None = None,
         **options: Unpack[ProcessOptions],
     ) -> Process | list[Process]:
-        """Declare a process in it, or several equal ones; Process explains all keywords.
+        """Declare a process, or several equal processes; Process explains all keywords.
 
         Args:
             name: Letters, digits, "-" and "_".
-            cmds: Lines for a shell; or command= and args= without a shell.
-            replicas: The number of equal processes, NAME-0, NAME-1, ...: it returns their list.
-            rendezvous: Set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does.
-            opts: The pulumi.ResourceOptions of its component.
+            cmds: Shell lines; or use command= and args=, which run without a shell.
+            replicas: The number of equal processes NAME-0, NAME-1, ...; the call then returns their list.
+            rendezvous: Whether to set RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun.
+            opts: The pulumi.ResourceOptions of the component.
 
         Raises:
-            UserError: A value has another type than its option takes, or an option is unknown.
+            UserError: A value has a wrong type, or an option is unknown.
 
         Example:
             experiment.new_process("agent", command="python agent.py", connects=["replay"])
@@ -85,10 +85,10 @@ class Members:
         """
         if replicas is None:
             if rendezvous:
-                raise usage_error(f"{name}: rendezvous=True needs replicas=", "Say how many workers meet")
+                raise usage_error(f"{name}: rendezvous=True without replicas=", "Add replicas=NUMBER")
             return self._add(self.process_class(name, cmds, opts=opts, **options))
         if type(replicas) is not int or replicas < 1:
-            raise usage_error(f"{name}: replicas is {replicas!r}", "Give a number from 1 on")
+            raise usage_error(f"{name}: replicas is {replicas!r}", "Give a whole number, 1 or more")
         members = [
             self.process_class(f"{name}-{rank}", cmds, opts=opts, **options) for rank in range(replicas)
         ]
@@ -98,13 +98,13 @@ class Members:
         return [self._add(member) for member in members]
 
     def add_process(self, process: Process) -> Process:
-        """Put a process into it.
+        """Add a process.
 
         Args:
             process: A Process that is in no experiment yet.
 
         Raises:
-            UserError: It is no Process, or it is in an experiment or group.
+            UserError: The argument is no Process, or the process is in an experiment or group already.
 
         Example:
             experiment.add_process(Process("agent", command="python agent.py"))
@@ -119,13 +119,13 @@ class Members:
         return process
 
     def add_processes(self, processes: Iterable[Process]) -> None:
-        """Put several processes into it.
+        """Add several processes.
 
         Args:
-            processes: As of add_process().
+            processes: Processes that are in no experiment yet.
 
         Raises:
-            UserError: As add_process().
+            UserError: An item is no Process, or is in an experiment or group already.
 
         Example:
             experiment.add_processes([Process("a"), Process("b")])
@@ -134,13 +134,13 @@ class Members:
             self.add_process(process)
 
     def get_process(self, name: str) -> Process:
-        """Return its process of this name.
+        """Return the process with this name.
 
         Args:
-            name: A process of its own; those in a group of an experiment are found by the group.
+            name: The name of the process; ask a group for its processes.
 
         Raises:
-            UserError: There is none of this name.
+            UserError: No process has this name.
 
         Example:
             experiment.get_process("learner")
@@ -148,23 +148,23 @@ class Members:
         return find(self._processes, name, f"{self._kind} {self.name}")
 
     def list_processes(self) -> list[Process]:
-        """Return its processes in the order of declaration, without those of other groups."""
+        """Return the processes in the order of declaration, without the processes of groups."""
         return list(self._processes)
 
 
 class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroupSpec]):
-    """Processes that share a machine and a fate: one pod on Kubernetes, windows `group:process` in tmux.
+    """Processes that share a machine and restart together: a Kubernetes pod, windows `group:process` in tmux.
 
-    Its settings hold for all its processes, which may set others: preamble_cmds, start_dir, code, env,
-    secret_env, image, image_pull_policy, termination_delay. Those of a pod belong to the group: place,
+    preamble_cmds, start_dir, code, env, secret_env, image, image_pull_policy and termination_delay apply to
+    all its processes, which may override them. The pod's settings are set on the group alone: place,
     node_selector, tolerations, restart_policy, labels, pod_yml. Process explains them.
 
     Args:
         name: Letters, digits, "-" and "_".
-        opts: The pulumi.ResourceOptions of its component, such as depends_on and protect.
+        opts: The pulumi.ResourceOptions of the component, such as depends_on and protect.
 
     Raises:
-        UserError: A value has another type than its option takes, or an option is unknown.
+        UserError: A value has a wrong type, or an option is unknown.
 
     Example:
         group = experiment.new_process_group("agents", env={"SEED": 1})
@@ -176,7 +176,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     def __init__(
         self, name: str, *, opts: pulumi.ResourceOptions | None = None, **options: Unpack[GroupOptions]
     ) -> None:
-        """Declare a process group; ProcessGroup says what it takes."""
+        """Declare a process group; the class documents the arguments."""
         keywords: dict[str, Any] = {**options}
         self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
         self._processes: list[Process] = []
@@ -186,7 +186,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
 
     @classmethod
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
-        """Return a group that declares what a loaded spec declares."""
+        """Return the group that a loaded spec declares."""
         group = cls(spec.name, pod_yml=spec.pod.pod_yml)
         group._processes = [cls.process_class.from_spec(each) for each in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
@@ -194,7 +194,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
 
     @property
     def path(self) -> str:
-        """Its name within the experiment."""
+        """The path within the experiment, which is the name."""
         return self.name
 
     def _add(self, process: Process) -> Process:
@@ -214,7 +214,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
         of_processes: Mapping[str, Mapping[str, Any]],
         parent: pulumi.Resource,
     ) -> None:
-        """Become a component of the running Pulumi program; the experiment's launch calls it."""
+        """Register the group and its processes as components; the launch of the experiment calls this."""
         self._plan = plan
         name = plan.renamed.get(self.name, self.name)
         pulumi.ComponentResource.__init__(
@@ -231,7 +231,7 @@ def adopt(thing: Process | Members, owner: str) -> None:
     """Record the owner of a process or group.
 
     Raises:
-        UserError: It has another owner.
+        UserError: The process or group has an owner already.
     """
     fields: dict[str, Any] = vars(thing)
     if (other := fields.get("_owner")) is not None:
@@ -241,7 +241,11 @@ def adopt(thing: Process | Members, owner: str) -> None:
 
 
 def find(things: Iterable[Any], name: str, within: str) -> Any:
-    """Return the declared thing of that name. UserError: there is none; it names the near one."""
+    """Return the declared process or group with a name.
+
+    Raises:
+        UserError: The name is unknown; the error suggests a similar name.
+    """
     known: list[str] = []
     for each in things:
         if each.name == name:
@@ -249,13 +253,17 @@ def find(things: Iterable[Any], name: str, within: str) -> Any:
         known.append(each.name)
     near = nearest(str(name), known)
     remedy = (
-        f"The nearest is {quoted(near)}" if near else f"It has: {', '.join(map(quoted, known)) or 'nothing'}"
+        f"Did you mean {quoted(near)}?"
+        if near
+        else f"Use one of: {', '.join(map(quoted, known))}"
+        if known
+        else "Declare it first"
     )
     raise usage_error(f"{within} has no {quoted(name)}", remedy)
 
 
 def expect(thing: object, kind: type[Any], made_by: str) -> None:
-    """Raise UserError where the thing is of another kind."""
+    """Raise UserError unless the thing is an instance of `kind`."""
     if not isinstance(thing, kind):
         what = f"expected a {kind.__name__}, got a {type(thing).__name__}"
         raise usage_error(what, f"Add the {kind.__name__} that {made_by} returns")

@@ -1,4 +1,4 @@
-"""One run of the user's Pulumi program: its experiment becomes a plan, and the plan becomes resources."""
+"""A run of the user's Pulumi program: turns its experiment into a plan, and the plan into resources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from symphony.spec.inputs import ImageSpec
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
 
-# engine/run/program_host.py knows the name: it runs programs that never load this.
+# engine/run/program_host.py uses the same name without importing this module.
 _ATTRIBUTE = "_symphony_run"
 
 
@@ -46,7 +46,7 @@ class Declared(Protocol):
 
 @dataclass
 class ProgramRun:
-    """The experiment of one run of a program, and what its stack is."""
+    """The experiments that a run of a program has declared and launched, and the context of its stack."""
 
     context: Context
     experiments: list[Declared] = field(default_factory=list["Declared"])
@@ -58,7 +58,7 @@ class ProgramRun:
         return registry.get(self.context.backend).expander
 
     def require_launched(self) -> None:
-        """Raise pulumi.RunError for an experiment that is only declared, at the end of the program."""
+        """Raise pulumi.RunError if an experiment was declared but not launched."""
         for experiment in self.experiments:
             if experiment not in self.launched:
                 raise pulumi.RunError(
@@ -74,12 +74,12 @@ class ProgramRun:
 
 
 def program_name() -> str:
-    """Return the default name of an experiment: that of the stack up to the first dot."""
+    """Return the default name of an experiment: the stack's name up to the first dot."""
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
 def declared(experiment: Declared) -> None:
-    """Note a declaration; outside a Pulumi program there is nothing to note."""
+    """Record that the program has declared an experiment."""
     root = _root()
     if root is None:
         return
@@ -96,7 +96,7 @@ def in_program() -> bool:
 def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> None:
     """Plan an experiment and register its components and resources.
 
-    cluster: The settings of the Cluster that launches it; those of the stack go before them.
+    cluster: The settings of the Cluster that launches it; the stack's settings override them.
     """
     run = _run_of(require_root())
     if not any(each is experiment for each in run.experiments):
@@ -117,7 +117,7 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
 def _register(
     run: ProgramRun, experiment: Declared, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
-    # A process that imports symphony plans nothing, and need not load the rules.
+    # Imported here: a process that imports symphony plans nothing.
     from symphony.components import code_inputs
     from symphony.plan.build import build_plan
 
@@ -147,13 +147,13 @@ def _register(
 
 
 def refused(error: SymphonyError) -> pulumi.RunError:
-    """Return the error for the engine to show; a symphony command is told its parts as well."""
+    """Return the error for the engine to show, and report its parts to the symphony command."""
     report_facts(error_report(error))
     return pulumi.RunError(str(error))
 
 
 def report_facts(facts: Mapping[str, Any]) -> None:
-    """Tell the command in the engine's debug log, which a plain `pulumi` shows only with --debug."""
+    """Report facts to the command through the engine's debug log."""
     pulumi.log.debug(f"{run_request.REPORT}{json.dumps(facts)}")
 
 
@@ -162,19 +162,23 @@ def _refuse_second(run: ProgramRun) -> None:
         return
     first, second, *_ = run.experiments
     problem = Problem(
-        f'"{first.name}" and "{second.name}" are two experiments of one program',
-        "a stack has one experiment: move one to another program and stack",
+        f'the program declares two experiments, "{first.name}" and "{second.name}"',
+        "move one of them to another program and stack: a stack has a single experiment",
         (first.spec.where, second.spec.where),
     )
     raise refused(PlanError(run.context.stack, [problem]))
 
 
 def require_root() -> Any:
-    """Return the stack of the running Pulumi program. SystemExit: it was run as `python __main__.py`."""
+    """Return the stack of the running Pulumi program.
+
+    Raises:
+        SystemExit: No Pulumi program is running: the user ran `python __main__.py`.
+    """
     if (root := _root()) is None:
         raise SystemExit(
-            "symphony: no Pulumi program is running. Run this one with `symphony up`;"
-            ' a plain script calls Cluster.new("tmux").launch(experiment).'
+            "symphony: this program must be run by Pulumi. Run it with `symphony up`,"
+            ' or call Cluster.new("tmux").launch(experiment) in a plain script.'
         )
     return root
 
@@ -195,7 +199,7 @@ def _run_of(root: Any) -> ProgramRun:
 
 
 def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
-    """Return when each file of the program in its folder changed: those that declare, and its modules."""
+    """Return when the program's files in its folder were last changed, imported modules included."""
     declared = {each.where.file for each in (spec, *(process for _, process in spec.members()))}
     loaded = {getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]}
     changed: dict[str, str] = {}
@@ -207,7 +211,11 @@ def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
 
 
 def image(spec: ImageSpec) -> pulumi.Output[str]:
-    """Return the image by its digest; it is built whatever the backend. pulumi.RunError: it cannot be."""
+    """Return an image's reference by digest; it is built on every backend.
+
+    Raises:
+        pulumi.RunError: The image cannot be built.
+    """
     run = _run_of(require_root())
     planned, problems, _ = run.images.read(spec)
     if problems:
@@ -216,7 +224,11 @@ def image(spec: ImageSpec) -> pulumi.Output[str]:
 
 
 def settings(cluster: Mapping[str, str] | None = None) -> StackSettings:
-    """Return the settings of the stack, else those of its Cluster. PlanError: some are wrong."""
+    """Return the settings of the stack, with a Cluster's settings as defaults.
+
+    Raises:
+        PlanError: Settings are wrong.
+    """
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
     values = {**(cluster or {}), **{key: config.get_config(key) for key in keys}}
@@ -227,14 +239,14 @@ def settings(cluster: Mapping[str, str] | None = None) -> StackSettings:
 
 
 def _refuse_to_move(context: Context) -> None:
-    """Refuse to move to another backend; where settings name it, the command has refused before."""
+    """Refuse a program that moves a running stack to another backend; the command checks settings itself."""
     runs_on = run_request.current().runs_on
     if runs_on is not None and runs_on != context.backend:
         raise would_move(context.stack, runs_on, context.backend)
 
 
 def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
-    """Refuse to start again what is not declared any more: the engine would end it."""
+    """Refuse to restart processes that are no longer declared: the engine would stop them."""
     if (restarted := run_request.current().restart) is None:
         return
     is_same = plan.name == run_request.current().experiment
@@ -249,14 +261,14 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
 
 
 def _require_plugins(context: Context) -> None:
-    """Have the command run the program again with plugins: the backend may be that of a Cluster in it."""
+    """Ask the command to run the program again with plugins, if a Cluster in it chose the backend."""
     if registry.get(context.backend).plugins and run_request.lacks_plugins() and not context.offline:
         report_facts({"needs_plugins": True})
-        raise pulumi.RunError(f"{context.backend} needs plugins of Pulumi")
+        raise pulumi.RunError(f"{context.backend} needs Pulumi's plugins; run `symphony up` again")
 
 
 def _unnamed(run: ProgramRun, experiment: Declared, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
-    """Tell that the experiment has the name of its stack, where the program gives another."""
+    """Yield a remark if the experiment runs under its stack's name, not the name in the program."""
     stack, name = run.context.stack, experiment.name
     if (
         cluster is None
@@ -264,14 +276,14 @@ def _unnamed(run: ProgramRun, experiment: Declared, cluster: Mapping[str, str] |
         and name not in (stack, stack.partition(".")[0])
     ):
         yield Problem(
-            f"The experiment {quoted(name)} is called {run.context.physical_name}: it has its stack's name",
-            f"name the stack {name}, or leave the name out",
+            f"the experiment {quoted(name)} runs as {run.context.physical_name}, the name of its stack",
+            f"rename the stack to {name}, or omit the name in the program",
             (experiment.spec.where,),
         )
 
 
 def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
-    """Yield a remark where the Cluster says one backend and the stack another."""
+    """Yield a remark if the Cluster and the stack name different backends."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
         precedence = f"is {backend}, which takes precedence over the Cluster for {wanted} of the program"
@@ -279,7 +291,7 @@ def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[P
 
 
 def _context(cluster: Mapping[str, str] | None = None) -> Context:
-    """Return the stack that runs; cluster: settings that hold where the stack makes none."""
+    """Return the context of the running stack; cluster: settings that the stack's settings override."""
     project, stack = pulumi.get_project(), pulumi.get_stack()
     read = settings(cluster)
     request = run_request.current()

@@ -1,4 +1,4 @@
-"""Reads the values that a launch needs, once: secret files, Outputs, and settings that are secret."""
+"""Reads secret values at launch: secret files, Outputs, and secret settings of the stack."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from symphony.spec.inputs import Secret
 from symphony.spec.process import ProcessSpec
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
-# The placeholder in a preview of an Output that only the run creates.
+# The placeholder, in a preview, for an Output that is known only after the run.
 UNKNOWN = "known-after-up"
-# Settings whose Outputs become texts of the plan.
+# Settings whose Outputs become plain text in the plan.
 _TAKE_OUTPUTS = ("image", "command", "args")
 
 
 def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
-    """Return the spec with texts for the Outputs in it and a Secret for each secret value, and problems.
+    """Return the spec with text in place of Outputs and a Secret for each secret value, and problems.
 
-    An Output in env, and a value of a secret setting there, moves to secret_env.
+    Outputs and secret settings in env move to secret_env.
     """
     known = secret_settings()
     resolved = spec.with_owners(lambda owner: _resolved(_hidden(owner, known)))
@@ -45,7 +45,7 @@ def _hidden(owner: AnySpec, known: frozenset[str]) -> AnySpec:
     }
     if not moved and not owner.secret_env:
         return owner
-    # A name in both stays in both, for the plan to refuse.
+    # A name in both stays in both, so that the plan refuses it.
     moved = {name: value for name, value in moved.items() if name not in owner.secret_env}
     return dataclasses.replace(
         owner,
@@ -56,7 +56,7 @@ def _hidden(owner: AnySpec, known: frozenset[str]) -> AnySpec:
 
 
 def _resolved(owner: AnySpec) -> AnySpec:
-    """Return the owner with texts for the Outputs of its image, command and args."""
+    """Return the owner with text in place of the Outputs in its image, command and args."""
     values = {setting: getattr(owner, setting, None) for setting in _TAKE_OUTPUTS}
     changes = {setting: _texts_of(value) for setting, value in values.items() if _outputs(value)}
     return dataclasses.replace(owner, **changes) if changes else owner
@@ -81,8 +81,8 @@ def _secrets_in_plain_sight(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting in _TAKE_OUTPUTS:
             if any(_await(output).is_secret for output in _outputs(getattr(owner, setting, None))):
                 yield Problem(
-                    f"{name} has a secret Output in {setting}, which the state and the plan show",
-                    "give it in secret_env, and have the program read that variable",
+                    f"{name} has a secret Output in {setting}, plain text in the state and the plan",
+                    "pass it in secret_env, and read that variable in the process",
                     (owner.at(setting),),
                 )
 
@@ -101,7 +101,7 @@ def _await(output: pulumi.Output[Any]) -> _Awaited:
 
 
 def _secret(value: Any, known: frozenset[str]) -> Secret:
-    """Return the secret of a file, of an Output or of a secret setting."""
+    """Return the Secret for a file, an Output or a secret setting."""
     if isinstance(value, pulumi.Output):
         return _of_output(cast("pulumi.Output[Any]", value))
     if isinstance(value, Secret):
@@ -111,45 +111,45 @@ def _secret(value: Any, known: frozenset[str]) -> Secret:
 
 def _of_output(output: pulumi.Output[Any]) -> Secret:
     if output._data.get_loop() is not asyncio.get_event_loop():  # pyright: ignore[reportPrivateUsage]
-        return Secret(trouble="its Output was made outside of the Pulumi program")
+        return Secret(trouble="the Output was created outside of the Pulumi program")
     awaited = _await(output)
     if not awaited.is_known:
         return Secret(is_known=False)
     try:
         return _checked(text(awaited.value, "an Output"))
     except WrongTypeError:
-        return Secret(trouble="its Output is not text")
+        return Secret(trouble="the Output is not text")
 
 
 def _of_file(file: str) -> Secret:
-    # A text that does not look like a path may be the value itself, by mistake.
+    # Text that does not look like a path may be the secret itself, by mistake, and must not be shown.
     source = file if file.startswith(("~", "/", "./", "../")) else ""
     try:
         text = files.read_source(Path(file).expanduser()).decode()
     except UnicodeDecodeError:
-        return Secret(trouble="its file is not UTF-8 text", source=source)
+        return Secret(trouble="the file is not UTF-8 text", source=source)
     except (OSError, RuntimeError, ValueError) as error:
-        why = (getattr(error, "strerror", None) or "it is not a path").lower()
-        return Secret(trouble=f"its file cannot be read: {why}", source=source)
+        why = (getattr(error, "strerror", None) or "not a path").lower()
+        return Secret(trouble=f"the file cannot be read: {why}", source=source)
     return _checked(text.rstrip("\r\n"), file)
 
 
 def _checked(value: str, source: str = "") -> Secret:
-    """Return the secret, with its trouble where no process can get the value."""
+    """Return the Secret for a value, or its trouble if the value cannot be an environment variable."""
     size = len(value.encode("utf-8", "surrogatepass"))
     trouble = ""
     if not value:
-        trouble = "its value is empty"
+        trouble = "the value is empty"
     elif "\0" in value:
-        trouble = "its value contains a NUL byte"
+        trouble = "the value contains a NUL byte"
     elif size > MAX_TEXT:
-        trouble = f"its value has {size} bytes, more than the {MAX_TEXT} that a program can be given"
+        trouble = f"the value has {size} bytes, more than the {MAX_TEXT} that Linux allows"
     elif any("\ud800" <= character <= "\udfff" for character in value):
-        trouble = "its value is not valid Unicode"
+        trouble = "the value is not valid Unicode"
     return Secret("" if trouble else value, source=source, trouble=trouble)
 
 
 def secret_settings() -> frozenset[str]:
-    """Return the values of the secret settings of the stack, which a program may have read as plain text."""
+    """Return the stack's secret settings, which a program may have read as plain text."""
     settings = config.CONFIG.get()
     return frozenset(str(value) for key, value in settings.items() if value and config.is_config_secret(key))

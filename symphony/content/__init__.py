@@ -1,1 +1,1 @@
-"""Files by their content: the files of a folder that count, and their digests, which are cached."""
+"""Which files of a folder are code, and their digests, with a cache."""

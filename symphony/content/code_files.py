@@ -1,4 +1,4 @@
-"""Finds the files that a text of `code=` names: a file, a folder with all in it, or a glob."""
+"""Finds the files that an entry of `code=` matches: a file, a folder with its content, or a glob."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from symphony.content import digests
 from symphony.content.digests import DigestCache
 
-# Every process that declares code gets its digest in this variable: on each backend it is a part of it.
+# A process that declares code gets its digest in this variable, so that changed code changes the process.
 VARIABLE = "SYMPHONY_CODE"
 _GLOB = frozenset("*?[")
 
 
 def files_of(text: str, folder: str, cache: DigestCache) -> dict[str, str]:
-    """Return the digest of every file; folder: the project, from which the files are named.
+    """Return the digest of every matching file; folder: the project's, to which the names are relative.
 
     Raises:
-        OSError, RuntimeError, ValueError: They cannot be read, or its home is that of no user.
+        OSError, RuntimeError, ValueError: A file cannot be read, or `~user` names an unknown user.
     """
     return {
         _named(path, text, folder): digests.of_file(path, cache)
@@ -27,7 +27,7 @@ def files_of(text: str, folder: str, cache: DigestCache) -> dict[str, str]:
 
 
 def exists(text: str, folder: str) -> bool:
-    """Return whether a text without files is a glob, or names something that is there."""
+    """Return whether an entry without matching files is a glob or an existing path."""
     return bool(_GLOB & {*text}) or os.path.lexists(_place(text, folder))
 
 
@@ -37,7 +37,7 @@ def _place(text: str, folder: str) -> str:
 
 def _paths(place: str, folder: str) -> Iterator[str]:
     """Yield the absolute paths of the files that a path or a glob names."""
-    # Imported here: it takes longer than all the rest, and few experiments declare code.
+    # Imported here: the import is slow, and few experiments declare code.
     from pathspec import GitIgnoreSpec
 
     from symphony.content import ignore_files
@@ -51,9 +51,9 @@ def _paths(place: str, folder: str) -> Iterator[str]:
     if rules is None or not os.path.lexists(base):
         return
     if not Path(base).is_dir():
-        if not rules.leaves_out(base):
+        if not rules.excludes(base):
             yield base
-    elif not rules.leaves_out(f"{base}/"):
+    elif not rules.excludes(f"{base}/"):
         wanted = GitIgnoreSpec.from_lines([pattern] if pattern else [])
         for path in ignore_files.walk(base, rules):
             if not pattern or wanted.match_file(path[len(base) :].lstrip("/")):
@@ -61,7 +61,7 @@ def _paths(place: str, folder: str) -> Iterator[str]:
 
 
 def _named(path: str, text: str, folder: str) -> str:
-    """Return the path from the folder of the project, so that it is the same on another machine."""
+    """Return the path relative to the project, so that it is the same on another machine."""
     if path.startswith(f"{folder}/"):
         return path[len(folder) + 1 :]
     return path if text.startswith(("/", "~")) else os.path.relpath(path, folder)

@@ -1,4 +1,4 @@
-"""Digests of files by their content and x bit, of sets of files, and a cache of those that did not change."""
+"""Digests of files (content and x bit) and of sets of files, with a cache for unchanged files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Self, cast
 from symphony import files, paths
 
 LENGTH = 32
-# A file may change twice within one tick of its file system's clock: a file younger than this, in
-# nanoseconds, is read again.
+# Nanoseconds. A file may change twice within a tick of its file system's clock, so younger files are not
+# cached.
 TOO_YOUNG = 2_000_000_000
 
 
@@ -26,8 +26,8 @@ def of_file(path: str, cache: DigestCache, *, follow: bool = True) -> str:
 
     Args:
         path: Absolute path of the file.
-        cache: Digests of files that did not change.
-        follow: Take a link to a file for that file; any other link has the digest of its target's name.
+        cache: The digests of unchanged files.
+        follow: Whether to read the target of a link to a file; other links are digested by target name.
 
     Raises:
         OSError: The file cannot be read.
@@ -62,7 +62,7 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[s
 
 
 def stamp_of(facts: os.stat_result) -> str:
-    """Return a text that differs when the file has changed."""
+    """Return a string that differs if the file has changed."""
     when = f"{facts.st_mtime_ns}.{facts.st_ctime_ns}"
     return f"{facts.st_size}.{when}.{facts.st_dev}.{facts.st_ino}.{facts.st_mode}"
 
@@ -70,7 +70,7 @@ def stamp_of(facts: os.stat_result) -> str:
 class DigestCache:
     """The digests of the files of one folder, kept for the next run.
 
-    purpose and root name the cache. It keeps what the last block with it asked for.
+    purpose and root identify the cache. It keeps the entries that the last `with` block used.
     """
 
     def __init__(self, purpose: str, root: Path) -> None:
@@ -90,13 +90,13 @@ class DigestCache:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None and self._now != self._before:
-            # A cache that cannot be written costs time, and nothing else.
+            # Without the cache the next run is slower, nothing else.
             with suppress(OSError):
                 paths.private_folder(self._file.parent)
                 files.replace(self._file, json.dumps(self._now).encode())
 
     def get(self, path: str, stamp: str) -> str | None:
-        """Return the digest of a file that has this stamp; None if it is not known."""
+        """Return the cached digest of a file with this stamp; None if there is none."""
         entry: object = self._now.get(path) or self._before.get(path)
         match entry:
             case [known_stamp, str() as digest] if known_stamp == stamp:
@@ -106,7 +106,7 @@ class DigestCache:
                 return None
 
     def put(self, path: str, stamp: str, digest: str, facts: os.stat_result) -> None:
-        """Keep the digest of a file that was read after its facts."""
+        """Cache the digest of a file whose stat was taken before it was read."""
         if facts.st_ctime_ns < self._oldest_young:
             self._now[path] = [stamp, digest]
 
@@ -118,7 +118,7 @@ def forget(purpose: str, root: Path) -> None:
 
 
 def _target_file(path: str) -> os.stat_result | None:
-    """Return the facts of the file that a link leads to; None for a link to a folder, or to nothing."""
+    """Return the stat of the file that a link points to; None unless it is a regular file."""
     try:
         facts = Path(path).stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The files of a folder that .gitignore and .symphonyignore leave in."""
+"""The files of a folder that .gitignore and .symphonyignore do not exclude."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from pathspec import GitIgnoreSpec
 
 from symphony import files
 
-# In one folder the later one wins, so that it can take back rules of the earlier.
+# In the same folder the later file wins, so that .symphonyignore can override .gitignore.
 NAMES = (".gitignore", ".symphonyignore")
-# Files that Python and editors write while the code runs, and the settings of stacks, into which the engine
-# writes, are not part of the code.
+# Not code: files that Python and editors write, and the settings of stacks, which the engine changes.
 _FOLDERS = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".ipynb_checkpoints"})
 _ENDINGS = (".pyc", ".pyo", ".swp", ".swo", ".swx", "~")
 
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """The rules of the ignore files of a folder and of those above it; the nearest folder comes last."""
+    """The ignore rules of a folder and the folders above it; the nearest folder comes last."""
 
     specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
 
     def within(self, folder: str) -> IgnoreRules:
-        """Return the rules that hold in a folder; folder: an absolute path with a slash at its end."""
+        """Return the rules that apply in a folder; folder: an absolute path with a slash at its end."""
         text = b"\n".join(_content(folder + name) for name in NAMES)
         if not text.strip():
             return self
         spec = _spec(text.decode("utf-8", "surrogateescape").splitlines())
         return IgnoreRules((*self.specs, (folder, spec)))
 
-    def leaves_out(self, path: str) -> bool:
-        """Return whether a file, or a folder with all in it, is left out; a folder has a slash at its end."""
+    def excludes(self, path: str) -> bool:
+        """Return whether a file or a whole folder is excluded; a folder's path has a slash at its end."""
         name = path.rstrip("/").rpartition("/")[2]
         if name in _FOLDERS if path.endswith("/") else name.endswith(_ENDINGS) or _is_settings(name):
             return True
@@ -47,23 +46,23 @@ class IgnoreRules:
 
 
 def rules_above(path: str, project: str) -> IgnoreRules | None:
-    """Return the rules for a path: of all folders above it, up to that of its repository or its project.
+    """Return the rules of all folders above a path, up to its repository or its project.
 
-    path, project: absolute. None: one of these folders is left out itself.
+    path, project: absolute paths. None: one of these folders is excluded itself.
     """
     parents = [f"{each}/".replace("//", "/") for each in Path(path).parents]
     repository = next((each for each in parents if Path(each, ".git").exists()), "")
     tops = [i for i, each in enumerate(parents) if each in (repository, f"{project.rstrip('/')}/")]
     rules = IgnoreRules()
     for i, folder in enumerate(reversed(parents[: max(tops, default=0) + 1])):
-        if i and rules.leaves_out(folder):
+        if i and rules.excludes(folder):
             return None
         rules = rules.within(folder)
     return rules
 
 
 def walk(folder: str, rules: IgnoreRules) -> Iterator[str]:
-    """Yield the absolute paths of all files and links that the rules leave in; folder: an absolute path.
+    """Yield the absolute paths of all files and links that the rules do not exclude; folder: absolute.
 
     Links are not followed.
 
@@ -77,10 +76,10 @@ def walk(folder: str, rules: IgnoreRules) -> Iterator[str]:
         with os.scandir(place) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if not inner.leaves_out(f"{entry.path}/"):
+                    if not inner.excludes(f"{entry.path}/"):
                         pending.append((f"{entry.path}/", inner))
                 # Sockets, pipes and devices are not code.
-                elif (entry.is_symlink() or entry.is_file()) and not inner.leaves_out(entry.path):
+                elif (entry.is_symlink() or entry.is_file()) and not inner.excludes(entry.path):
                     yield entry.path
 
 
@@ -95,7 +94,7 @@ def _content(file: str) -> bytes:
 
 
 def _spec(lines: list[str]) -> GitIgnoreSpec:
-    """Return the rules of these lines; git ignores a line that is not valid, and so does this."""
+    """Return the rules of some lines; invalid lines are ignored, as git does."""
     with suppress(ValueError):
         return GitIgnoreSpec.from_lines(lines)
     return GitIgnoreSpec.from_lines([line for line in lines if _is_valid(line)])

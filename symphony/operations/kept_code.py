@@ -133,7 +133,7 @@ def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
             if entry.name in (".git", "__pycache__") or entry.path == home:
                 continue
             is_folder = entry.is_dir(follow_symlinks=False)
-            if inner.leaves_out(f"{entry.path}/" if is_folder else entry.path):
+            if inner.excludes(f"{entry.path}/" if is_folder else entry.path):
                 yield entry.path, entry.name.startswith(("Pulumi.", ".gitignore", ".symphonyignore"))
             elif is_folder:
                 yield from _entries(f"{entry.path}/", inner)

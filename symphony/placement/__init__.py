@@ -1,1 +1,1 @@
-"""Placement: pools of machines, the pods that fit on them and their prices; pure values."""
+"""Placement, as pure functions: which pods fit on which machine pools, and what the machines cost."""

@@ -1,4 +1,4 @@
-"""The machine types of Compute Engine that GKE offers, and the GPUs that they take."""
+"""The machine types that GKE offers, and the GPUs that can be attached to them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine type: cpu in vCPUs, memory in bytes; gpus of gpu_type are part of it.
+    """A machine type: cpu in vCPUs, memory in bytes, and the GPUs that it includes.
 
-    billed: the vCPUs that are paid for, fewer where the cores are shared.
+    billed: the vCPUs that are charged, fewer than cpu if cores are shared.
     """
 
     type: str
@@ -25,7 +25,7 @@ class Machine:
 
     @property
     def family(self) -> str:
-        """The family, such as n1, by which it is priced; a custom type of the first generation is an n1."""
+        """The family, such as n1, that determines the price; `custom-...` types belong to n1."""
         family = self.type.partition("-")[0]
         return "n1" if family == "custom" else family
 
@@ -34,7 +34,7 @@ class Machine:
         return "custom-" in self.type
 
 
-# family -> class -> (GiB per vCPU, the vCPUs it comes with)
+# family -> class -> (GiB per vCPU, the available numbers of vCPUs)
 _SIZES: dict[str, dict[str, tuple[float, str]]] = {
     "n1": {
         "standard": (3.75, "1 2 4 8 16 32 64 96"),
@@ -101,7 +101,7 @@ _SINGLE: dict[str, tuple[int, float, str, int]] = {
     "a3-megagpu-8g": (208, 1872, "nvidia-h100-mega-80gb", 8),
     "a3-ultragpu-8g": (224, 2952, "nvidia-h200-141gb", 8),
 }  # fmt: skip
-# Shared cores: type -> GiB, vCPUs that are paid for.
+# Shared cores: type -> GiB, vCPUs that are charged.
 _SHARED = {"e2-micro": (1, 0.25), "e2-small": (2, 0.5), "e2-medium": (4, 1)}
 _CUSTOM = re.compile(r"(?:(n1|n2|n2d|n4|e2)-)?custom-(\d{1,3})-(\d{3,7})(?:-ext)?", re.ASCII)
 # GPUs for n1 machines: type -> number of GPUs -> the most vCPUs and GiB of the machine.
@@ -115,7 +115,7 @@ GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100, "nvidia-h100-mega-80gb", 
 
 
 def find(machine_type: str) -> Machine | None:
-    """Return the machine type of that name, None for an unknown one."""
+    """Return the machine type with a name; None if it is unknown."""
     if single := _SINGLE.get(machine_type):
         cpu, gib, gpu_type, gpus = single
         return Machine(machine_type, cpu, int(gib * GIB), gpu_type, gpus, cpu)
@@ -123,7 +123,7 @@ def find(machine_type: str) -> Machine | None:
         return Machine(machine_type, 2, int(shared[0] * GIB), billed=shared[1])
     if custom := _CUSTOM.fullmatch(machine_type):
         return Machine(machine_type, int(custom[2]), int(custom[3]) * MIB, billed=int(custom[2]))
-    # A type with local disks has the sizes of the one without.
+    # A type with local disks (-lssd) has the sizes of the type without.
     family, _, rest = machine_type.removesuffix("-lssd").partition("-")
     kind, _, size = rest.partition("-")
     gib, sizes = _SIZES.get(family, {}).get(kind, (0, ""))
@@ -133,7 +133,7 @@ def find(machine_type: str) -> Machine | None:
 
 
 def known() -> list[str]:
-    """Return every machine type that has a name of its own."""
+    """Return the names of all machine types except custom types."""
     ruled = [
         f"{family}-{kind}-{size}"
         for family, kinds in _SIZES.items()
@@ -156,18 +156,18 @@ def gpu_type_of(name: str) -> str:
 
 
 def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:
-    """Return why a machine type cannot have so many of these GPUs, or nothing."""
+    """Return why a machine type cannot have these GPUs, or an empty string."""
     if machine.gpus:
         if (gpu_type, gpus) == (machine.gpu_type, machine.gpus):
             return ""
-        return f"a {machine.type} has {machine.gpus} {machine.gpu_type} and takes no others"
+        return f"a {machine.type} includes {machine.gpus} {machine.gpu_type} and takes no other GPUs"
     counts = GPUS_OF_N1.get(gpu_type)
     if counts is None:
         if gpu_type not in GPU_TYPES:
-            return f"there is no GPU type {gpu_type}"
-        return f"{gpu_type} is part of other machine types, a {machine.type} takes none"
+            return f"GKE has no GPU type {gpu_type}"
+        return f"{gpu_type} is included in other machine types and cannot be attached to a {machine.type}"
     if machine.family != "n1":
-        return f"{gpu_type} goes into n1 machines only"
+        return f"{gpu_type} can be attached to n1 machines only"
     if gpus not in counts:
         *others, last = map(str, counts)
         return f"a machine takes {', '.join(others)} or {last} {gpu_type}"

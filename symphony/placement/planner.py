@@ -1,5 +1,7 @@
-"""Chooses a pool for each pod and counts the machines; pure. The cheapest machine that holds a pod is chosen
-for it alone, so that what is declared beside it later does not move it.
+"""Chooses a pool for each pod and counts the machines.
+
+Each pod gets the cheapest machine that holds it, regardless of other pods, so that a later declaration does
+not move it.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from symphony.placement.pool import (
 from symphony.placement.prices import Prices
 from symphony.spec.pod import Effect, Toleration
 
-# Labels with these endings may be on the machines of a pool without being known here.
+# Domains of labels that machines may have although the pool does not declare them.
 _FOREIGN_LABELS = ("kubernetes.io", "k8s.io", "cloud.google.com", "gke.io")
 # GKE sets these on every machine that they apply to.
 _GKE_LABELS = (POOL_LABEL, GPU_LABEL, SPOT_LABEL)
-# A pod that tolerates one of these by hand may use such a pool.
+# A pod that tolerates one of these explicitly may use such a pool.
 _GPUS, _SPOT = Taint(GPU_TAINT, "present"), Taint(SPOT_LABEL, "true")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The claim of a container or of a whole pod: cpu in thousandths, memory in bytes.
+    """The claim of a container or of a whole pod: cpu in thousandths of a core, memory in bytes.
 
-    parts: amounts that are None are this part of a machine: 4 is a quarter; 0: nothing.
+    parts: if n > 0, amounts that are None are an n-th of a machine.
     """
 
     cpu: int | None = None
@@ -49,9 +51,9 @@ class Claim:
 class Pod:
     """A pod to place.
 
-    claims: of the containers; whole: of the pod, which containers without a claim share evenly.
-    pool:   the only pool that it may use; empty: any.
-    spot:   whether it may use spot machines. tolerates_all: it tolerates every taint.
+    claims: the containers' claims. whole: the pod's claim, which containers without a claim share evenly.
+    pool:   the only pool that it may use; empty for any pool.
+    spot:   whether it may use spot machines. tolerates_all: whether it tolerates every taint.
     """
 
     name: str
@@ -67,17 +69,17 @@ class Pod:
 
 @dataclass(frozen=True)
 class Choice:
-    """The pool of a pod, what each of its containers claims there, and how many such pods a machine holds."""
+    """The pool chosen for a pod, the claims of its containers there, and how many such pods fit a machine."""
 
     pool: Pool
     claims: tuple[Amounts, ...]
     per_machine: int
 
     def tolerations(self, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
-        """Return the tolerations that the pool needs beside those that the pod has."""
+        """Return the tolerations that the pool requires and the pod lacks."""
         taints = [taint for taint in self.pool.taints if taint.effect != "PreferNoSchedule"]
         if self.pool.gpus and not any(taint.key == GPU_TAINT for taint in taints):
-            # GKE taints machines with GPUs by itself.
+            # GKE itself taints machines that have GPUs.
             taints.append(Taint(GPU_TAINT))
         return tuple(
             Toleration(
@@ -93,10 +95,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Placement:
-    """The pools of all pods, by their names.
+    """The result of placing all pods.
 
-    chosen: the pools of pods. lacking: for pods that fit nowhere, the lacks of every pool.
-    machines: the number of machines in every pool. tight: pools at their max, where pods may stay Pending.
+    chosen: pod -> its pool. lacking: pod that fits nowhere -> pool -> what the pool lacks.
+    machines: pool -> number of machines. tight: pools at their maximum, where pods may stay Pending.
     """
 
     chosen: Mapping[str, Choice] = field(default_factory=dict[str, Choice])
@@ -106,11 +108,11 @@ class Placement:
 
 
 class Packing:
-    """The machines of one pool and the free amounts of each.
+    """The machines of a pool, and the free amounts of each machine.
 
     Args:
-        allocatable: The amounts that one machine offers to pods.
-        most: The most machines; None for any number.
+        allocatable: The amounts that a machine offers to pods.
+        most: The maximum number of machines; None for no limit.
     """
 
     def __init__(self, allocatable: Amounts, most: int | None) -> None:
@@ -127,11 +129,11 @@ class Packing:
 
     @property
     def is_tight(self) -> bool:
-        """True at the maximum with unlike pods, some of which the scheduler may leave Pending."""
+        """Whether the pool is at its maximum with pods of several sizes, so that some may stay Pending."""
         return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
 
     def add(self, pod: Amounts) -> bool:
-        """Put one more pod on a machine. Return whether it fits."""
+        """Put a pod on a machine; return whether it fits."""
         fullest = min((free for free in self._free if free.holds(pod)), default=None, key=_order)
         if fullest is None:
             if self._most is not None and self.machines >= self._most:
@@ -151,7 +153,7 @@ def _order(free: Amounts) -> tuple[int, ...]:
 
 
 def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
-    """Choose a pool for every pod: those that name their pool first, the others in the order given."""
+    """Choose a pool for every pod; pods that name their pool come first."""
     ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
     allocatables = {pool.name: available(pool) for pool in pools}
     packed = {pool.name: Packing(allocatables[pool.name], pool.max) for pool in pools}
@@ -179,7 +181,7 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
 
 
 def _rank(pool: Pool, prices: Prices) -> float:
-    """Return the price of a machine; an unknown one is estimated from its size."""
+    """Return the price of a machine, estimated from its size if it is unknown."""
     hourly = prices.hourly(pool)
     return pool.cpu * 0.03 + pool.memory / GIB * 0.004 + pool.gpus if hourly is None else hourly
 
@@ -187,7 +189,7 @@ def _rank(pool: Pool, prices: Prices) -> float:
 def _fitting(
     pod: Pod, pools: Sequence[Pool], allocatables: Mapping[str, Amounts]
 ) -> tuple[list[Choice], dict[str, str]]:
-    """Return the pools that would take the pod, and for the other pools what they lack."""
+    """Return the pools that fit the pod, and what the other pools lack."""
     fitting: list[Choice] = []
     lacks: dict[str, str] = {}
     for pool in pools:
@@ -208,7 +210,7 @@ def _fitting(
 
 
 def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
-    """Return the claims of the containers on a machine with these amounts."""
+    """Return the claims of a pod's containers on a machine with these amounts."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
         claimed = [_claimed(claim, kind, allocatable) for claim in pod.claims]
@@ -236,18 +238,18 @@ def total_of(claims: Sequence[Amounts]) -> Amounts:
 
 
 def _times(allocatable: Amounts, total: Amounts) -> int:
-    """Return the number of such pods that a machine holds."""
+    """Return how many such pods a machine holds."""
     pairs = zip(vars(allocatable).values(), vars(total).values(), strict=True)
     return min(have // claimed for have, claimed in pairs if claimed)
 
 
 def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
-    """Return why the pod may not run in the pool at all: GPUs, spot machines, labels, taints."""
+    """Return why the pod may not run in the pool, whatever its size: GPUs, spot machines, labels, taints."""
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
     if pool.gpus and not (total.gpus or pod.pool or tolerated(pod.tolerations, _GPUS)):
-        lacks.append("is kept for processes with GPUs")
+        lacks.append("is reserved for processes with GPUs")
     if pool.spot and not (pod.spot or pod.pool or tolerated(pod.tolerations, _SPOT)):
         lacks.append("has spot machines")
     labels = pool.node_labels
@@ -267,7 +269,7 @@ def _is_foreign(key: str) -> bool:
 
 
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Return whether one of the tolerations matches this taint."""
+    """Return whether any of the tolerations matches a taint."""
     return any(
         own.effect in (None, "", taint.effect)
         and own.key in (None, "", taint.key)
@@ -292,7 +294,7 @@ def _uneven(pod: Pod, allocatable: Amounts) -> list[str]:
         without = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
         if without and rest % without:
             lacks.append(
-                f"has {rest} GPUs for {without} processes of the group: set gpu of each that gets one"
+                f"has {rest} GPUs for {without} processes of the group: set gpu on each that needs GPUs"
             )
     return lacks
 
@@ -309,14 +311,14 @@ def _too_small(allocatable: Amounts, total: Amounts) -> list[str]:
 
 
 def _other_number(pod: Pod, allocatable: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
-    """Return the number of pods on a machine, in words, where claims by hand change it."""
+    """Return a message if explicit claims change how many pods fit a machine, else an empty string."""
     wholes = [(pod.whole, total)] if pod.whole else []
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
         if (
             claim.parts
             and (fits := _times(allocatable, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts
         ):
-            return f"holds {fits} of these a machine, not {claim.parts}: request less"
+            return f"holds {fits} of these on a machine, not {claim.parts}: request less"
     return ""
 
 
@@ -332,7 +334,7 @@ def _gib(memory: int, *, up: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Taken:
-    """A pod in a pool: what it claims in all, and how many such pods a machine holds."""
+    """A pod in a pool: its total claim, and how many such pods fit a machine."""
 
     pod: str
     per_machine: int
@@ -343,7 +345,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class PoolUse:
-    """A pool with its pods, the number of machines that they need, and their price; hourly None: unknown."""
+    """A pool with its pods, the number of machines they need, and the price; hourly is None if unknown."""
 
     name: str
     machine_type: str
@@ -359,7 +361,7 @@ class PoolUse:
 
 @dataclass(frozen=True)
 class Summary:
-    """The pools that take pods, and the price of all, None where one is unknown.
+    """The pools that take pods, and their total price; hourly is None if any price is unknown.
 
     priced: the month and the region of the prices.
     """
@@ -377,7 +379,7 @@ class Summary:
 def summed(
     placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
 ) -> Summary | None:
-    """Return the summary, None where nothing is placed; names: the pods' names in the backend."""
+    """Return the summary of a placement, None if it is empty; names: pod -> its name in the backend."""
     if not placement.chosen:
         return None
     taken: dict[str, list[Taken]] = {}

@@ -16,13 +16,13 @@ POOL_LABEL = "cloud.google.com/gke-nodepool"
 GPU_LABEL = "cloud.google.com/gke-accelerator"
 SPOT_LABEL = "cloud.google.com/gke-spot"
 GPU_TAINT = "nvidia.com/gpu"
-# Google's name of the effect of a taint -> that of Kubernetes.
+# A taint's effect as Google names it -> as Kubernetes names it.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
-# (amount, part of it that is reserved), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
+# (amount, reserved fraction), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes
 _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.02))
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 * MIB
-# e2-micro, e2-small and e2-medium do not follow the formula: of the 2 vCPUs they show, 940m are left.
+# e2-micro, e2-small and e2-medium do not follow the formula: 940m of their 2 vCPUs are allocatable.
 _OF_SHARED_CORES = 1060
 # The kernel keeps 64 bytes for each page of memory, and its image.
 _KERNEL = (1 / 64, 128 * MIB)
@@ -53,7 +53,7 @@ class Amounts:
         )
 
     def holds(self, other: Amounts) -> bool:
-        """Return whether none of the other amounts is larger."""
+        """Return whether every amount is at least as large as the other's."""
         return (
             self.cpu >= other.cpu
             and self.memory >= other.memory
@@ -69,15 +69,15 @@ class Amounts:
 class Pool:
     """A pool of identical machines.
 
-    labels:       labels of each machine besides those that GKE sets.
+    labels:       labels of each machine, besides GKE's own labels.
     taints:       all taints of each machine.
-    cpu:          vCPUs of one machine.
-    memory:       bytes of one machine.
-    gpu_type:     as GKE names it: "nvidia-tesla-v100"; empty where gpus is 0.
-    gpus:         GPUs of one machine.
-    min, max:     how many machines in all zones; max None: not known.
-    selector:     the labels by which the pool is chosen; by default GKE's own with its name.
-    allocatable:  what one machine offers to pods, read from live nodes; None: it is computed.
+    cpu:          vCPUs of a machine.
+    memory:       bytes of a machine.
+    gpu_type:     GKE's name, such as "nvidia-tesla-v100"; empty if gpus is 0.
+    gpus:         GPUs of a machine.
+    min, max:     the number of machines in all zones; max is None if unknown.
+    selector:     the labels that select the pool's nodes; by default GKE's label with the pool's name.
+    allocatable:  the amounts that a machine offers to pods, read from live nodes; None to compute them.
     """
 
     name: str
@@ -97,12 +97,12 @@ class Pool:
 
     @property
     def selects(self) -> Mapping[str, str]:
-        """The labels that a node selector names to choose the pool."""
+        """The labels that a node selector uses to choose the pool."""
         return self.selector or {POOL_LABEL: self.name}
 
     @property
     def node_labels(self) -> Mapping[str, str]:
-        """All known labels of its machines, with those that GKE sets."""
+        """All known labels of its machines, including GKE's own."""
         labels = {**self.selects, **self.labels}
         if not self.selector:
             labels["node.kubernetes.io/instance-type"] = self.machine_type
@@ -115,7 +115,7 @@ class Pool:
         return labels
 
     def to_json(self) -> dict[str, Any]:
-        """Return the pool as the `pools` output of a cluster's stack holds it."""
+        """Return the pool as in the `pools` output of a cluster's stack."""
         return dataclasses.asdict(self)
 
     @classmethod
@@ -193,7 +193,7 @@ def _steps(amount: float, steps: tuple[tuple[float, float], ...]) -> float:
 
 
 def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the pool, what is wrong with it, and the remedy; location: the region or zone of the cluster."""
+    """Yield (pool, what is wrong, remedy); location: the region or zone of the cluster."""
     for name, times in Counter(pool.name for pool in pools).items():
         if times > 1:
             yield name, f"is declared {times} times", "give each pool a different name"
@@ -203,26 +203,26 @@ def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str
 
 
 def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield a warning for each machine type that is not in the table, which ages."""
+    """Yield a warning for each machine type that the table, which may be outdated, lacks."""
     for pool in pools:
         if pool.machine_type and machines.find(pool.machine_type) is None:
             near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
             meant = f" Did you mean {near[0]}?" if near else ""
-            sizes = "" if pool.cpu else " Give cpus=, memory_gb= and gpus=, or no process is placed on it."
-            what = f"pool {pool.name} has a machine type that symphony does not know"
-            yield f"{what}: {pool.machine_type}.{meant}{sizes}"
+            sizes = "" if pool.cpu else " Set cpus=, memory_gb= and gpus=, or no process is placed on it."
+            what = f"symphony does not know the machine type {pool.machine_type} of pool {pool.name}"
+            yield f"{what}.{meant}{sizes}"
 
 
 def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
     machine = machines.find(pool.machine_type)
     if not pool.machine_type:
-        yield "has no machine type", "such as n1-standard-8"
+        yield "has no machine type", "set one, such as n1-standard-8"
     elif (
         machine is not None and pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus))
     ):
         yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
     if pool.min < 0 or (pool.max is not None and pool.max < 1):
-        yield f"has the sizes min {pool.min} and max {pool.max}", "min is at least 0, max at least 1"
+        yield f"has min {pool.min} and max {pool.max}", "set min to 0 or more, and max to 1 or more"
     elif pool.max is not None and pool.min > pool.max:
         yield f"has min {pool.min} above max {pool.max}", "raise max or lower min"
     region = "-".join(location.split("-")[:2])

@@ -1,4 +1,4 @@
-"""Prices of machines by the hour: a dated table by family, vCPU, GiB and GPU."""
+"""Hourly prices of machines: a dated table by family, vCPU, GiB and GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.placement.pool import Pool
 
 @dataclass(frozen=True)
 class Rates:
-    """Dollars an hour: machine type -> of one, or family -> of a vCPU and of a GiB; GPU type -> of one."""
+    """Dollars an hour: (machine,) by machine type, (vCPU, GiB) by family, and a GPU by its type."""
 
     machines: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
     gpus: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -28,11 +28,11 @@ class Prices:
 
     @property
     def of(self) -> str:
-        """Their month and region."""
+        """The month and region of the prices."""
         return f"{self.date}, {self.region}"
 
     def hourly(self, pool: Pool) -> float | None:
-        """Return the dollars an hour of one machine of a pool; None for an unknown price."""
+        """Return the dollars an hour for a machine of a pool; None if the price is unknown."""
         rates = self.spot if pool.spot else self.on_demand
         machine = find(pool.machine_type)
         family = machine.family if machine and not machine.is_custom else ""
@@ -47,9 +47,9 @@ class Prices:
         return cpu * of_cpu + memory / GIB * of_gib + of_gpus
 
 
-# Of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. Where a family
-# has one ratio of memory, a vCPU's price holds its GiB; the GPU price of an A3 its part of the machine.
-# Custom types cost more than their family, and spot GPUs of an N1 are not listed there.
+# As of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. If a family
+# has a single ratio of memory, the vCPU's price includes its GiB; the GPU price of an A3 includes its share
+# of the machine. Custom types cost more than their family; spot GPUs of an N1 are not listed.
 LIST_PRICES = Prices(
     date="2025-03",
     region="us-central1",

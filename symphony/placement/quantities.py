@@ -1,4 +1,4 @@
-"""Quantities of cpu and memory as Kubernetes writes them: 0.5, 500m, 2, 1e3, 512Mi. Pure."""
+"""Kubernetes' quantities of cpu and memory: 0.5, 500m, 2, 1e3, 512Mi."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SCALE = {
 }
 # The remedy for an invalid quantity.
 WRITE_ONE = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
-# A longer quantity is a mistake.
+# A longer quantity is treated as a mistake.
 _LONGEST = 40
 _HIGHEST = 60
 
 
 def amount(quantity: object) -> Decimal | None:
-    """Return a quantity as a number; None for an invalid one.
+    """Return a quantity as a number; None if it is invalid.
 
     >>> amount("500m") < amount(1) < amount("1E3") < amount("1Ki")
     True

@@ -1,4 +1,4 @@
-"""Reads the `.tf.json` that cloudwise writes: a cluster with its node pools."""
+"""Reads a cluster with its node pools from a `.tf.json` that cloudwise wrote."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class _NodePool(_Located, kw_only=True):
 class TfCluster:
     """A cluster as cloudwise describes it.
 
-    pools: in the order of the file. entries: name of the pool -> its content in the file.
-    disks: name of the pool -> GB of its boot disk. ignored: the other resources of the file.
+    pools: the pools, in the order of the file. entries: pool name -> its content in the file.
+    disks: pool name -> GB of its boot disk. ignored: the other resources of the file.
     """
 
     name: str
@@ -116,14 +116,14 @@ def read(file: TfJson) -> TfCluster:
     """Return the cluster in a file, or in its content.
 
     Raises:
-        UserError: A field is wrong; it is named with its pool, and those of other pools in the details.
+        UserError: A field is wrong; the error names it and its pool, the details name further fields.
     """
     data, where = _content(file)
     resources = _mapping(data.get("resource"))
     entries = dict(_mapping(resources.get("google_container_node_pool")))
     if not entries:
-        what = "there is no resource.google_container_node_pool with node pools"
-        raise MissingError(what, where=where, remedy="Give a .tf.json that cloudwise wrote")
+        what = "the file has no node pools (resource.google_container_node_pool)"
+        raise MissingError(what, where=where, remedy="Use a .tf.json that cloudwise wrote")
     clusters = _mapping(resources.get("google_container_cluster"))
     key = next(iter(clusters), "cluster")
     wrong: list[str] = []
@@ -133,7 +133,8 @@ def read(file: TfJson) -> TfCluster:
         if (node_pool := _read(_NodePool, entry, f"node pool {name}", wrong)) is not None:
             known[name] = node_pool
     if wrong:
-        error = UserError(wrong[0], where=where, remedy="Correct it, or have cloudwise write the file again")
+        remedy = "Correct that field, or have cloudwise write the file again"
+        error = UserError(wrong[0], where=where, remedy=remedy)
         error.details = tuple(f"  {fault}" for fault in wrong[1:])
         raise error
     pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in known.items())
@@ -150,38 +151,41 @@ def read(file: TfJson) -> TfCluster:
 
 
 def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
-    """Return the content, and the file where it is one."""
+    """Return the content, and the path of the file if it is a file."""
     if isinstance(file, Mapping):
         return file, ""
     path = Path(file).expanduser()
     try:
         data = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
+        why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
         raise UserError(
-            f"could not read the .tf.json: {why}", where=str(path), remedy="Give its path"
+            f"could not read the .tf.json: {why}", where=str(path), remedy="Check the path"
         ) from None
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"not JSON: {error}", where=str(path), remedy="Write the file again with cloudwise"
+            f"the .tf.json is not JSON: {error}",
+            where=str(path),
+            remedy="Write the file again with cloudwise",
         ) from None
     if not isinstance(data, Mapping):
-        raise UserError("it is not a mapping", where=str(path), remedy="Give a .tf.json that cloudwise wrote")
+        what = "the .tf.json is not a mapping"
+        raise UserError(what, where=str(path), remedy="Use a .tf.json that cloudwise wrote")
     return cast("Mapping[str, Any]", data), str(path)
 
 
-def _read(kind: type[Any], entry: object, who: str, wrong: list[str]) -> Any:
-    """Return a block as its class, or None and note what is wrong."""
+def _read(kind: type[Any], entry: object, label: str, wrong: list[str]) -> Any:
+    """Return a block as an instance of its class; None, with a message added to `wrong`, if it is invalid."""
     try:
         return msgspec.convert(_unlisted(entry), kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, path = str(error).replace("`", "").partition(" - at $")
-        wrong.append(f"{who}: {path.lstrip('.')}{': ' if path else ''}{what}")
+        wrong.append(f"{label}: {path.lstrip('.')}{': ' if path else ''}{what}")
         return None
 
 
 def _unlisted(block: Any, name: str = "") -> Any:
-    """Return a block whose inner blocks, which Terraform may write as lists of one, are mappings."""
+    """Return a block with single-item lists of blocks, which Terraform may write, unwrapped to mappings."""
     if isinstance(block, Mapping):
         items = cast("Mapping[str, Any]", block).items()
         return {str(key): _unlisted(value, str(key)) for key, value in items if value != []}
@@ -195,7 +199,7 @@ def _unlisted(block: Any, name: str = "") -> Any:
 def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Cluster) -> Pool:
     config = entry.node_config
     zones = entry.zones or cluster.zones
-    # Terraform counts the machines of one zone.
+    # Terraform's counts are for each zone.
     times = max(1, len(zones))
     fixed = entry.initial_node_count if entry.node_count is None else entry.node_count
     scaling = entry.autoscaling or _Autoscaling(fixed or 0, fixed)

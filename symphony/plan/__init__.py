@@ -1,1 +1,1 @@
-"""Pure: a spec and a target give a Plan, or every Problem; no Pulumi, tmux, Kubernetes or ZeroMQ in here."""
+"""Planning, as pure functions: a spec and a target give a Plan or every Problem. No backend is imported."""

@@ -33,7 +33,7 @@ _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 def problems(
     spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()
 ) -> tuple[Problem, ...]:
-    """Return every reason why the experiment cannot run there, once, in the order of the program."""
+    """Return every reason why the experiment cannot run on the target, in the order of the program."""
     return _problems(spec, target, place(spec, target), image_problems)
 
 
@@ -45,10 +45,10 @@ def _problems(
 
 
 def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()) -> Plan:
-    """Return the plan of the experiment in the target's backend. Equal arguments give equal plans.
+    """Return the plan of the experiment on the target. Equal arguments give equal plans.
 
     Raises:
-        PlanError: The experiment cannot run; the error has every reason.
+        PlanError: The experiment cannot run; the error lists every reason.
     """
     places = place(spec, target)
     if mistakes := _problems(spec, target, places, image_problems):
@@ -121,26 +121,26 @@ def _planned(
 
 
 def _named_probe(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
-    """Return the probe with the target's name of its service, also of the only one."""
+    """Return the probe with its service named as on the target; http without a port gets the only service."""
     port = probe.tcp if probe.http is None else (probe.port or services_of(process)[0])
     named = target.named(port) if isinstance(port, str) else port
     return replace(probe, tcp=named) if probe.http is None else replace(probe, port=named)
 
 
 def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
-    """Return what each process waits for, by its declared path; both paths of a wait are the target's."""
+    """Return the waits of every process, by its declared path; the paths in a wait are the target's."""
     named = {path_of(group, each): target.path_of(group, each) for group, each in spec.members()}
-    found: dict[str, dict[Wait, None]] = {}
-    for path, each, paths in waits(spec):
-        every = found.setdefault(path, {})
-        every |= dict.fromkeys(
-            Wait(named[on], each.condition, each.timeout, each.restart_with) for on in paths
+    order: dict[str, dict[Wait, None]] = {}
+    for path, dependency, paths in waits(spec):
+        own = order.setdefault(path, {})
+        own |= dict.fromkeys(
+            Wait(named[on], dependency.condition, dependency.timeout, dependency.restart_with) for on in paths
         )
-    return {path: tuple(every) for path, every in found.items()}
+    return {path: tuple(own) for path, own in order.items()}
 
 
 def _primaries(spec: ExperimentSpec, target: Target) -> Iterator[str]:
-    """Yield the paths, in the target, of the processes with which the experiment ends."""
+    """Yield the target's paths of the primary processes, whose end ends the experiment."""
     declared = {on for name in spec.primary for on in known(spec).get(name, ())}
     for group, process in spec.members():
         if path_of(group, process) in declared:
@@ -150,7 +150,7 @@ def _primaries(spec: ExperimentSpec, target: Target) -> Iterator[str]:
 def _with_code(
     members: tuple[PlannedProcess, ...], files: Mapping[tuple[str, ...], Mapping[str, str]]
 ) -> Iterator[PlannedProcess]:
-    """Yield the processes with the digests of their code; processes with the same code share one."""
+    """Yield the processes with the digests of their code in their environment."""
     digests = {declared: code.digest_of(each) for declared, each in files.items()}
     for each in members:
         if each.code:
@@ -176,7 +176,7 @@ def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
 
 
 def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    """Yield one remark on all names that the backend changes."""
+    """Yield a single remark about all names that the backend changes."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
     names = [each.name for each in (*spec.groups, *processes, *uses)]
@@ -187,24 +187,25 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
         more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
         listing = ", ".join(pairs[:_LISTED])
-        yield Problem(f"{target.backend} does not allow these names and uses others: {listing}{more}", "")
+        what = f"{target.backend} does not allow some names, which are changed: {listing}{more}"
+        yield Problem(what, "")
 
 
 def merge(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
-    """Return the value of every setting: lists and mappings joined, else the nearest."""
+    """Return the value of every setting: lists and mappings are joined, else the nearest owner's is used."""
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
-        # A value of 0 is set, too.
+        # 0 counts as set.
         if name not in merged and (made := [value for value in values if value or value == 0]):
             merged[name] = _joined(made)
     return merged
 
 
 def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
-    """Return the plain and the secret variables; the owner nearest to the process decides."""
+    """Return the plain and the secret variables; the owner nearest to the process wins."""
     plain: dict[str, str] = {}
     hidden: dict[str, Secret] = {}
     for owner in filter(None, owners):
@@ -216,10 +217,10 @@ def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) 
 
 
 def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
-    """Return the settings of a process that have no effect beside others of it, or beside its image.
+    """Return the settings of a process that its other settings, or its image, make ineffective.
 
-    In a container cmds run where there is neither a command nor args; elsewhere cmds win. A relative
-    start_dir begins at the folder of the program, which a container does not have.
+    In a container, command or args win over cmds; elsewhere cmds win. A relative start_dir starts at the
+    program's folder, which a container does not have.
     """
     if target.starts == "image":
         direct = settings.get("command") or settings.get("args")
@@ -229,7 +230,7 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
     else:
         without_effect = ("command", "args") if settings.get("cmds") else ()
     limit: Resources = settings.get("resource_limit", Resources())
-    # This machine's GPUs are counted, its CPUs and memory are not.
+    # On this machine only GPUs are allocated; CPUs and memory are not limited.
     if target.gpus is not None and limit != Resources() and not (target.gpus and limit.gpu):
         without_effect += ("resource_limit",)
     return tuple(name for name in without_effect if settings.get(name))
@@ -245,7 +246,7 @@ def _joined(values: list[Any]) -> Any:
 
 
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
-    """Return every setting that the target does not support, with the processes and groups that made it."""
+    """Return every setting that the target does not support, with the processes and groups that set it."""
     made_by: dict[str, dict[str, None]] = defaultdict(dict)
     for setting, owner in _made(spec):
         if setting not in target.supports:

@@ -1,7 +1,7 @@
-"""The change that an `up` makes to each process, and why in words: rows for the command line.
+"""The change that an `up` makes to each process and the reason in words, as rows for the command line.
 
-A process restarts where its fingerprint is another than the recorded one. The reasons are the inputs of its
-components that differ between the state and the program, as the engine tells them.
+A process restarts if its fingerprint differs from the recorded fingerprint. The reasons are the component
+inputs that differ between the state and the program, as the engine reports them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from symphony.plan.names import printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
-# Variables with values that a screen does not show.
+# Variables whose values must not be shown.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
-# Inputs that are not reasons: names, and those that `services`, `secret_env` and the pod repeat.
+# Inputs that are no reasons: names, and values that `services`, `secret_env` and the pod contain as well.
 _NOT_COMPARED = (
     *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
@@ -31,7 +31,7 @@ _NOT_COMPARED = (
 
 @dataclass(frozen=True)
 class Change:
-    """A process, what an `up` does to it, and every reason."""
+    """What an `up` does to a process, with every reason."""
 
     path: str
     kind: Kind
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Component:
-    """The inputs of a component: those in the state, none where it is new, and those of the program."""
+    """The inputs of a component: `old` from the state (empty if it is new), `new` from the program."""
 
     old: Inputs = field(default_factory=dict[str, Any])
     new: Inputs = field(default_factory=dict[str, Any])
@@ -63,13 +63,13 @@ class Components:
 
     @property
     def code_sets(self) -> CodeSets:
-        """The files that digests of code stand for, recorded ones and new ones."""
+        """The files of every code digest, recorded or new."""
         members = (each.old.get("code_files") for each in self.processes.values())
         return {**_unpacked([self.experiment.old.get("code"), *members]), **self.new_code}
 
     @property
     def new_code(self) -> CodeSets:
-        """The files that the digests of the program stand for."""
+        """The files of every code digest of the program."""
         members = (each.new.get("code_files") for each in self.processes.values())
         return _unpacked([self.experiment.new.get("code"), *members])
 
@@ -85,13 +85,13 @@ def changes(
     restart_reasons: Mapping[str, str],
     ignored: frozenset[str] = frozenset(),
 ) -> tuple[Change, ...]:
-    """Return a row for each process: declared ones in their order, then those no longer declared.
+    """Return a row for each process: the declared processes in order, then those no longer declared.
 
     Args:
         recorded: The fingerprint of each process in the state, by its path.
         components: The inputs of the components.
         restart_reasons: Why a recorded process does not run as it should, by its path.
-        ignored: The settings that mean nothing in this backend.
+        ignored: The settings that this backend does not use.
     """
     known = components.code_sets
     own = {path: _differences(path, components, ignored, known) for path in components.processes}
@@ -110,7 +110,7 @@ def changes(
 
 
 def _differences(path: str, components: Components, ignored: frozenset[str], known: CodeSets) -> list[str]:
-    """Return the reasons in the settings of a process, of its group and of the experiment."""
+    """Return the changes in the settings of a process, its group and the experiment."""
     component = components.processes[path]
     if not component.old:
         return []
@@ -137,7 +137,7 @@ def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, A
 
 
 def _of_pod(path: str, components: Components, own: Mapping[str, list[str]]) -> list[str]:
-    """Return what other processes of its group do to the pod that they share."""
+    """Return how other processes of the group change the pod that they share."""
     group = path.rpartition("/")[0]
     before, after = (
         {each for each in inputs.get("processes") or () if group and each.startswith(f"{group}/")}
@@ -163,7 +163,7 @@ def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterato
 
 
 def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
-    """`env LR: 0.1 -> 0.2`, `port of replay: 7001 -> 7002`; of what may be a secret only the name."""
+    """Yield `env LR: 0.1 -> 0.2` or `port of replay: 7001 -> 7002`; omit values that may be secret."""
     names = _changed_names(before, after)
     if code.VARIABLE in names:
         names.remove(code.VARIABLE)

@@ -1,4 +1,4 @@
-"""The code of a process: one digest of all its files, and the files of every digest."""
+"""The code of a process: a digest of all its files, and the files behind each digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILE_LENGTH = 8
 
 
 def files_of(spec: ExperimentSpec, code: Iterable[str]) -> dict[str, str]:
-    """Return the digest of every file that some texts of `code=` name."""
+    """Return the digest of every file that the given entries of `code=` match."""
     every = (spec.code_files[text].files for text in code if text in spec.code_files)
     return {name: digest for files in every for name, digest in files.items()}
 
@@ -31,18 +31,18 @@ def digest_of(files: Mapping[str, str]) -> str:
 
 
 def packed(code: CodeSets) -> str:
-    """Return the files of some digests as one compressed text for the state."""
+    """Return code sets as a compressed string for the state."""
     short = {digest: brief(files) for digest, files in code.items()}
     return base64.b64encode(zlib.compress(json.dumps(short, sort_keys=True).encode())).decode()
 
 
 def brief(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files with digests as short as the state has them."""
+    """Return the files with digests shortened as in the state."""
     return {name: digest[:_FILE_LENGTH] for name, digest in files.items()}
 
 
 def unpacked(text: str) -> dict[str, dict[str, str]]:
-    """Return the files in a text of packed(), or nothing for another text."""
+    """Return the code sets in a string made by packed(); empty for any other string."""
     with suppress(ValueError, zlib.error):
         value: Any = json.loads(zlib.decompress(base64.b64decode(text)))
         if isinstance(value, dict):
@@ -51,7 +51,7 @@ def unpacked(text: str) -> dict[str, dict[str, str]]:
 
 
 def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
-    """Return the files in which two digests differ; None where the files of one are not known."""
+    """Return the files in which two digests differ; None if the files of either are unknown."""
     if before not in known or after not in known:
         return None
     return digests.changed_names(*(brief(known[key]) for key in (before, after)))

@@ -1,11 +1,11 @@
-"""The one home of naming: alphabets, length, mapping, near names."""
+"""Naming rules: alphabets, lengths, mapping to legal names, near matches, quoting."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
-# The one input of each of our components: Pulumi makes an attribute of every input, and one called `binds`
+# The only input of symphony's components. Pulumi makes every input an attribute, and an input called `binds`
 # would hide the method.
 DECLARED = "declared"
 # A variable of equal workers: how those of the service begin by which they meet.
@@ -38,25 +38,25 @@ def is_variable(name: str) -> bool:
 
 
 def why_not_name(name: str) -> str:
-    """Return how to correct a name."""
+    """Return the remedy for an illegal name."""
     return _why_not(name, as_name(name), 'use letters, digits, "-" and "_"')
 
 
 def why_not_label(name: str) -> str:
-    """Return how to correct a DNS label."""
+    """Return the remedy for an illegal DNS label."""
     return _why_not(name, as_label(name), 'use lower-case letters, digits and "-"')
 
 
 def _why_not(name: str, suggestion: str, remedy: str) -> str:
     if not name:
-        return "a name needs at least one letter or digit"
+        return "use at least one letter or digit"
     if len(name) > MAX_NAME:
-        return f"names have at most {MAX_NAME} characters, this one has {len(name)}"
+        return f"shorten it from {len(name)} to at most {MAX_NAME} characters"
     return f'{remedy}: "{suggestion}"' if suggestion else remedy
 
 
 def as_name(name: str) -> str:
-    """Return the name where it is legal, else the nearest legal one, or nothing.
+    """Return the name if it is legal, else the nearest legal name, or an empty string.
 
     >>> as_name("agent_0"), as_name("My.Exp"), as_name("modèle 1")
     ('agent_0', 'My-Exp', 'modele-1')
@@ -65,7 +65,7 @@ def as_name(name: str) -> str:
 
 
 def as_label(name: str) -> str:
-    """Return the name where it is a DNS label, else the nearest label, or nothing.
+    """Return the name if it is a DNS label, else the nearest label, or an empty string.
 
     >>> as_label("agent_0"), as_label("Joy"), as_label("My.Exp"), as_label("__")
     ('agent-0', 'joy', 'my-exp', '')
@@ -74,12 +74,12 @@ def as_label(name: str) -> str:
 
 
 def as_stack(name: str) -> str:
-    """Return the name where a stack may have it, else the nearest legal one."""
+    """Return the name if Pulumi accepts it for a stack, else the nearest legal name."""
     return name if is_experiment(name) else as_name(name) or name
 
 
 def is_same(each: str, other: str) -> bool:
-    """Return whether two paths are the same where names are mapped: `agents/agent_0` is `agents/agent-0`."""
+    """Return whether two paths map to the same labels: `agents/agent_0` and `agents/agent-0`."""
     return _folded(each) == _folded(other)
 
 
@@ -94,7 +94,7 @@ def _mapped(others: str, name: str) -> str:
 def _unaccented(name: str) -> str:
     if name.isascii():
         return name
-    # Most names are ASCII.
+    # Imported here, since most names are ASCII.
     import unicodedata
 
     plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
@@ -103,18 +103,18 @@ def _unaccented(name: str) -> str:
 
 
 def physical_name(stack: str, *, label: bool) -> str:
-    """Return the name of a stack's experiment in its backend; label: that backend needs a DNS label."""
+    """Return the name of a stack's experiment in its backend; label: whether it must be a DNS label."""
     name = stack.rpartition("/")[2].replace(".", "-")
     return (as_label(name) if label else as_name(name)) or name
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a mistyped one most likely meant."""
+    """Return the known name most similar to a mistyped name."""
     return next(iter(near(name, known, 1)), None)
 
 
 def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known names that a mistyped one may have meant, the most likely first."""
+    """Return the known names most similar to a mistyped name, the best match first."""
     import difflib
 
     return difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
@@ -126,12 +126,12 @@ def quoted(name: object, limit: int = 60) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Return the first of some names for a message, with a sign of more: `a, b, …`."""
+    """Return names for a message, shortened: `a, b, …`."""
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def printable(text: str, limit: int = 0) -> str:
-    """Return a text on one line, without control characters, not longer than a limit."""
+    """Return a text on a single line, with control characters escaped, not longer than a limit."""
     escaped = text if text.isprintable() else "".join(map(_escaped, text[: limit or None]))
     return escaped if not limit or len(escaped) <= limit else escaped[: limit - 1] + "…"
 

@@ -30,11 +30,11 @@ _BY_HAND = ("nodeName", "affinity", "schedulerName")
 
 @dataclass(frozen=True)
 class Places:
-    """The pools that the planner chose, and the settings that follow.
+    """The pools that the planner chose, and the settings that follow from them.
 
-    problems:  pods that fit nowhere; remarks: pools where some pods may stay Pending.
+    problems:  pods that fit nowhere. remarks: pools where some pods may stay Pending.
     resources: the requests and limits of every placed process, by its path in the program.
-    pods:      the settings of pods, by the names of free processes and groups in the program.
+    pods:      the settings of pods, by the program's names of ungrouped processes and groups.
     """
 
     placement: Placement = field(default_factory=Placement)
@@ -66,7 +66,7 @@ def place(spec: ExperimentSpec, target: Target) -> Places:
 
 @dataclass(frozen=True)
 class _DeclaredPod:
-    """A process in no group, or a group with its processes."""
+    """A pod as declared: an ungrouped process, or a group with its processes."""
 
     owner: ProcessSpec | ProcessGroupSpec
     processes: tuple[ProcessSpec, ...]
@@ -77,19 +77,19 @@ class _DeclaredPod:
 
     @property
     def whole(self) -> Place:
-        """The place() of the pod, not of one container."""
+        """The place() of the whole pod, as against its containers."""
         return _NO_PLACE if isinstance(self.owner, ProcessSpec) else self.owner.place
 
     @cached_property
     def placed(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
-        """The group and the processes with a place(), with their names."""
+        """The names and specs of the group and the processes that call place()."""
         members = [(self.path(process), process) for process in self.processes]
         group = [] if isinstance(self.owner, ProcessSpec) else [(self.owner.name, self.owner)]
         return tuple((name, owner) for name, owner in (*group, *members) if owner.place != _NO_PLACE)
 
     @property
     def line(self) -> Location:
-        """The line that says what it needs."""
+        """The line of the program that declares what the pod needs."""
         for _, owner in self.placed:
             return owner.at("place")
         return self.processes[0].at("resource_request")
@@ -107,14 +107,14 @@ def _declared(spec: ExperimentSpec) -> Iterator[_DeclaredPod]:
 
 
 class _Reader:
-    """Makes the planner's pods, and gathers their problems."""
+    """Converts declared pods to the planner's pods, and gathers their problems."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.problems: list[Problem] = []
 
     def pod(self, declared: _DeclaredPod) -> Pod | None:
-        """Return the pod; None where pod_yml names its machine, or where it cannot be placed."""
+        """Return the pod; None if pod_yml chooses its machine or the pod has problems."""
         before = len(self.problems)
         manifest = _mapping(declared.owner.pod.pod_yml.get("spec"))
         selector = {**declared.owner.pod.node_selector, **_mapping(manifest.get("nodeSelector"))}
@@ -130,7 +130,7 @@ class _Reader:
             claims[0] = dataclasses.replace(claims[0], gpus=1)
         if fields := [name for name in _BY_HAND if _chooses_machine(manifest, name)]:
             if declared.placed:
-                what = f"{declared.name} is placed twice: by place() and by {fields[0]} of pod_yml"
+                what = f"{declared.name} is placed twice: by place() and by {fields[0]} in pod_yml"
                 self._report(declared, what)
             return None
         if len(self.problems) > before:
@@ -173,7 +173,7 @@ class _Reader:
             self._at(owner, "pool", what, remedy)
 
     def _claim(self, path: str, process: ProcessSpec) -> Claim:
-        """Return the claim of a process; requests and limits go before a share."""
+        """Return the claim of a process; its requests and limits take precedence over its share."""
         own = _claim(process.place)
         by_hand = _claimed_by_hand(process)
         for kind, claimed in by_hand.items():
@@ -187,12 +187,13 @@ class _Reader:
         return dataclasses.replace(own, **by_hand)
 
     def _common(self, declared: _DeclaredPod, name: str) -> Any:
-        """Return the value that the place() calls of one pod have in common."""
+        """Return the value of a place() argument that all calls of a pod agree on."""
         values = {getattr(owner.place, name): path for path, owner in declared.placed}
         values.pop(None, None)
         if len(values) > 1:
-            words = ", ".join(f"{path} says {quoted(value)}" for value, path in values.items())
-            self._report(declared, f"{declared.name} is one pod, on one machine: of {name} {words}")
+            words = ", ".join(f"{path} sets {quoted(value)}" for value, path in values.items())
+            what = f"{declared.name} is a single pod, but its place() calls differ in {name}: {words}"
+            self._report(declared, what)
         return next(iter(values), None)
 
     def _report(self, declared: _DeclaredPod, what: str) -> None:
@@ -213,7 +214,7 @@ def _claim(place: Place) -> Claim:
 
 
 def _claimed_by_hand(process: ProcessSpec) -> dict[str, int]:
-    """Return the requests, else the limits, as Kubernetes reads them; container_yml goes before both."""
+    """Return the requests, else the limits, as Kubernetes reads them; container_yml overrides both."""
     claimed: dict[str, int] = {}
     if not process.container_yml and process.resource_limit == process.resource_request == _NO_RESOURCES:
         return claimed
@@ -230,7 +231,7 @@ def _claimed_by_hand(process: ProcessSpec) -> dict[str, int]:
 
 
 def _integer(quantity: object, scale: int = 1) -> int | None:
-    """Return a quantity in thousandths, or in ones, rounded up."""
+    """Return a quantity times `scale`, rounded up; None if it is not a quantity."""
     return None if (number := amount(quantity)) is None else math.ceil(number * scale)
 
 
@@ -241,16 +242,18 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _misfits(
     placed: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
 ) -> Iterator[Problem]:
-    """Yield the pods that fit nowhere, with what every pool lacks."""
+    """Yield a problem for each pod that fits nowhere, with what every pool lacks."""
     for pod in pods:
         if (lacking := placement.lacking.get(pod.name)) is None:
             continue
         (first, lack), *_ = lacking.items()
         pools = "; ".join(f"{pool} {lack}" for pool, lack in lacking.items())
         what = (
-            f"{pod.name} does not fit {first}: it {lack}" if pod.pool else f"{pod.name} fits no pool: {pools}"
+            f"{pod.name} does not fit pool {first}, which {lack}"
+            if pod.pool
+            else f"{pod.name} fits no pool: {pools}"
         )
-        # Only the taint keeps the pod from this pool.
+        # True if only a taint keeps the pod from a pool.
         spot = ", set spot=True" if "has spot machines" in lacking.values() else ""
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
@@ -277,7 +280,7 @@ def _resources(
 
 
 def _requests_and_limits(process: ProcessSpec, claimed: Amounts) -> tuple[Resources, Resources]:
-    """Return a share as requests and limits; memory and GPUs are limited, so that neighbours keep theirs."""
+    """Return a share as requests and limits; memory and GPUs get limits, to protect neighbours."""
     by_hand, request, limit = _claimed_by_hand(process), process.resource_request, process.resource_limit
     if "cpu" not in by_hand and claimed.cpu:
         request = dataclasses.replace(request, cpu=process.place.cpu or f"{claimed.cpu}m")

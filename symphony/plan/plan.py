@@ -18,7 +18,7 @@ from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
 
-# The longest text for the files of one digest of code that each of its processes has, some 200 files.
+# The longest packed code set, some 200 files, that is an input of each of its processes.
 _SMALL = 4096
 
 
@@ -28,7 +28,7 @@ class PlannedService:
 
     Attributes:
         path: The process that serves it.
-        declared: The name in the program, if the backend needs another one.
+        declared: The name in the program, if the backend needs another name.
     """
 
     name: str
@@ -45,12 +45,12 @@ class PlannedService:
 
 @dataclass(frozen=True)
 class Wait:
-    """A process that another one waits for.
+    """A condition that a process waits for.
 
     Attributes:
-        path: The process that is waited for.
+        path: The process waited for.
         timeout: In seconds; None waits for ever.
-        restart_with: The waiting process also restarts with it.
+        restart_with: Whether a restart of that process restarts the waiting process.
     """
 
     path: str
@@ -64,12 +64,12 @@ class Wait:
 
 @dataclass(frozen=True)
 class Ends:
-    """The conditions on which an experiment ends by itself.
+    """The conditions under which an experiment ends by itself.
 
     Attributes:
-        primary: The paths of the processes with which it ends.
-        stop_after: The seconds that it may run.
-        idle_after: The seconds without output and use of a processor.
+        primary: The paths of the processes whose end ends it.
+        stop_after: The time limit in seconds.
+        idle_after: The seconds without output and CPU use after which it ends.
     """
 
     primary: tuple[str, ...] = ()
@@ -83,10 +83,10 @@ class Ends:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedProcess(ProcessSettings):
-    """One process with everything it needs to start; its settings include those of its group and experiment.
+    """A process with everything needed to start it; group and experiment settings are merged in.
 
     Attributes:
-        service_env: The SYMPH_* variables of this process alone; the plan has those of all.
+        service_env: The SYMPH_* variables of this process alone; the plan has the shared variables.
         where: The line of the program that declares it.
         waits_for: The conditions of other processes that must hold before it starts.
         uses: The services that it binds, connects to or exposes.
@@ -119,7 +119,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class Unused:
-    """A setting that means nothing in this backend, and the parts that set it."""
+    """A setting that this backend does not use, and the processes and groups that set it."""
 
     setting: str
     made_by: tuple[str, ...]
@@ -132,7 +132,7 @@ class Unused:
 
 @dataclass(frozen=True)
 class PlannedImage:
-    """An image that is built and pushed where the registry lacks it; inputs are those of its resource."""
+    """An image to build and push if the registry lacks it; inputs: the inputs of its resource."""
 
     name: str
     reference: str
@@ -143,19 +143,19 @@ class PlannedImage:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that will run: build_plan() makes it, a backend renders it.
+    """Everything that will run; build_plan() creates it and a backend renders it.
 
     Attributes:
         name: The name of the experiment in the program.
-        physical_name: Its name in the backend: of the tmux session, the namespace or the job.
+        physical_name: The name of the tmux session, the namespace or the Slurm job.
         service_env: The SYMPH_* variables that every process gets.
         unused: The settings that have no effect in this backend.
-        renamed: The path in the program -> the path here, of processes and groups with another name here.
+        renamed: The path in the program -> the path in the backend, for renamed processes and groups.
         changed_files: The secret and config files that differ from those of the running experiment.
         code: digest -> the files of that code.
         images: The images that are built for the experiment.
-        remarks: Problems that do not stop the plan; they are shown with it.
-        placement: The machines of the processes and their cost, where the pools of the cluster are known.
+        remarks: Warnings, shown with the plan.
+        placement: The machines of the processes and their cost, if the pools of the cluster are known.
         ends: The conditions under which the experiment ends by itself.
     """
 
@@ -180,12 +180,12 @@ class Plan:
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether any process waits for another."""
+        """Whether any process waits for another."""
         return any(process.waits_for for process in self.processes)
 
     @property
     def equal_workers(self) -> list[tuple[str, ...]]:
-        """The paths of the workers of each rendezvous."""
+        """The groups of workers that share a rendezvous, as paths."""
         workers: dict[str, list[str]] = {}
         for process in self.processes:
             if service := process.service_env.get(RENDEZVOUS):
@@ -196,7 +196,7 @@ class Plan:
         return next(process for process in self.processes if process.path == path)
 
     def addresses(self, path: str | None = None) -> dict[str, str]:
-        """service -> "host:port" of what one process serves, or all; each by the program's name as well."""
+        """Return service -> "host:port" for the services of `path`, or all; also under declared names."""
         served = [service for service in self.services if path is None or service.path == path]
         return {name: each.address for each in served for name in (each.name, each.declared) if name}
 
@@ -211,11 +211,11 @@ class Plan:
         return _without_tuples({**plain, "processes": paths, "code": packed(large)})
 
     def group_inputs(self) -> dict[str, dict[str, Any]]:
-        """Return the inputs of the component of each process group, by its name."""
+        """Return the component inputs of every process group, by name."""
         return {group.name: _without_tuples(asdict(group)) for group in self.groups}
 
     def process_inputs(self) -> dict[str, dict[str, Any]]:
-        """Return the inputs of the component of each process, by its path; a mount says its kind."""
+        """Return the component inputs of every process, by path."""
         inputs: dict[str, dict[str, Any]] = {}
         for process in self.processes:
             files = self._small_code.get(process.service_env.get(VARIABLE, ""))
@@ -225,11 +225,11 @@ class Plan:
 
     @cached_property
     def _small_code(self) -> dict[str, str]:
-        """The files of each digest of code that has few, packed: those are inputs of each of its processes.
+        """The packed files of code digests with few files, which become inputs of their processes.
 
-        A restart of some processes changes the inputs of these alone.
+        So a restart of some processes changes the inputs of these processes alone.
         """
-        # The files of an image are those of no process.
+        # Files that belong to an image belong to no process.
         used = {process.service_env.get(VARIABLE) for process in self.processes}
         every = {digest: packed({digest: files}) for digest, files in self.code.items() if digest in used}
         return {digest: files for digest, files in every.items() if len(files) <= _SMALL}
@@ -257,10 +257,10 @@ class Plan:
 def whole(
     experiment: Mapping[str, Any], processes: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a plan as users read it, of the inputs of its components.
+    """Return a plan as users read it, from the inputs of its components.
 
-    Each process has the variables of all services there. In its inputs, with a thousand processes and
-    hundreds of services, they would be tens of megabytes. Pulumi drops what is null.
+    Here every process has the variables of all services. As inputs they would take tens of megabytes for a
+    thousand processes and hundreds of services. Pulumi drops null inputs, so they are restored.
     """
     shared: Mapping[str, str] = experiment["service_env"]
     left_out = ("service_env", "code", "folder", "manifests", "processes")
@@ -274,7 +274,7 @@ def whole(
 
 
 def _without_tuples(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the same as JSON has it: Pulumi takes no tuples."""
+    """Return the value with lists in place of tuples, which Pulumi does not accept."""
     return json.loads(json.dumps(plain))
 
 
@@ -286,5 +286,5 @@ def _plain(process: PlannedProcess) -> dict[str, Any]:
 
 
 def _started(process: PlannedProcess) -> str:
-    """Return the command of a process, in short."""
+    """Return the command of a process for display."""
     return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

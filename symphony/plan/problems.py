@@ -1,4 +1,4 @@
-"""Problems of a declaration, as values."""
+"""Problems of a declaration as values, and the error that reports them together."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
 
-# The shortages of six pools fit in.
+# Long enough for the shortages of six pools.
 LONGEST = 600
 
 
-# From a loop over more processes than this, the report shows the first and how many more.
+# Problems of more processes than this, declared in a loop, are folded into a single line.
 _SHOWN_ALIKE = 3
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake: what is wrong (beginning with its owner), the lines of the program, and the remedy."""
+    """A mistake: what is wrong (the text starts with its owner), the lines of the program, and the remedy."""
 
     what: str
     remedy: str
     where: tuple[Location, ...] = ()
 
     def __post_init__(self) -> None:
-        # Paths in the text are made of the user's names, which may hold anything.
+        # The texts contain the user's names, which may have control characters.
         object.__setattr__(self, "what", printable(self.what, LONGEST))
         object.__setattr__(self, "remedy", printable(self.remedy, LONGEST))
 
     def lines(self, file: str) -> str:
-        """Return its places: `line 14` for those in `file`, and file:line for the others."""
+        """Return the places as text: `line 14` in `file`, file:line elsewhere."""
         known = [place for place in self.where if place != NOWHERE]
         here = dict.fromkeys(_line(place) for place in known if place.short_file == file)
         if not here:
@@ -42,7 +42,7 @@ class Problem:
 
 
 class PlanError(UserError):
-    """The experiment cannot run; `problems` is every reason, in the order of the program."""
+    """The experiment cannot run; `problems` has every reason, in the order of the program."""
 
     def __init__(self, experiment: str, problems: Sequence[Problem]) -> None:
         self.experiment = experiment
@@ -51,18 +51,18 @@ class PlanError(UserError):
 
     @property
     def file(self) -> str:
-        """The file with most of the problems, or nothing."""
+        """The file with most of the problems, or an empty string."""
         files = [place.short_file for problem in self.problems for place in problem.where if place.file]
         return max(files, key=files.count) if files else ""
 
     @property
     def line(self) -> str:
-        """The first line, without the reasons, which come under it."""
+        """The first line; the reasons follow in `details`."""
         return f"{self.what} in {self.file}" if self.file else self.what
 
     @property
     def details(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """A line for each problem, in columns; a problem of many processes is one line."""
+        """A line for each problem, in columns; equal problems of many processes share a line."""
         rows = [(what, p.lines(self.file), p.remedy) for what, p in folded(self.problems)]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         body = [f"  {what:{widths[0]}}   {lines:{widths[1]}}   {remedy}" for what, lines, remedy in rows]
@@ -76,7 +76,7 @@ def _line(place: Location) -> str:
 
 
 def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
-    """Return problems, those of a loop over many processes as `agent-0 and 7 more: connects to ...`."""
+    """Return problems with text; equal problems of many processes become `agent-0 and 7 more: ...`."""
     same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
         same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
@@ -96,7 +96,7 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def error_report(error: SymphonyError) -> dict[str, Any]:
-    """Return an error as plain values, for the symphony command: the engine would show its text alone."""
+    """Return an error as plain values for the symphony command; the engine passes on only its text."""
     if isinstance(error, PlanError):
         # Commands that only read do not need it.
         import msgspec
@@ -107,7 +107,7 @@ def error_report(error: SymphonyError) -> dict[str, Any]:
 
 
 def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
-    """Return the error of an error_report(), None for any other report."""
+    """Return the error in an error_report(); None for any other report."""
     if "problems" in report:
         import msgspec
 
@@ -119,10 +119,10 @@ def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
 
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:
-    """Return the error for a stack that would stop in one backend and start in another: hardly ever meant."""
+    """Return the error for a stack that would stop in one backend and start in another by mistake."""
     back = back or f"Set `symphony:backend: {runs_on}`"
     return UserError(
         f"{stack} runs on {runs_on} and would move to {backend}",
         where=where,
-        remedy=f"{back}, or end it first: `symphony delete {stack}`",
+        remedy=f"{back}, or run `symphony delete {stack}` first",
     )

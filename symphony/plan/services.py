@@ -1,4 +1,4 @@
-"""The addresses of services, and the variables that tell processes about them."""
+"""The addresses of services, and the SYMPH_* variables that carry them to processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.spec.process import ProcessSpec
 
 
 def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
-    """Return the fixed port of every service, None for one to be chosen; illegal services are left out."""
+    """Return the fixed port of every legal service; None if the backend must choose the port."""
     wanted: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
@@ -26,7 +26,7 @@ def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
-    """Return every service with its address in the target's backend, in the order of declaration."""
+    """Return every service with its address on the target, in the order of declaration."""
     fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     chosen: dict[str, PlannedService] = {}
@@ -52,7 +52,7 @@ def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
 
 
 def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
-    """Return the variables of the services that a process uses; a change of them restarts it."""
+    """Return the variables of the services that a process uses; if they change, the process restarts."""
     uses = set(process.uses)
     used = variables(tuple(service for service in plan.services if service.name in uses))
     return {**used, **process.service_env}
@@ -61,12 +61,12 @@ def used_variables(plan: Plan, process: PlannedProcess) -> dict[str, str]:
 def rendezvous_variables(
     process: ProcessSpec, services: Iterable[PlannedService], *, shares_gpus: bool
 ) -> dict[str, str]:
-    """Return the variables by which one of several equal workers finds the others, as torchrun sets them.
+    """Return the variables through which equal workers find each other, as torchrun sets them.
 
     Args:
-        process: The worker; none for another process.
+        process: The process; the result is empty unless it is a worker.
         services: The services of the experiment.
-        shares_gpus: Whether all workers see the same GPUs, those of one machine.
+        shares_gpus: Whether all workers see the same GPUs, because they run on one machine.
     """
     if process.rendezvous is None:
         return {}
@@ -77,17 +77,17 @@ def rendezvous_variables(
         "WORLD_SIZE": str(process.rendezvous.size),
         "MASTER_ADDR": meets.host,
         "MASTER_PORT": str(meets.port),
-        # Backends that move services read where this one is when a worker starts.
+        # Backends that move services look up this service's address when a worker starts.
         RENDEZVOUS: service_env.variable_names(meets.name)[0].removesuffix("_HOST"),
     }
 
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
-    """Return the variables with the folders of the experiment's secret and config files, if it has any."""
+    """Return the variables that name the folders of secret and config files, if the experiment has any."""
     folders = {environment.SECRETS_VARIABLE: secrets} if plan.secrets else {}
     return folders | ({environment.CONFIGS_VARIABLE: configs} if plan.configs else {})
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
-    """Return the variables with the host that a binding process binds in its backend."""
+    """Return the variables with the address to bind, for the services that a process binds."""
     return {service_env.bind_variable(service): target.bind_host for service in binds}

@@ -1,4 +1,4 @@
-"""The limits of a backend and the ports that it chose, as a value: plan/ imports no backend."""
+"""Target: a backend's limits and chosen ports as a value, so that `plan` imports no backend."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from symphony.spec.process import ProcessSpec
 
 @dataclass(frozen=True)
 class Target:
-    """The limits and the offer of a backend for one experiment.
+    """The limits of a backend, and what it offers to an experiment.
 
     Attributes:
         backend: The name of the backend.
-        physical_name: The name of the experiment there: of the tmux session, the namespace or the job.
+        physical_name: The name of the tmux session, the namespace or the Slurm job.
         starts: What a process needs in order to start: "command" or "image".
-        supports: The settings that have an effect there; the plan lists the others as not used.
-        one_host: All processes share the ports of one machine.
+        supports: The settings that have an effect; the plan lists all others as not used.
+        one_host: Whether all processes share the ports of a single machine.
         host_of: The format of a service's host; `{service}` is its name.
         bind_host: The address that a binding process binds.
         ports: service -> the port that the backend chose for it.
-        taken: service -> the reason why it cannot have the port it asks for, or none at all.
+        taken: service -> the reason why it cannot have its port, or any port.
         unreadable: A file or folder of the program -> the reason why it cannot be read.
         unstartable: The path of a process -> the reason why its command cannot be started.
-        reserved: A variable that no process can set -> the reason.
-        defaults: The settings of a process that does not set them, such as image or start_dir.
+        reserved: A variable that processes must not set -> the reason.
+        defaults: Settings for processes that do not set them, such as image or start_dir.
         remarks: Legal declarations that are most likely a mistake in this backend.
-        problems: What only this backend refuses.
-        labels: Names are DNS labels.
+        problems: Problems that only this backend can see.
+        labels: Whether names must be DNS labels.
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
-        pools: The pools of machines among which processes are placed; empty where the backend places them.
-        pools_are_known: False where no cluster was asked and the stack of the cluster is not up.
+        pools: The machine pools to place processes in; empty if the backend places them itself.
+        pools_are_known: False if no cluster was asked and the cluster's stack is not up.
         prices: The price list of the machines.
-        gpus: The number of GPUs of this machine for processes; None where the backend places them.
+        gpus: The number of this machine's GPUs; None if the backend allocates GPUs.
     """
 
     backend: str
@@ -65,13 +65,13 @@ class Target:
     gpus: int | None = None
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
-        """Return the path of a process within its experiment there."""
+        """Return the path of a process in the backend."""
         return "/".join(self.named(each.name) for each in (group, process) if each is not None)
 
     def is_legal(self, name: str, *, maps: bool) -> bool:
-        """Return whether a name is legal there; maps: one that is mapped to a legal name is legal."""
+        """Return whether a name is legal; maps: whether a name that can be mapped to a legal name counts."""
         return (maps or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:
-        """Return the name there of a process, group or service."""
+        """Return the name that a process, group or service has in the backend."""
         return as_label(name) if self.labels else as_name(name)

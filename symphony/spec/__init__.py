@@ -1,1 +1,1 @@
-"""The declaration: plain frozen values, converted where the program gives them."""
+"""The declaration of an experiment: frozen values, converted to their types on the line that sets them."""

@@ -1,4 +1,4 @@
-"""Converts what a program gives for a setting to the type that its spec holds, or refuses it at once."""
+"""Converters: turn a setting's value into the type that its spec holds, or raise on the user's line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS = {
 
 
 class WrongTypeError(UserError, TypeError):
-    """A value has another type than its setting takes."""
+    """The type of a value is not one that its setting takes."""
 
 
 @runtime_checkable
@@ -61,8 +61,9 @@ def convert(value: Any, type: Any, setting: str) -> Any:
 
 
 def builtin(value: Any) -> Any:
-    """Return the value in Python's own types: numbers of numpy and its like as numbers, paths and Decimals as
-    text. Other values stay, for `convert` to refuse.
+    """Return the value in Python's own types: numpy scalars as numbers, paths and Decimals as text.
+
+    Other values are returned unchanged; `convert` refuses them.
     """
     if value is None or type(value) in (str, bool, int, float):
         return value
@@ -85,13 +86,13 @@ def builtin(value: Any) -> Any:
 
 
 def text(value: Any, setting: str) -> str:
-    """Return text, a number, True, False or a path as text."""
-    # A float32 of 0.1 is "0.1", and as a float 0.10000000149011612.
+    """Return a string, number, bool or path as text."""
+    # str(float32(0.1)) is "0.1"; converted to a float first, it would be "0.10000000149011612".
     return str(value) if isinstance(value, numbers.Real) else str(convert(value, Scalar, setting))
 
 
 def strict_text(value: Any, setting: str) -> str:
-    """Return text or a path as text, and refuse a number."""
+    """Return a string or a path as text; refuse a number."""
     return convert(value, str, setting)
 
 
@@ -106,7 +107,7 @@ def of_type(type: Any) -> Converter:
 
 
 def instance_of(kind: type[Any], made_by: str = "") -> Converter:
-    """Return a converter that takes instances of a class, or what has one as its `spec`."""
+    """Return a converter that takes an instance of a class, or an object whose `spec` is one."""
 
     def check(value: Any, setting: str) -> Any:
         spec = getattr(value, "spec", value)
@@ -118,7 +119,7 @@ def instance_of(kind: type[Any], made_by: str = "") -> Converter:
 
 
 def all_of(converter: Converter) -> Converter:
-    """Return a converter of a list, or of one item, to a tuple."""
+    """Return a converter of a list, or of a single item, to a tuple."""
 
     def check(value: Any, setting: str) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
@@ -135,17 +136,17 @@ def output_or(converter: Converter) -> Converter:
 
 
 def texts(value: Any, setting: str) -> tuple[str, ...]:
-    """Return a list of texts as a tuple; one text is a tuple of one."""
+    """Return a list of strings, or a single string, as a tuple."""
     return () if value is None else _TEXTS(value, setting)
 
 
 def arguments(value: Any, setting: str) -> tuple[Any, ...]:
-    """Return what `texts` returns, with Outputs in it."""
+    """Return a list of strings and Outputs, or a single one, as a tuple."""
     return () if value is None else _ARGUMENTS(value, setting)
 
 
 def duration(value: Any, setting: str) -> float | None:
-    """Return a length of time in seconds, of a number of seconds or of text such as "30m"."""
+    """Return a duration in seconds; the value is a number of seconds or text such as "30m"."""
     checked: float | str | None = convert(value, float | str | None, setting)
     try:
         length = seconds(checked) if isinstance(checked, str) else checked
@@ -171,7 +172,7 @@ def seconds(duration: str) -> float:
 
 
 def words(value: Any, setting: str) -> tuple[Any, ...] | None:
-    """Return a command as a tuple of words: one text is split as a shell does."""
+    """Return a command as a tuple of words; a string is split as a shell would."""
     if not isinstance(value, str):
         return None if value is None else arguments(value, setting)
     try:
@@ -185,7 +186,7 @@ def words(value: Any, setting: str) -> tuple[Any, ...] | None:
 
 
 def mapping_of(converter: Converter) -> Converter:
-    """Return a converter of a mapping from names to what another converter takes."""
+    """Return a converter of a mapping from names to values of another converter."""
 
     def check(value: Any, setting: str) -> dict[str, Any]:
         if value is None:
@@ -194,8 +195,8 @@ def mapping_of(converter: Converter) -> Converter:
             raise wrong_type(setting, value, "a mapping from names to values")
         items = cast("Mapping[Any, Any]", value).items()
         return {
-            strict_text(name, f"a name in {setting}"): converter(each, f"{setting}[{name!r:.60}]")
-            for name, each in items
+            strict_text(name, f"a name in {setting}"): converter(item, f"{setting}[{name!r:.60}]")
+            for name, item in items
         }
 
     return check
@@ -221,13 +222,13 @@ def _plain(value: Any, setting: str) -> Any:
 
 
 def wrong_type(setting: str, value: object, expected: str) -> WrongTypeError:
-    """Return the error for a value that a setting does not take, with the line of the program."""
+    """Return the error for a value of a wrong type, with the line of the user's program."""
     kind = "None" if value is None else type(value).__name__
     return WrongTypeError(f"{setting} has the type {kind}", where=str(caller()), remedy=f"Give {expected}")
 
 
 def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
-    """Return the error for a message of msgspec."""
+    """Return the error for a message of msgspec, in symphony's words."""
     if (match := _MISMATCH.fullmatch(message)) is None:
         kinds = [each for each in (type, *get_args(type)) if get_origin(each) is Literal]
         choices = ", ".join(str(word) for each in kinds for word in get_args(each))

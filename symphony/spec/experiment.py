@@ -1,4 +1,4 @@
-"""An experiment and its groups as the user declared them: what build_plan takes besides the target."""
+"""The experiment and its groups as the user declared them: the input of `build_plan`, with the target."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GroupOptions(MemberOptions, total=False):
 
 @dataclass(frozen=True)
 class ProcessGroupSpec(MemberSettings, Declared):
-    """The processes of a group, and settings that hold for all of them."""
+    """A group's processes, and the settings they share."""
 
     processes: tuple[ProcessSpec, ...] = setting(all_of(instance_of(ProcessSpec)), (), part=ProcessSpec)
 
@@ -62,13 +62,13 @@ def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class ExperimentSpec(SharedSettings, Declared):
-    """Processes in no group, process groups, and settings that hold for all of them.
+    """An experiment's ungrouped processes, process groups, and the settings they share.
 
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
     primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
     accepts_classic_names: illegal names are mapped to legal ones, as in the original Symphony.
-    code_files: the files of each text of `code=` at the launch.
+    code_files: the files that each entry of `code=` matches at the launch.
     """
 
     processes: tuple[ProcessSpec, ...] = setting(all_of(instance_of(ProcessSpec)), (), part=ProcessSpec)
@@ -86,7 +86,7 @@ class ExperimentSpec(SharedSettings, Declared):
     code_files: Mapping[str, CodeFiles] = field(default_factory=dict[str, CodeFiles], compare=False)
 
     def members(self) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec]]:
-        """Yield every process with its group, in the order of declaration; those in groups last."""
+        """Yield every process with its group, in the order of declaration; grouped processes come last."""
         for process in self.processes:
             yield None, process
         for group in self.groups:
@@ -104,7 +104,7 @@ class ExperimentSpec(SharedSettings, Declared):
         yield from self.parts()
 
     def with_owners(self, change: Callable[[Any], Any]) -> ExperimentSpec:
-        """Return the spec with a change made to the experiment, and to every group and process."""
+        """Return a copy with `change` applied to the experiment and to every group and process."""
         groups = [
             replace(change(group), processes=tuple(map(change, group.processes))) for group in self.groups
         ]

@@ -1,4 +1,4 @@
-"""Inputs of a process that are read at launch: code, secret values, an image that is built."""
+"""Inputs of a process that are read at launch: code files, secret values, the image to build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symphony.spec.setting import Checked, required, setting
 
 @dataclass(frozen=True)
 class CodeFiles:
-    """The files of one text of `code=`.
+    """The files that one entry of `code=` matches.
 
     Attributes:
         files: The digest of each file, by its path from the folder of the project.
@@ -78,7 +78,7 @@ class Secret:
         return self._value
 
     def digest(self, key: bytes) -> str:
-        """Return a digest that tells this value from another one to those who have the key."""
+        """Return a keyed digest of the value; without the key the value cannot be guessed from it."""
         if not self.is_known:
             return "unknown"
         return hmac.new(key, self._value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:32]

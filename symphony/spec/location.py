@@ -20,7 +20,7 @@ _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 class Location:
     """A line of a file; line 0 means that the line is not known.
 
-    called_from: the line that called the function in which it is; none for a line in no function.
+    called_from: the line that called the enclosing function; empty at the top level of a module.
     """
 
     file: str
@@ -47,7 +47,7 @@ NOWHERE = Location("", 0)
 
 
 def caller() -> Location:
-    """Return the nearest line on the call stack that is the user's, with the caller of its function."""
+    """Return the innermost line of the user's code on the call stack, with the caller of its function."""
     frame = inspect.currentframe()
     while frame is not None and _is_ours(frame.f_code):
         frame = frame.f_back
@@ -65,7 +65,7 @@ def caller() -> Location:
 
 
 def _is_ours(code: CodeType) -> bool:
-    """Return whether code is symphony's, or the __init__ that dataclasses makes in a file without a name."""
+    """Return whether code is symphony's, or an __init__ that dataclasses generated."""
     is_generated = code.co_name == "__init__" and code.co_filename == "<string>"
     return is_generated or code.co_filename.startswith(_NOT_THE_USERS)
 
@@ -86,5 +86,5 @@ def part_of(setting: str, part: object) -> str:
 
 
 def place_of(setting: str, places: Mapping[str, Location], otherwise: Location) -> Location:
-    """Return the line that made a setting: that of `env PATH`, else that of `env`, else `otherwise`."""
+    """Return the line that set `env PATH`, else the line that set `env`, else `otherwise`."""
     return places.get(setting) or places.get(setting.partition(" ")[0], otherwise)

@@ -1,4 +1,4 @@
-"""The order of processes: what a process waits for before it starts."""
+"""Dependencies: the conditions that a process waits for before it starts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Dependency(Checked):
     Attributes:
         on: `process`, `group`, `group/process`, or the name of a service.
         condition: started; ready; completed, with exit code 0; ended, with any.
-        timeout: Seconds after which the wait has failed; None waits for ever.
-        service: Whether `on` is a service: the process that binds it is meant.
-        restart_with: Whether a restart of the other process restarts the one that waits.
+        timeout: Seconds after which the wait fails; None waits for ever.
+        service: Whether `on` names a service, and so the process that binds it.
+        restart_with: Whether a restart of the dependency restarts the waiting process.
     """
 
     on: str = required(strict_text)
@@ -56,7 +56,7 @@ def dependencies(value: Any, setting: str) -> tuple[Dependency, ...]:
         conditions = cast("Mapping[Any, Any]", value).items()
         return tuple(dependency(each, setting, condition) for each, condition in conditions)
     if isinstance(value, (list, tuple)):
-        return tuple(one for each in cast("list[Any]", value) for one in dependencies(each, setting))
+        return tuple(nested for item in cast("list[Any]", value) for nested in dependencies(item, setting))
     return (dependency(value, setting),)
 
 
@@ -69,7 +69,7 @@ def dependency(
     service: bool = False,
     restart_with: bool = False,
 ) -> Dependency:
-    """Return one dependency, on the caller's line."""
+    """Return a dependency declared on the caller's line."""
     if isinstance(value, Dependency):
         return value
     on = _name(value, setting)

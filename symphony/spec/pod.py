@@ -1,4 +1,4 @@
-"""Settings of a pod: they belong to a process in no group, or else to its group; the plan enforces which."""
+"""Settings of a pod: an ungrouped process sets them itself, a grouped one through its group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Toleration(Checked):
         operator: "Equal" (by default) compares key and value, "Exists" only the key.
         value: The value of the taint.
         effect: "NoSchedule", "PreferNoSchedule" or "NoExecute"; any by default.
-        toleration_seconds: For how many seconds after the taint comes (NoExecute); for ever by default.
+        toleration_seconds: How long the pod stays after a NoExecute taint is added; for ever by default.
 
     Example:
         Toleration(key="gpu", operator="Exists", effect="NoSchedule")
@@ -95,7 +95,7 @@ class PodSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Mount(Checked):
-    """A volume at mount_path inside the container; the plan names a volume without a name."""
+    """A volume at mount_path inside the container; the plan chooses a name if none is set."""
 
     mount_path: str = required(strict_text)
     name: str | None = setting(OPTIONAL_TEXT)
@@ -128,7 +128,7 @@ class GitRepoMount(Mount):
 
 @dataclass(frozen=True, kw_only=True)
 class HostPathMount(Mount):
-    """A file or folder of the machine the process runs on; hostpath_type is that of Kubernetes."""
+    """A file or folder of the node that the pod runs on; hostpath_type is Kubernetes' hostPath.type."""
 
     path: str = required(strict_text)
     hostpath_type: str = setting(strict_text, "")
@@ -136,7 +136,7 @@ class HostPathMount(Mount):
 
 @dataclass(frozen=True, kw_only=True)
 class EmptyDirMount(Mount):
-    """An empty folder that the processes of a pod share; in memory when use_memory."""
+    """An empty folder that the processes of a pod share; use_memory keeps it in memory."""
 
     use_memory: bool = setting(FLAG, False)
 

@@ -1,4 +1,4 @@
-"""Probes: how a process shows that it is ready, or that it still works, in the words of Kubernetes."""
+"""Readiness and liveness probes, with Kubernetes' terms."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class ProbeOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Probe(Checked):
-    r"""A check that is made on a process again and again, by exactly one of tcp, http, exec and log.
+    r"""A check that is repeated on a process, by exactly one of tcp, http, exec and log.
 
     Args:
-        tcp: A service that the process binds, or a port: the check succeeds where it takes a connection.
+        tcp: A service that the process binds, or a port: the check succeeds if it accepts a connection.
         http: A path, such as "/health": a GET succeeds with a status from 200 to 399.
         exec: A command that runs beside the process, without a shell, and succeeds with exit code 0.
-        log: A regular expression that a line of the output has; for readiness only.
-        port: The service or the port of http, where the process binds several.
+        log: A regular expression that a line of the output must match; for readiness only.
+        port: The service or port for http; needed if the process binds several.
         period_seconds: The time between two checks.
         timeout_seconds: The time after which a check has failed.
-        failure_threshold: The checks in a row that fail before the process is no longer ready, or restarts.
+        failure_threshold: How many checks in a row must fail before the process is unready, or restarts.
         initial_delay_seconds: The time from the start of the process to the first check.
 
     Raises:
-        UserError: A value has another type, or there is not exactly one of tcp, http, exec and log.
+        UserError: A value has a wrong type, or not exactly one of tcp, http, exec and log is set.
 
     Example:
         experiment.new_process("web", command="python web.py", binds="web", readiness_probe=Probe(http="/"))
@@ -81,12 +81,13 @@ class Probe(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = [name for name in HANDLERS if getattr(self, name) not in (None, ())]
-        if len(given) != 1:
-            what = f"a probe has {' and '.join(given) or 'nothing to check'}"
-            raise UserError(what, where=str(caller()), remedy=f"Give it one of: {', '.join(HANDLERS)}")
+        handlers = [name for name in HANDLERS if getattr(self, name) not in (None, ())]
+        if len(handlers) != 1:
+            what = f"a probe has {' and '.join(handlers) or 'nothing to check'}"
+            remedy = f"Set exactly one of {', '.join(HANDLERS)}"
+            raise UserError(what, where=str(caller()), remedy=remedy)
         if self.port is not None and self.http is None:
-            what = f"a probe by {given[0]} has a port"
+            what = f"a probe with {handlers[0]}= also has port="
             raise UserError(
                 what,
                 where=str(caller()),
@@ -95,7 +96,7 @@ class Probe(Checked):
 
     @property
     def handler(self) -> str:
-        """Its kind: tcp, http, exec or log."""
+        """The kind of check: tcp, http, exec or log."""
         return next(name for name in HANDLERS if getattr(self, name) not in (None, ()))
 
     def __str__(self) -> str:

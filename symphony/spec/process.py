@@ -1,4 +1,4 @@
-"""One process as the user declared it: a frozen value that plan/ judges and backends render."""
+"""A process as the user declared it: a frozen value that `plan` checks and backends render."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Services = str | Sequence[str | Mapping[str, int | None]] | Mapping[str, int | N
 
 @dataclass(frozen=True)
 class ServiceUse(Checked):
-    """One service named by one process; port None leaves the choice to the plan."""
+    """A service that a process binds, connects to or exposes; port None lets the plan choose."""
 
     name: str = required(strict_text)
     port: int | None = setting(NUMBER)
@@ -38,7 +38,7 @@ class ServiceUse(Checked):
 
 
 def services(value: Any, setting: str) -> tuple[ServiceUse, ...]:
-    """Return the services in a name, a list of names, or a mapping of names to ports, or in lists of these.
+    """Return the services in a name, a list of names, a mapping of names to ports, or nested lists of these.
 
     >>> [(use.name, use.port) for use in services(("a", ["b"], {"c": 6006}), "binds")]
     [('a', None), ('b', None), ('c', 6006)]
@@ -121,9 +121,7 @@ class ProcessOptions(MemberOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessSettings(MemberSettings):
-    """The program that runs and the resources it claims: command and args run without a shell, cmds are shell
-    lines.
-    """
+    """The program and its resources; command and args run without a shell, cmds are shell lines."""
 
     command: tuple[str, ...] | None = setting(words, keyword=True, varies=True)
     args: tuple[str, ...] = setting(arguments, (), keyword=True, varies=True)

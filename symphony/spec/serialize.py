@@ -1,4 +1,4 @@
-"""Specs to and from plain dicts; a loaded spec equals the one that was saved."""
+"""Converts specs to plain dicts and back without loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KIND_OF = {kind: name for name, kind in MOUNT_KINDS.items()}
 
 
 def to_dict(spec: ExperimentSpec) -> dict[str, Any]:
-    """Return a spec as plain values, without the settings that have their defaults.
+    """Return a spec as plain values, without settings that are at their defaults.
 
     Raises:
         UserError: A value, such as an Output, cannot be saved.
@@ -33,11 +33,13 @@ def from_dict(data: Mapping[str, Any], where: Location = NOWHERE) -> ExperimentS
     """Return the spec that to_dict saved; `where` is the line of everything in it.
 
     Raises:
-        UserError: A field is unknown, missing or of a wrong type; its path is in the message.
+        UserError: A field is unknown, missing or of a wrong type; the error names its path.
     """
     if not isinstance(data, Mapping) or data.get("symphony") != FORMAT:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(
-            f"this is not a saved experiment of format {FORMAT}", where=str(where), remedy="Save it again"
+            f"this is not a saved experiment of format {FORMAT}",
+            where=str(where),
+            remedy="Save the experiment again with this version of symphony",
         )
     fields = {name: value for name, value in data.items() if name != "symphony"}
     return _load(ExperimentSpec, fields, "experiment", where)
@@ -60,7 +62,10 @@ def _dump(value: Any, path: str) -> Any:
         return [_dump(each, f"{path}[{i}]") for i, each in enumerate(cast("list[Any]", value))]
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
-    raise UserError(f"{path} of the type {type(value).__name__} cannot be saved", remedy="Take it out")
+    raise UserError(
+        f"{path} is of type {type(value).__name__}, which cannot be saved",
+        remedy="Remove that setting before you save",
+    )
 
 
 def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
@@ -72,10 +77,10 @@ def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
         raise UserError(f"{path} is not a mapping", where=str(where), remedy="Save the experiment again")
     settings, fields = settings_of(kind), cast("Mapping[str, Any]", data)
     if unknown := [name for name in fields if name not in settings]:
-        remedy = f"It may have: {', '.join(sorted(settings))}"
+        remedy = f"Use one of: {', '.join(sorted(settings))}"
         raise UserError(f"{path} has no field {unknown[0]!r}", where=str(where), remedy=remedy)
     if missing := [name for name, field in settings.items() if field.required and name not in fields]:
-        raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy="Add it")
+        raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy="Add that field")
     loaded = {name: _value(settings[name], value, f"{path}.{name}", where) for name, value in fields.items()}
     if any(field.name == "where" for field in dataclasses.fields(cast("Any", kind))):
         loaded["where"] = where

@@ -1,7 +1,7 @@
-"""Settings: the fields of specs that a program gives, each with the converter of its values.
+"""Settings: the fields of a spec that users set, with their converters and defaults.
 
-A new setting is a field in the class that it belongs to, a line in the options beside that class where it is
-a keyword, the backend that renders it, and its name in the row of that backend.
+To add one: a field in its class, a line in the options beside that class if it is a keyword, code in the
+backend that renders it, and its name in that backend's row.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _REQUIRED: Any = object()
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting.
+    """A field of a spec that users set.
 
     Attributes:
         name: The name of the field.
         convert: Returns a value of the setting's type, or raises WrongTypeError.
-        default: The value of a setting that the program does not give.
-        keyword: Whether it is a keyword where its owner is declared.
-        varies: Whether only some backends use it; these name it in their rows.
-        part: The class of its value, or of the items of its value, where that has settings of its own.
+        default: The value of a setting that the program does not set.
+        keyword: Whether `new_process` and its like take it as a keyword.
+        varies: Whether only some backends use it; they name it in their rows.
+        part: The class of its value, or of the items in its value, if that class has settings itself.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Setting:
 
 
 def setting(convert: Converter, default: Any = None, **more: Any) -> Any:
-    """Return a field that is a setting."""
+    """Return a dataclass field that is a setting."""
     about = {_KEY: {"convert": convert, "default": default, **more}}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict[str, Any], metadata=about)
@@ -52,7 +52,7 @@ def setting(convert: Converter, default: Any = None, **more: Any) -> Any:
 
 
 def required(convert: Converter) -> Any:
-    """Return a field that is a setting without a default."""
+    """Return a dataclass field that is a setting without a default."""
     return dataclasses.field(metadata={_KEY: {"convert": convert}})
 
 
@@ -75,7 +75,7 @@ def made_settings(spec: Any) -> Iterator[tuple[Setting, Any]]:
 
 
 class Checked:
-    """A dataclass whose settings are converted when it is made."""
+    """Base of dataclasses that convert their settings when they are created."""
 
     def __post_init__(self) -> None:
         for name, checked in settings_of(type(self)).items():

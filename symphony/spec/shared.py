@@ -41,7 +41,7 @@ SecretEnv = Mapping[str, Text | Output]
 
 
 class Image(Protocol):
-    """An image that symphony builds; only its spec is needed here."""
+    """An image that symphony builds."""
 
     @property
     def spec(self) -> ImageSpec: ...
@@ -82,12 +82,12 @@ class Declared:
     places: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
-        """Return the line that set a setting, or a part of it (`env PATH`), else that of the declaration."""
+        """Return the line that set a setting or a part of it (`env PATH`), else the declaration's line."""
         return place_of(setting, self.places, self.where)
 
 
 def _secret(value: Any, setting: str) -> Any:
-    """Return the path of a file, an Output, or the Secret that a launch has read from them."""
+    """Check a value of secret_env: a file's path, an Output, or the Secret read from either at launch."""
     secret = value if isinstance(value, (Secret, Output)) else builtin(value)
     if not isinstance(secret, (str, Secret, Output)):
         raise wrong_type(setting, value, "the path of a file, or a secret Output")
@@ -95,7 +95,7 @@ def _secret(value: Any, setting: str) -> Any:
 
 
 def _image(value: Any, setting: str) -> Any:
-    """Return the name of an image, an Output of one, or the declaration of one that is built."""
+    """Check an image: its name, an Output of its name, or the spec of an image to build."""
     if value is None or isinstance(value, (str, Output)):
         return value
     return _IMAGE(value, setting)
@@ -108,8 +108,8 @@ _IMAGE = instance_of(ImageSpec, "the name of an image, an Output of one, or Imag
 class SharedSettings:
     """Settings of every process of an experiment or a group.
 
-    Lists are concatenated, the experiment's items first. Mappings are merged by key. For a key, and for every
-    other setting, the value that is set closest to the process wins.
+    Lists are concatenated, the experiment's items first. Mappings are merged by key. For every key and every
+    other setting, the process overrides its group, and the group the experiment.
     """
 
     preamble_cmds: tuple[str, ...] = setting(texts, (), keyword=True, varies=True)

@@ -148,7 +148,7 @@ def test_pools_of_a_cluster(process: Process):
         ("node_pool", {"node_pool_name": "small", "cpu": 4}, "small has 1.57 of 4 cpu"),
         ("node_pool", {"node_pool_name": "small", "cpu": "many"}, "cpu='many' is not an amount"),
         ("resource", {"gpu_type": "v100"}, "gpu has nvidia-tesla-k80"),
-        ("resource", {"cpu": 12}, "gpu is kept for processes with GPUs"),
+        ("resource", {"cpu": 12}, "gpu is reserved for processes with GPUs"),
         ("cloud", {}, "invalid value assign_to='cloud'"),
     ],
 )

@@ -59,13 +59,13 @@ def test_an_existing_file_with_glob_characters_is_not_a_glob(project: Path) -> N
 @pytest.mark.parametrize(
     ("text", "trouble"),
     [
-        ("gone.py", "which is not there"),
-        ("empty", "it has no files, or .gitignore and .symphonyignore exclude them"),
-        ("a.log", "it has no files, or .gitignore and .symphonyignore exclude them"),
-        ("agents/out", "it has no files, or .gitignore and .symphonyignore exclude them"),
-        ("agents/out/x.py", "it has no files, or .gitignore and .symphonyignore exclude them"),
-        ("gone/*.py", "it has no files, or .gitignore and .symphonyignore exclude them"),
-        ("~nobody-of-this-name/a.py", "which cannot be read: could not determine home directory."),
+        ("gone.py", "it does not exist"),
+        ("empty", "no file matches, or .gitignore and .symphonyignore exclude all"),
+        ("a.log", "no file matches, or .gitignore and .symphonyignore exclude all"),
+        ("agents/out", "no file matches, or .gitignore and .symphonyignore exclude all"),
+        ("agents/out/x.py", "no file matches, or .gitignore and .symphonyignore exclude all"),
+        ("gone/*.py", "no file matches, or .gitignore and .symphonyignore exclude all"),
+        ("~nobody-of-this-name/a.py", "cannot be read: could not determine home directory."),
     ],
 )
 def test_an_entry_without_files_has_a_reason(project: Path, text: str, trouble: str) -> None:

@@ -52,7 +52,7 @@ def test_an_unknown_process_or_group_is_an_error_with_the_nearest_name(experimen
     assert "test_declarations.py:" in raised.value.where
     with pytest.raises(UserError, match='"workers"'):
         experiment.get_process_group("worker")
-    with pytest.raises(UserError, match='It has: "z"'):
+    with pytest.raises(UserError, match='Use one of: "z"'):
         experiment.get_process_group("even-more").get_process("other")
 
 
@@ -74,7 +74,7 @@ def test_a_loaded_experiment_is_equal_and_has_the_line_of_the_load(experiment: E
 
 
 def test_launch_outside_a_pulumi_program_exits(experiment: Experiment) -> None:
-    with pytest.raises(SystemExit, match="Run this one with `symphony up`"):
+    with pytest.raises(SystemExit, match="Run it with `symphony up`"):
         experiment.launch()
     with pytest.raises(ZeroDivisionError), Experiment("rl"):
         _ = 1 / 0

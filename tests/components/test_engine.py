@@ -202,7 +202,7 @@ def test_a_second_experiment_in_one_program_is_refused(message_of):
         b = Experiment("b")
         """
     )
-    assert '"a" and "b" are two experiments of one program' in text
+    assert 'declares two experiments, "a" and "b"' in text
     assert "lines 3, 4" in text
 
 
@@ -253,7 +253,7 @@ def test_a_misspelt_process_name_is_a_one_line_error(message_of):
         """
     )
     assert text.splitlines()[1:] == [
-        'error: experiment rl has no "lerner" (stacks/hello.py:5). The nearest is "learner".'
+        'error: experiment rl has no "lerner" (stacks/hello.py:5). Did you mean "learner"?'
     ]
 
 

@@ -57,7 +57,7 @@ def declare_image(tmp_path: Path, own_home: Path) -> Declared:
         *(
             (
                 {"build_args": {name: "x"}},
-                f"image rl has the build argument {name}: every user of the image could read it",
+                f"image rl has the build argument {name}, which every user of the image could read",
             )
             for name in ("HF_TOKEN", "github_token", "AWS_SECRET_ACCESS_KEY", "PASSWORD", "DEPLOY_KEY")
         ),

@@ -36,7 +36,7 @@ def test_up_refuses_to_move_a_running_stack_to_another_backend(sandbox: Sandbox)
         assert len(output) == 1
         assert output[0].startswith("symphony: rl runs on tmux and would move to kubernetes (")
         assert output[0].endswith(
-            "Pulumi.rl.yaml). Set `symphony:backend: tmux`, or end it first: `symphony delete rl`."
+            "Pulumi.rl.yaml). Set `symphony:backend: tmux`, or run `symphony delete rl` first."
         )
     assert list(sandbox.trees().values()) == [before]
     sandbox.symphony("delete", "rl", "-y")

@@ -46,10 +46,10 @@ def test_every_known_type_is_found_and_an_unknown_one_is_not():
         ("n1-standard-16", "nvidia-tesla-v100", 1, "at most 12 vCPUs and 78 GiB"),
         ("n1-standard-8", "nvidia-tesla-v100", 3, "takes 1, 2, 4 or 8 nvidia-tesla-v100"),
         ("n2-standard-8", "nvidia-tesla-t4", 1, "n1 machines only"),
-        ("n1-standard-8", "nvidia-l4", 1, "part of other machine types"),
+        ("n1-standard-8", "nvidia-l4", 1, "included in other machine types"),
         ("n1-standard-8", "nvidia-x", 1, "no GPU type nvidia-x"),
         ("a2-highgpu-2g", "nvidia-tesla-a100", 2, ""),
-        ("a2-highgpu-2g", "nvidia-tesla-a100", 4, "has 2 nvidia-tesla-a100 and takes no others"),
+        ("a2-highgpu-2g", "nvidia-tesla-a100", 4, "includes 2 nvidia-tesla-a100 and takes no other GPUs"),
     ],
 )
 def test_gpus_that_a_machine_takes(machine_type: str, gpu_type: str, gpus: int, fault: str):

@@ -38,7 +38,7 @@ def test_a_pod_that_does_not_fit_has_a_reason_for_each_pool():
     assert lacks(pod("a", 12, 96)) == {
         "cheap": "has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB",
         "cpu": "has 7.21 of 12 cpu, 45.3 of 96 GiB",
-        "gpu": "is kept for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
+        "gpu": "is reserved for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
     }
     assert lacks(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
         "cheap": "has no GPUs",
@@ -100,7 +100,7 @@ def test_gpus_are_part_of_a_share_and_are_not_split():
 
 def test_amounts_by_hand_that_make_another_number_fit_are_refused():
     assert lacks(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
-        "cpu": "holds 2 of these a machine, not 4: request less"
+        "cpu": "holds 2 of these on a machine, not 4: request less"
     }
 
 
@@ -110,7 +110,9 @@ def test_containers_of_a_group_share_what_the_group_has():
     chosen = placed(each).chosen["g"]
     assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
     unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
-    assert lacks(unsaid) == {"gpu": "has 1 GPUs for 2 processes of the group: set gpu of each that gets one"}
+    assert lacks(unsaid) == {
+        "gpu": "has 1 GPUs for 2 processes of the group: set gpu on each that needs GPUs"
+    }
     # The group says no more than the pool, and one of its processes has the GPU.
     assert pool_of(Pod("g", (Claim(gpus=1), Claim()), whole=Claim(), pool="gpu")) == "gpu"
 

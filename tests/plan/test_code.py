@@ -50,9 +50,9 @@ def test_missing_code_is_reported_with_its_line(declare: Any, tmux: Target) -> N
         exp.new_process("b", cmds="b", code=["gone.py"])  # <-
         """
     )
-    files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="which is not there")}
+    files = {"a.py": CodeFiles({"a.py": "1"}), "gone.py": CodeFiles(trouble="it does not exist")}
     (problem,) = problems(replace(spec, code_files=files), tmux)
-    assert problem.what == 'b has the code "gone.py", which is not there'
+    assert problem.what == 'code="gone.py" of b cannot be used: it does not exist'
     assert [place.line for place in problem.where] == lines
 
 

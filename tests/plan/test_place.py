@@ -146,8 +146,8 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
     assert [each.what for each in result] == [
         "big fits no pool: cheap has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB;"
         " cpu has 7.21 of 12 cpu, 45.3 of 96 GiB;"
-        " gpu is kept for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
-        "more does not fit gpu: it has 1 of 2 GPUs",
+        " gpu is reserved for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
+        "more does not fit pool gpu, which has 1 of 2 GPUs",
         'typo is placed on "gpus", which the cluster does not have',
     ]
 
@@ -165,12 +165,12 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         (["place(memory='8 gigs')  # <-"], 'p is placed with memory "8 gigs"', "write a quantity"),
         (
             ["place('cpu')  # <-", "pod_yml['spec']['nodeName'] = 'n1'"],
-            "p is placed twice: by place() and by nodeName of pod_yml",
+            "p is placed twice: by place() and by nodeName in pod_yml",
             "remove one of them",
         ),
         (
             ["place('cpu')  # <-", "node_selector('cloud.google.com/gke-nodepool', 'gpu')"],
-            "p does not fit cpu: it has cloud.google.com/gke-nodepool=cpu, not gpu",
+            "p does not fit pool cpu, which has cloud.google.com/gke-nodepool=cpu, not gpu",
             "request less",
         ),
         (
@@ -185,7 +185,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
-            "p does not fit cpu: it holds 2 of these a machine, not 4: request less",
+            "p does not fit pool cpu, which holds 2 of these on a machine, not 4: request less",
             "request less",
         ),
     ],
@@ -218,7 +218,10 @@ def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any],
         """,
         cluster,
     )
-    assert result.what == 'g is one pod, on one machine: of pool g/a says "cpu", g/b says "gpu"'
+    assert (
+        result.what
+        == 'g is a single pod, but its place() calls differ in pool: g/a sets "cpu", g/b sets "gpu"'
+    )
 
 
 def test_a_share_needs_pools(problems_of: Callable[..., Any], kubernetes: Target):

@@ -28,7 +28,7 @@ def test_probes_are_keywords_or_calls_and_take_the_only_service(planned):
     [
         ('Probe(tcp="repaly")', "replay"),
         ('Probe(http="/")', 'port="replay"'),
-        ('Probe(http="/", port="web")', "it serves: replay, stats"),
+        ('Probe(http="/", port="web")', "use one of: replay, stats"),
     ],
 )
 def test_a_probe_must_use_a_service_of_its_process(problems_of, declared, words):

@@ -85,13 +85,15 @@ SERVICES = [
         [A, 'a.binds("replay-server")', B, 'b.connects("replay-sever")  # <-'], ["b ", '"replay-server"?']
     ),
     Mistake([A, 'a.binds("replay", "params")', B, 'b.connects("zzz")  # <-'], ['"zzz"', "params, replay"]),
-    Mistake([A, 'a.connects("replay")  # <-'], ["a connects", "nothing binds"]),
+    Mistake([A, 'a.connects("replay")  # <-'], ["a connects", 'binds="replay"']),
     Mistake(
         [A, GROUP, MEMBER, 'a.binds("r")  # <-', 'member.exposes("r")  # <-'],
         ["a and g/a", '"r"', "another name"],
     ),
     Mistake(['for n in "abc":', '    exp.new_process(n, ["x"]).binds({"r": 7000})  # <-'], ["a, b and c"]),
-    Mistake([A, 'a.binds({"r": 6007})  # <-', 'a.exposes({"r": 6006})  # <-'], ["6006 and 6007", "one port"]),
+    Mistake(
+        [A, 'a.binds({"r": 6007})  # <-', 'a.exposes({"r": 6006})  # <-'], ["6006 and 6007", "a single port"]
+    ),
     Mistake([A, B, 'a.binds("r")', 'b.connects({"r": 7000})  # <-'], ["b connects", "7000", "bound"]),
     *(
         Mistake([A, f'a.{verb}({{"r": {port}}})  # <-'], [f"a {verb}", str(port), "65535"])

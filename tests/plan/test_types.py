@@ -69,7 +69,7 @@ def test_a_wrong_type_is_an_error_on_its_line(declare, line, setting):
     [
         ("exp.new_process('b', comand='x')", "command"),
         ("exp.new_process('b', mount_nfs='x')", ".mount_nfs(...)"),
-        ("exp.new_process_group('b', args='x')", "options"),
+        ("exp.new_process_group('b', args='x')", "Use one of"),
     ],
 )
 def test_an_unknown_option_is_an_error_on_its_line(declare, line, hint):

@@ -193,7 +193,7 @@ def ended(
     """Return why the experiment is over, and since when; None while it is not."""
     limit, began = orders["stop_after"], _began(pods)
     if limit is not None and began is not None and now - began >= limit:
-        return f"stop_after: {limit:.0f} s are over", 0
+        return f"the time limit of {limit:.0f} s (stop_after) is over", 0
     codes = {each["path"]: _code_of(each, pods, given_up) for each in orders["primary"]}
     failed = [path for path, code in codes.items() if code]
     if not codes or (not failed and None in codes.values()):

@@ -1,4 +1,4 @@
-"""The rules of a declaration; a new rule is a function and a row in RULES."""
+"""The rules that check a declaration; a new rule is a function and a row in RULES."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    """Yield every problem, rule by rule; those that only the backend can see come last."""
+    """Yield every problem, rule by rule, then the problems that the backend found."""
     for rule in RULES:
         yield from rule(spec, target)
     yield from target.problems

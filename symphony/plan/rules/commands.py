@@ -14,7 +14,7 @@ from symphony.spec.setting import Setting, made_settings
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
-# The limit of all together (ARG_MAX, a quarter of the usual stack of 8 MiB), less the other variables.
+# The limit of all texts together: ARG_MAX, a quarter of the usual 8 MiB stack, less the inherited variables.
 MAX_TEXTS = 2_000_000
 
 
@@ -25,8 +25,8 @@ def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         if size > MAX_TEXTS:
             yield Problem(
                 f"{path_of(group, process)} has {size} bytes of arguments and env, more than the {MAX_TEXTS}"
-                " that Linux gives to a program",
-                "put them into a file and pass the file's name",
+                " that Linux allows",
+                "write them to a file and pass the file's name",
                 (process.at("args"),),
             )
 
@@ -37,19 +37,20 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         if target.starts == "image":
             if not (process.image or (group and group.image) or spec.image or target.defaults.get("image")):
                 yield Problem(
-                    f"{path} has no image, which {target.backend} needs",
+                    f"{path} has no image, and {target.backend} needs an image to start it",
                     'set image="...", or a default with symphony:image',
                     (process.where,),
                 )
         elif not process.command and not process.cmds:
             what = "args but no command" if process.args else "no command"
             yield Problem(
-                f"{path} has {what}, which {target.backend} needs",
+                f"{path} has {what}, and {target.backend} needs a command to start it",
                 'set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
                 (process.where,),
             )
         elif process.command and not process.command[0]:
-            yield Problem(f"{path} has an empty command", 'set command="python"', (process.at("command"),))
+            remedy = 'set it to a program, such as command="python"'
+            yield Problem(f"{path} has an empty command", remedy, (process.at("command"),))
 
 
 def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -85,32 +86,32 @@ def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem
         if setting == "start_dir" and text in target.unreadable and "\0" not in text:
             what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
             remedy = (
-                "expand it in Python, as no shell reads it: os.path.expandvars"
+                "no shell expands it: use os.path.expandvars in your program"
                 if "$" in text
-                else "check start_dir"
+                else "correct start_dir, or create that folder"
             )
             yield Problem(what, remedy, (where,))
 
 
 def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a text, and the remedy."""
-    # The name of a variable has a rule of its own.
+    """Yield the problems of a text, as (what, remedy)."""
+    # variables_are_legal checks the name of a variable.
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
         yield (
             f"{whose} contains a NUL byte: {quoted(text, 30)}",
-            "remove it: arguments and variables cannot hold one",
+            "remove that byte: arguments and variables cannot contain NUL",
         )
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         yield (
             f"{whose} is not valid Unicode: {quoted(text, 30)}",
-            "remove it: it comes from bytes that are not UTF-8 text",
+            "remove those characters: they come from bytes that are not UTF-8",
         )
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
         yield (
-            f"{whose} has {size} bytes, more than the {MAX_TEXT} that a program accepts",
-            "put it into a file and pass the file's name",
+            f"{whose} has {size} bytes, more than the {MAX_TEXT} that Linux allows",
+            "write the text to a file and pass the file's name",
         )
 
 
@@ -119,8 +120,8 @@ def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
-                    f"{owner_name} has the code {quoted(text)}, {code.trouble}",
-                    "give a file, a folder or a glob, relative to the folder of the project",
+                    f"code={quoted(text)} of {owner_name} cannot be used: {code.trouble}",
+                    "name a file, a folder or a glob, relative to the project's folder",
                     (owner.at("code"),),
                 )
 
@@ -145,6 +146,6 @@ def _files(
         if by_name.setdefault(name, file) != file:
             yield Problem(
                 f"two {kind}s are called {quoted(name)}: {by_name[name]} and {file}",
-                "rename one: they share a folder",
+                "rename one of them: both are put into the same folder",
                 (spec.at(setting),),
             )

@@ -1,4 +1,4 @@
-"""Rules of environment variables: declared ones, those of services, and those inherited on tmux."""
+"""Rules of environment variables: declared variables, service variables, inherited variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.spec.location import Location
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
-# Set by symphony itself in every process.
+# Variables that symphony itself sets in every process.
 OWN_VARIABLES = {
     "SYMPHONY_ID": "it identifies the process",
     SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
@@ -36,8 +36,8 @@ def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
-                f"{owner_name} sets the variable {quoted(name)}",
-                'a variable has letters, digits and "_", and does not begin with a digit',
+                f"{owner_name} sets {quoted(name)}, which is not a legal name of a variable",
+                'use letters, digits and "_", without a digit at the beginning',
                 (where,),
             )
 
@@ -48,7 +48,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
     }
     seen: set[str] = set()
     for service, servers in served(spec).items():
-        # Names alike but for dashes and case have a rule of their own.
+        # names_differ reports services whose names differ only in dashes or case.
         if not target.is_legal(service, maps=spec.accepts_classic_names) or as_label(service) in seen:
             continue
         seen.add(as_label(service))
@@ -75,7 +75,7 @@ def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
                 source = f" from {quoted(secret.source)}" if secret.source else ""
                 yield Problem(
                     f"cannot set {name} for {owner_name}{source}: {secret.trouble}",
-                    "give secret_env the path of a file with the value, or config.require_secret(...)",
+                    "set it to the path of a file with the value, or to config.require_secret(...)",
                     where,
                 )
             if name in owner.env:
@@ -91,12 +91,12 @@ def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         if not is_variable(name.removesuffix("*")):
             yield Problem(
                 f"the experiment inherits {quoted(name)}, which is not the name of a variable",
-                'write a name, or the beginning of several names with "*" at the end',
+                'use a name, or a prefix of names followed by "*"',
                 (spec.at("inherit"),),
             )
         elif name in target.reserved:
             yield Problem(
                 f"the experiment inherits {name}, but {target.reserved[name]}",
-                "remove it: processes would not get it",
+                "remove it from inherit: processes would not get it",
                 (spec.at("inherit"),),
             )

@@ -1,4 +1,4 @@
-"""Rules of names: the experiment's, its groups' and its processes'."""
+"""Rules of the names of experiments, process groups and processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 
 
 def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    # A free process and a group share one scope: each becomes a pod of that name.
+    # Ungrouped processes and groups share a scope: each becomes a pod of that name.
     yield from _repeated([*spec.processes, *spec.groups], target)
     for group in spec.groups:
         yield from _repeated(group.processes, target, within=f" in process group {quoted(group.name)}")
@@ -80,7 +80,7 @@ def _repeated(
         if other is not thing and name:
             kind = "process" if isinstance(thing, ProcessSpec) else "process group"
             same = type(other) is type(thing)
-            mistake = f"is declared twice{within}" if same else "has the name of a process in no group"
+            mistake = f"is declared twice{within}" if same else "has the same name as an ungrouped process"
             if other.name != thing.name:
                 mistake = f"and {quoted(other.name)} are both {name} on {target.backend}"
             yield Problem(

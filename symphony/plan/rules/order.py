@@ -1,4 +1,4 @@
-"""Rules of the order of processes, and the waits that follow from it."""
+"""Rules of dependencies and ends, and the waits that follow from the dependencies."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from symphony.spec.process import ProcessSpec
 
 
 def waits(spec: ExperimentSpec) -> Iterator[tuple[str, Dependency, list[str]]]:
-    """Yield each dependency of each process, with the paths that it stands for; none where it is unknown."""
+    """Yield (path, dependency, paths that it names) for every process; unknown names have no paths."""
     names = known(spec)
     services = {name: [path for path, _ in servers] for name, servers in served(spec).items()}
     for group, process in spec.members():
         path = path_of(group, process)
         for each in declared(group, process):
             paths = (services if each.service else names).get(each.on, [])
-            # A process may wait for the others of its own group.
+            # A process that waits for its own group waits for the other processes of the group.
             is_own_group = group is not None and each.on == group.name
             yield path, each, [on for on in paths if not (is_own_group and on == path)]
 
@@ -36,8 +36,8 @@ def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     if "depends_on" in target.supports:
         return
     for path, each, _ in waits(spec):
-        what = f"{path} waits for {quoted(each.on)}, and {target.backend} cannot hold processes back yet"
-        yield Problem(what, "take the dependency out, or run it on tmux", (each.where,))
+        what = f"{path} waits for {quoted(each.on)}, but {target.backend} does not support dependencies"
+        yield Problem(what, "remove the dependency, or run the experiment on tmux", (each.where,))
 
 
 def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -52,30 +52,30 @@ def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
             if other != pod:
                 edges.setdefault(pod, {})[other] = each
             elif on != path:
-                what = f"{path} waits for {on}, and the processes of a group start together: they are one pod"
-                yield Problem(what, "take one of them out of the group", (each.where,))
+                what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
+                yield Problem(what, "move one of them out of the group", (each.where,))
     has_own_cycle = any(order_has_no_cycle(spec, target))
     if not has_own_cycle and (cycle := _cycle(edges)):
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
         lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
-        yield Problem(what, "take one of these dependencies out", lines)
+        yield Problem(what, "remove one of these dependencies", lines)
 
 
 def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse a process with the name of the window that starts the processes in their order."""
+    """Refuse a process that has the name of the supervisor's window."""
     for process in spec.processes:
         if process.name == "symphony":
-            what = 'a process is called "symphony", the name of a window of its own in tmux'
-            yield Problem(what, "give it another name", (process.where,))
+            what = 'a process is called "symphony", which is the name of the supervisor\'s window in tmux'
+            yield Problem(what, "rename the process", (process.where,))
 
 
 def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     names = known(spec)
     for path, each, paths in waits(spec):
-        # A service without a server is a problem of the services.
+        # connects_to_what_is_bound reports a service that no process binds.
         if not paths and not each.service and each.on not in names:
             near = nearest(each.on, names)
-            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or take the dependency out"
+            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove the dependency"
             yield Problem(f"{path} waits for {quoted(each.on)}, which is not declared", remedy, (each.where,))
 
 
@@ -86,38 +86,40 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     if cycle := _cycle(edges):
         lines = tuple(edges[path][on].where for path, on in itertools.pairwise(cycle))
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}"
-        yield Problem(what, "take one of these dependencies out", lines)
+        yield Problem(what, "remove one of these dependencies", lines)
 
 
 def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for setting in ("primary", "stop_after", "idle_after"):
         if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
-            what = f"the experiment has {setting}, which {target.backend} cannot keep"
-            limits = setting == "idle_after" and "stop_after" in target.supports
-            remedy = f"set stop_after in place of {setting}" if limits else f"remove {setting}"
+            what = f"the experiment sets {setting}, which {target.backend} does not support"
+            has_limit = setting == "idle_after" and "stop_after" in target.supports
+            remedy = f"set stop_after in place of {setting}" if has_limit else f"remove {setting}"
             yield Problem(what, remedy, (spec.at(setting),))
 
 
 def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse unknown primaries, those that never complete, and limits of no time."""
+    """Refuse unknown primaries, primaries that never complete, and limits of 0 seconds."""
     names = known(spec)
     policies = {path_of(group, each): (group or each).pod.restart_policy for group, each in spec.members()}
     for name in spec.primary:
         if name not in names:
             near = nearest(name, names)
-            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or take it out"
+            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove it from primary"
             yield Problem(f"the primary {quoted(name)} is not declared", remedy, (spec.at("primary"),))
         for path in names.get(name, ()):
             if policies[path] == "Always":
-                what = f"the primary {path} has the restart policy Always, and never completes"
-                yield Problem(what, 'set "OnFailure" or "Never"', (spec.at("primary"),))
+                what = f"the primary {path} has the restart policy Always, so it never completes"
+                yield Problem(what, 'set its restart_policy to "OnFailure" or "Never"', (spec.at("primary"),))
     for setting in ("stop_after", "idle_after"):
         if getattr(spec, setting) == 0:
-            yield Problem(f"{setting} is 0 seconds", 'write it as "30m" or "8h"', (spec.at(setting),))
+            yield Problem(
+                f"{setting} is 0 seconds", 'set a duration such as "30m" or "8h"', (spec.at(setting),)
+            )
 
 
 def known(spec: ExperimentSpec) -> dict[str, list[str]]:
-    """Return the paths that each name stands for: of a process, or of all processes of a group."""
+    """Return the paths that each name refers to: a single process, or all processes of a group."""
     names: dict[str, list[str]] = {group.name: [] for group in spec.groups}
     for group, process in spec.members():
         path = path_of(group, process)
@@ -128,7 +130,7 @@ def known(spec: ExperimentSpec) -> dict[str, list[str]]:
 
 
 def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
-    """Return the paths of one cycle, the first once more at its end; none where there is no cycle."""
+    """Return the paths of a cycle, with its first path again at the end; empty if there is no cycle."""
     done: set[str] = set()
     for start in edges:
         if start in done:

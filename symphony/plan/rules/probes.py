@@ -1,4 +1,4 @@
-"""Rules of the probes of processes."""
+"""Rules of readiness and liveness probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROBES = ("readiness_probe", "liveness_probe")
 def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse a probe of a service that its process does not bind, and an http probe without a clear port."""
     for group, process in spec.members():
-        who, served = path_of(group, process), services_of(process)
+        path, served = path_of(group, process), services_of(process)
         for setting in PROBES:
             probe = getattr(process, setting)
             if probe is None:
@@ -24,27 +24,31 @@ def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator
             port = probe.tcp if probe.http is None else probe.port
             where = (process.at(setting),)
             if probe.http is not None and port is None and len(served) != 1:
-                what = f"the {setting} of {who} does not say at which port http asks"
+                what = f"the {setting} of {path} has http without a port"
                 example = f'port="{served[0]}"' if served else "port=8080"
-                yield Problem(what, f"give it {example}", where)
+                yield Problem(what, f"add {example}", where)
             if isinstance(port, str) and port not in served:
                 near = nearest(port, served)
-                listed = f"it serves: {', '.join(served)}" if served else "it binds none: give a port"
+                listed = f"use one of: {', '.join(served)}" if served else "bind that service, or give a port"
                 remedy = f"did you mean {quoted(near)}?" if near else listed
                 yield Problem(
-                    f"the {setting} of {who} is at {quoted(port)}, which it does not bind", remedy, where
+                    f"the {setting} of {path} checks {quoted(port)}, which {path} does not bind",
+                    remedy,
+                    where,
                 )
 
 
 def liveness_is_no_line(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse a liveness probe by log: a line that was written once says nothing about now."""
+    """Refuse a liveness probe by log: an old line does not show that the process works now."""
     for group, process in spec.members():
         if process.liveness_probe is not None and process.liveness_probe.log is not None:
             path = path_of(group, process)
-            what = f"the liveness_probe of {path} reads the log, which tells nothing about now"
-            yield Problem(what, "give it tcp, http or exec", (process.at("liveness_probe"),))
+            what = (
+                f"the liveness_probe of {path} reads the log, which cannot show that the process still works"
+            )
+            yield Problem(what, "use tcp, http or exec", (process.at("liveness_probe"),))
 
 
 def services_of(process: ProcessSpec) -> list[str]:
-    """Return the services that a process binds; those that it exposes where it binds none."""
+    """Return the services that a process binds, or exposes if it binds none."""
     return list(dict.fromkeys(use.name for use in process.binds or process.exposes))

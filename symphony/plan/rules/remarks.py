@@ -1,4 +1,4 @@
-"""Remarks on declarations that are legal and most likely a mistake, with their lines and remedies."""
+"""Remarks: warnings about declarations that are legal but most likely a mistake."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, path_of
 
-# The word ends the name or is followed by an underscore: neither TOKENIZERS_PARALLELISM nor MAX_TOKENS.
+# The word must end the name or precede an underscore, so that TOKENIZERS_PARALLELISM does not match.
 _SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?)(_.*)?")
-# A path of a secret, or its length, is not a secret.
+# A path, a number or a flag is not a secret.
 _NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
 _SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
 _SHELL_WORD = re.compile(r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*")
 _EXPANDED_BY_SHELLS = re.compile(r"^~(/|$)|:~/|\$(\{[A-Z_]\w*\}|[A-Z_]\w*)")
-# As a line of its own none of these does anything useful.
+# Programs that do nothing useful without arguments.
 _NEEDS_MORE = re.compile(r"(.*/)?(python[\d.]*|sleep|echo|cat|torchrun|((ba|da|z)?sh))")
 _NO_COMMAND = re.compile(r"-.*|[\d.]+|\w+\.\w+")
 
@@ -31,8 +31,8 @@ def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
         for name, value in owner.env.items():
             if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
                 yield Problem(
-                    f"{owner_name} has {name} in env, where the state and the plan show it as plain text",
-                    f'put it into a file, and set secret_env={{"{name}": "FILE"}}',
+                    f"{owner_name} has {name} in env: its value is plain text in the state and the plan",
+                    f'write the value to a file, and set secret_env={{"{name}": "FILE"}}',
                     (owner.at(f"env {name}"),),
                 )
 
@@ -42,8 +42,8 @@ def _unexpanded_env(spec: ExperimentSpec) -> Iterator[Problem]:
         for name, value in owner.env.items():
             if _EXPANDED_BY_SHELLS.search(value):
                 yield Problem(
-                    f"{owner_name} has {quoted(value, 30)} for {name} in env, which no shell expands",
-                    "write the value out, or expand it in Python: os.path.expandvars, os.path.expanduser",
+                    f"{owner_name} sets {name} to {quoted(value, 30)}, which no shell expands",
+                    "expand it in Python with os.path.expandvars or os.path.expanduser",
                     (owner.at(f"env {name}"),),
                 )
 
@@ -56,8 +56,8 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting, texts in (("command", process.command or ()), ("args", process.args)):
             if word := next(filter(_SHELL_WORD.fullmatch, texts), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, and no shell reads it",
-                    'its program gets the text as it is; a shell runs the lines of cmds=["..."]',
+                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, which no shell reads",
+                    'use cmds=["..."] for shell syntax',
                     (process.at(setting),),
                 )
 

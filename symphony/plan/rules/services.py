@@ -1,4 +1,4 @@
-"""Rules of services: their binders and ports."""
+"""Rules of services: names, which process binds them, ports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 
 
 def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    """Refuse names that become the same in a backend or in variables: web-1, web_1, Web-1."""
+    """Refuse names that become equal in a backend or in variables: web-1, web_1, Web-1."""
     first: dict[str, ServiceUse] = {}
     for path, _, use in _uses(spec, "binds", "exposes"):
         other = first.setdefault(as_label(use.name) or use.name, use)
@@ -62,7 +62,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
         if len(ports) > 1:
             yield Problem(
                 f"{paths[0]} gives {quoted(name)} the ports {' and '.join(map(str, sorted(ports)))}",
-                "give it one port",
+                "set a single port",
                 tuple(use.where for _, use in servers),
             )
 
@@ -72,8 +72,9 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
     for path, _, use in _uses(spec, "connects"):
         if use.name not in known and target.is_legal(use.name, maps=spec.accepts_classic_names):
             near = nearest(use.name, known)
-            listed = f"the services are: {', '.join(sorted(known))}" if known else "nothing binds any service"
-            remedy = f"did you mean {quoted(near)}?" if near else listed
+            listed = f"connect to one of: {', '.join(sorted(known))}"
+            unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
+            remedy = f"did you mean {quoted(near)}?" if near else unknown
             what = f"{path} connects to {quoted(use.name)}, which no process binds"
             yield Problem(what, remedy, (use.where,))
 
@@ -83,7 +84,7 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
         if use.port is not None:
             yield Problem(
                 f"{path} connects to {quoted(use.name)} with port {use.port}",
-                "set the port where it is bound: the connecting process gets it",
+                "set the port where the service is bound; connecting processes are told the port",
                 (use.where,),
             )
 
@@ -93,7 +94,7 @@ def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         if use.port is not None and not 1 <= use.port <= 65535:
             yield Problem(
                 f"{path} {verb} {quoted(use.name)} at port {use.port}",
-                "a port is between 1 and 65535; omit it and symphony chooses one",
+                "use a port from 1 to 65535, or omit it and symphony chooses a port",
                 (use.where,),
             )
 
@@ -121,13 +122,13 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         if name in target.taken and use.port is None:
             yield Problem(
                 f"{path} gets no port for {quoted(name)}: {target.taken[name]}",
-                "free some, or widen port_range=(first, last)",
+                "free some ports, or widen port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
-        # ports_are_declared_once reports a port that two services ask for.
+        # ports_are_declared_once reports a port that two services request.
         elif name in target.taken and ports[use.port] == 1:
             yield Problem(
                 f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.taken[use.name]}",
-                "free that port, choose another, or omit it and symphony chooses one",
+                "free that port, choose another, or omit it and symphony chooses a port",
                 (use.where,),
             )

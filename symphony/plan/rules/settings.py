@@ -1,4 +1,4 @@
-"""Rules of Kubernetes settings; they hold on every backend, so that a program can move."""
+"""Rules of pod settings; they are checked on every backend, so that a program can move to Kubernetes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
         for setting, _ in made_settings(process.pod):
             path = path_of(group, process)
             yield Problem(
-                f"{path} sets {setting.name}, but it is in process group {quoted(group.name)}",
-                f'call it on the group: its processes share one pod ("{group.name}")',
+                f"{path} sets {setting.name}, which belongs to its process group {quoted(group.name)}",
+                "set it on the group: its processes share one pod",
                 (process.at(setting.name),),
             )
 

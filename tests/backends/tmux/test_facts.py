@@ -28,7 +28,7 @@ def test_unreadable_secret_files_are_reported_with_the_reason(tmp_path):
     experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
     assert local_commands.unusable(experiment.spec, tmp_path) == {
         str(tmp_path / "gone"): "no such file or directory",
-        str(tmp_path): "it is not a regular file",
+        str(tmp_path): "not a regular file",
         "a\0b": "embedded null byte",
         "5": "no such file or directory",
     }

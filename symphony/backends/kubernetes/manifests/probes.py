@@ -49,7 +49,7 @@ def why_not_ready(container: Values, pattern: str = "") -> str:
     pattern: that of its probe by log.
     """
     if pattern:
-        return f"no line of its output has {pattern}"
+        return f"no line of the output matches {pattern}"
     command = texts(container, "startupProbe", "exec", "command")
     if _NAME in command:
         ports = command[command.index(_NAME) + 1 :]

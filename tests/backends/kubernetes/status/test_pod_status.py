@@ -176,7 +176,7 @@ def test_a_gated_pod_reports_that_its_supervisor_does_not_run() -> None:
     assert all(word in status.why for word in ("b (ready)", "ErrImagePull"))
 
 
-@pytest.mark.parametrize("why", [supervisor.COMPLETED, "stop_after: 60 s are over"])
+@pytest.mark.parametrize("why", [supervisor.COMPLETED, "the time limit of 60 s (stop_after) is over"])
 def test_a_pod_stopped_with_its_experiment_is_completed_or_stopped_but_not_failed(why: str) -> None:
     stopped = pod(ended(143), phase="Failed", metadata={"annotations": {supervisor.STOPPED: why}})
     status = pod_status.status("a", "a", stopped)

@@ -286,7 +286,7 @@ def test_a_tmux_folder_of_another_user_is_refused(rig: Any, monkeypatch: pytest.
         pytest.skip("only root can give a folder away")
     (rig.home / "tmux").mkdir()
     os.chown(rig.home / "tmux", 65534, 65534)
-    with pytest.raises(SymphonyError, match="is not a folder of this user"):
+    with pytest.raises(SymphonyError, match="belongs to another user"):
         rig.session()
     os.chown(rig.home / "tmux", 0, 0)
 
