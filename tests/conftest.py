@@ -1,4 +1,4 @@
-"""Fixtures of every test: its own symphony home, state store and Pulumi home."""
+"""Fixtures of every test: its own symphony home, state folder and Pulumi home."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: WorkerController, error: object) -> None:
-    """Note that a worker was ended, which fails the run: some of its tests did not run."""
+    """Fail the run if a worker was killed: some of its tests did not run."""
     if error:
         node.config.stash[_ENDED] = True
 
@@ -57,7 +57,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set a private SYMPHONY_HOME with the store in it, and a passphrase."""
+    """Set a private SYMPHONY_HOME that contains the state, and a passphrase."""
     for name in _OF_THE_USER:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
@@ -70,7 +70,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def engine() -> binary.Engine:
-    """Return the real engine. A machine without it fails the test: a skip would hide that."""
+    """Return the real engine; a missing engine is a failure, since a skip would hide it."""
     result = binary.find()
     if result is None:
         pytest.fail("the Pulumi engine is not on this machine: run `make setup`")
@@ -79,7 +79,7 @@ def engine() -> binary.Engine:
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=lambda mask: f"umask-{mask:03o}")
 def any_umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Run the test under an open, a usual and a closed umask."""
+    """Run the test with an open, the usual and a closed umask."""
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
@@ -87,7 +87,7 @@ def any_umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """Yield a sandbox of this test's own, with an empty project."""
+    """Yield a sandbox for this test, with an empty project."""
     from tests.sandbox import sandbox_in
 
     with sandbox_in(tmp_path) as made:

@@ -1,4 +1,4 @@
-"""The programs and screens of the documents, and the comparison of a screen with a real one."""
+"""The programs and screens in the documentation, and their comparison with real output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def blocks(name: str, language: str) -> list[str]:
 
 
 def screens(text: str) -> dict[str, list[str]]:
-    """command -> the lines it shows."""
+    """Return the commands in a text with the lines that they show."""
     result: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -52,7 +52,7 @@ def screens(text: str) -> dict[str, list[str]]:
 
 
 def shape(lines: list[str]) -> list[str]:
-    """Return the lines sorted, with everything masked that differs between runs."""
+    """Return the sorted lines, with everything masked that differs between runs."""
     masked = []
     for line in lines:
         for pattern, name in MASKS:

@@ -1,4 +1,4 @@
-"""A project and a home for one test, and the real `symphony` and `pulumi` to run in it."""
+"""A project and a home for one test, in which it runs the real `symphony` and `pulumi`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Ran:
 
 
 class Sandbox:
-    """Runs commands in one project; every one of them ends in time and shows no traceback."""
+    """Runs commands in one project; each must end in time and show no traceback."""
 
     def __init__(self, place: Path, project: str = "sandbox", folder: Path | None = None) -> None:
         self.home = place / "home"
@@ -89,7 +89,7 @@ class Sandbox:
 
     @cached_property
     def exports(self) -> dict[str, str]:
-        """The exports of `symphony env`, the same for everything that a test runs."""
+        """Return the exports of `symphony env`, which are the same for the whole test."""
         return self.symphony("env", "--json").json
 
     def python(self, script: str, *, code: int | None = 0, **more: Any) -> Ran:
@@ -121,7 +121,7 @@ class Sandbox:
     def start(
         self, command: list[str], *, env: Mapping[str, str | None] | None = None, **more: Any
     ) -> subprocess.Popen[str]:
-        """Start a command; a variable that is None is taken out of its environment."""
+        """Start a command; a variable that is None is removed from its environment."""
         variables = {**self.environment, **(env or {})}
         options: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
@@ -152,11 +152,11 @@ class Sandbox:
         return {f"{file.parent.name}/{file.stem}" for file in files}
 
     def tmux(self, server: str = "default") -> libtmux.Server:
-        """Return the tmux server as libtmux sees it, not our own client."""
+        """Return the tmux server through libtmux, not through symphony's client."""
         return tmux_in(self.home, server)
 
     def trees(self) -> dict[str, list[int]]:
-        """Return stack/path -> the live processes of the experiments of this sandbox, by their marks."""
+        """Return stack/path -> the pids of live processes of this sandbox, by their environment markers."""
         result: dict[str, list[int]] = {}
         for pid, variables in self._own_processes():
             if (mark := variables.get("SYMPHONY_ID")) is not None:
@@ -166,7 +166,7 @@ class Sandbox:
         return result
 
     def supervisor(self, stack: str) -> psutil.Process | None:
-        """Return the supervisor of an experiment in tmux, below that of its window; None where none runs."""
+        """Return the supervisor process of an experiment in tmux, or None."""
         tree = self.trees().get(f"{stack}/symphony", [])
         with suppress(psutil.NoSuchProcess):
             below = [process for process in map(psutil.Process, tree) if process.ppid() in tree]
@@ -197,7 +197,7 @@ class Sandbox:
 
     def _own_processes(self) -> Iterator[tuple[int, dict[str, str]]]:
         home = os.fsencode(self.home)
-        store = _mark(self.home)
+        store = _home_marker(self.home)
         for folder in os.scandir("/proc"):
             if not folder.name.isdigit() or int(folder.name) == os.getpid():
                 continue
@@ -220,7 +220,7 @@ def tmux_in(home: Path, server: str = "default") -> libtmux.Server:
     return libtmux.Server(socket_path=home / "tmux" / f"{server}.sock")
 
 
-def _mark(home: Path) -> bytes:
+def _home_marker(home: Path) -> bytes:
     from symphony import paths
 
     state = f"file://{home / 'state'}"
@@ -230,7 +230,7 @@ def _mark(home: Path) -> bytes:
 
 
 def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
-    """Call it until it returns something true, and return that; fail after the timeout."""
+    """Call `true` until it returns a true value, and return that; fail after the timeout."""
     until = time.monotonic() + seconds
     while not (result := true()):
         assert time.monotonic() < until, f"{what}: not within {seconds} s"

@@ -1,4 +1,4 @@
-"""A real terminal to look at: one command in a pane of a private tmux server, its screen and its keys."""
+"""A real terminal: one command in a pane of a private tmux server, its screen and its keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = ("env", "-u", "TMUX", "-u", "TMUX_PANE")
 
 
 class Terminal:
-    """One command on a screen of so many columns and rows."""
+    """One command on a screen with a given number of columns and rows."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -32,7 +32,7 @@ class Terminal:
         return self._tmux("capture-pane", "-p", "-e", "-t", "0")
 
     def history(self) -> str:
-        """Return the text on the screen with what scrolled away."""
+        """Return the text on the screen including what scrolled away."""
         return self._tmux("capture-pane", "-p", "-S", "-", "-t", "0")
 
     def type(self, *keys: str) -> None:
@@ -102,14 +102,14 @@ def terminal(
 
 
 class Shell:
-    """A shell on a terminal, at which a person types one command after the other."""
+    """A shell on a terminal, in which commands are typed one after the other."""
 
     def __init__(self, shown: Terminal) -> None:
         self.terminal = shown
         self._typed = 0
 
     def begin(self, command: str) -> None:
-        """Type a command, which may ask something."""
+        """Type a command, which may ask a question."""
         self._typed += 1
         self.terminal.type(f"clear; {command}; echo end {self._typed} $?", "Enter")
 

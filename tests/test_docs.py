@@ -1,4 +1,4 @@
-"""The documents are true: their programs run, their settings are known, the files they name exist."""
+"""The documentation is correct: programs run, settings are known, named files exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALL = "\n".join(file.read_text(encoding="utf-8") for file in FILES)
 
 
 @pytest.mark.thorough
-def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
+def test_the_scripts_of_scripts_md_run(sandbox: Sandbox) -> None:
     launch, look = blocks("docs/scripts.md", "python")
     assert sandbox.python(launch).out.startswith("sweep is up: 1 of 1 running")
     assert set(sandbox.trees()) == {"sweep/p0"}
@@ -29,13 +29,13 @@ def test_a_script_and_its_windows(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["gke", "order", "processes", "runs"])
-def test_a_program_can_be_planned(sandbox: Sandbox, name: str) -> None:
+def test_programs_in_the_docs_can_be_planned(sandbox: Sandbox, name: str) -> None:
     for program in blocks(f"docs/{name}.md", "python"):
         (sandbox.folder / "__main__.py").write_text(program)
         assert len(sandbox.planned("rl")) == program.count(".new_process(")
 
 
-def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
+def test_the_program_of_code_md_can_be_planned(sandbox: Sandbox) -> None:
     (program,) = blocks("docs/code.md", "python")
     for name in ("train.py", "agent.py", "agents/net.py", "common/log.py"):
         (sandbox.folder / name).parent.mkdir(exist_ok=True)
@@ -45,8 +45,8 @@ def test_a_program_with_code_can_be_planned(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["kubernetes", "gke"])
-def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
-    """The settings are in the table, also commented ones, and .gitignore does not exclude the file."""
+def test_settings_in_the_docs_are_known_and_not_ignored_by_git(name: str) -> None:
+    """Also commented settings are in the table, and .gitignore does not exclude the file."""
     settings = blocks(f"docs/{name}.md", "yaml")[0]
     config = yaml.safe_load(settings.replace("  # kubernetes", "  kubernetes"))["config"]
     table = re.findall(r"`(symphony:\w+)", text("docs/settings.md"))
@@ -56,7 +56,7 @@ def test_the_settings_of_a_stack_can_be_committed(name: str) -> None:
     assert not [pattern for pattern in ignored if Path(file).match(pattern) or "*" in pattern]
 
 
-def test_the_figures_are_those_of_the_code() -> None:
+def test_figures_in_the_docs_match_the_code() -> None:
     supervisor = (ROOT / "providers" / "symphony_tmux" / "processes" / "supervise.pl").read_text()
     failures, long = re.findall(r"= \((\d+), (\d+), \d+\);", supervisor)[0]
     processes = text("docs/processes.md")
@@ -68,7 +68,7 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert "the last ten entries" in processes
 
 
-def test_every_folder_of_the_table_is_there() -> None:
+def test_folders_in_architecture_md_exist_and_are_complete() -> None:
     table = text("docs/architecture.md").partition("| folder | holds |")[2].partition("\n\n")[0]
     folders = re.findall(r"`([\w/]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
     assert len(folders) > 10
@@ -77,8 +77,8 @@ def test_every_folder_of_the_table_is_there() -> None:
     assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == packages
 
 
-def test_everything_named_is_there() -> None:
-    """Files, links with their headings, commands and targets of make."""
+def test_files_links_commands_and_make_targets_named_in_the_docs_exist() -> None:
+    """"""
     named = set(re.findall(r"`([\w./-]+\.(?:md|pl|py|sh|toml|txt|yaml))`", ALL))
     named -= {"train.py", "requirements.txt"}  # a user's
     words = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]
@@ -99,13 +99,13 @@ def test_everything_named_is_there() -> None:
     assert set(re.findall(r"\bmake ([a-z-]+)`", ALL)) <= targets
 
 
-def test_each_promise_of_security_names_a_test_that_is_there() -> None:
+def test_tests_named_in_security_md_exist() -> None:
     named = re.findall(r"\[(test_\w+)\]\((tests/[\w/]+\.py)\)", text("SECURITY.md"))
     assert len(named) > 25
     assert [test for test, file in named if f"def {test}(" not in text(file)] == []
 
 
-def test_names_in_contributing_are_in_the_code() -> None:
+def test_names_in_contributing_md_exist_in_the_code() -> None:
     names = {name.rpartition(".")[2] for name in re.findall(r"`([a-zA-Z_][\w.]+)`", text("CONTRIBUTING.md"))}
     names -= {"py", "md", "toml"}
     files = [*(ROOT / "symphony").rglob("*.py"), ROOT / "pyproject.toml"]

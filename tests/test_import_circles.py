@@ -1,4 +1,4 @@
-"""The graph of imports has no circle."""
+"""The graph of imports has no cycle."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import grimp
 from tests.sandbox import ROOT
 
 
-def circle(*packages: str) -> list[str]:
-    """Return one circle of imports, also of those inside functions and for types; empty if there is none."""
+def find_cycle(*packages: str) -> list[str]:
+    """Return one import cycle, also through imports in functions and for types, or an empty list."""
     graph = grimp.build_graph(*packages)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     try:
@@ -20,16 +20,16 @@ def circle(*packages: str) -> list[str]:
     return []
 
 
-def test_no_module_imports_what_imports_it() -> None:
+def test_there_are_no_import_cycles() -> None:
     providers = [each.name for each in (ROOT / "providers").iterdir()]
-    assert circle("symphony", "caraml", "toolchain", *providers) == []
+    assert find_cycle("symphony", "caraml", "toolchain", *providers) == []
 
 
-def test_a_circle_is_found(tmp_path, monkeypatch) -> None:
+def test_an_import_cycle_is_detected(tmp_path, monkeypatch) -> None:
     package = tmp_path / "round_about"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "one.py").write_text("from round_about import two\n")
     (package / "two.py").write_text("def later():\n    import round_about.one\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert {*circle("round_about")} == {"round_about.one", "round_about.two"}
+    assert {*find_cycle("round_about")} == {"round_about.one", "round_about.two"}

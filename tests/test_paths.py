@@ -1,4 +1,4 @@
-"""The paths of symphony's files, as environment variables set them, and for a user without a home folder."""
+"""Where symphony keeps its files: environment variables, users without a home, unsafe folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / f"symphony-home-{os.getuid()}"
 
 
-def test_without_a_home_a_private_folder_is_made(folder: Path) -> None:
+def test_a_user_without_home_gets_a_private_folder(folder: Path) -> None:
     before = os.umask(0)
     try:
         assert paths.home().is_relative_to(folder)
@@ -45,14 +45,14 @@ PLANTED: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("how", PLANTED)
-def test_a_folder_that_others_may_have_made_is_refused(folder: Path, how: str) -> None:
+def test_a_planted_home_folder_is_refused(folder: Path, how: str) -> None:
     PLANTED[how](folder)
     with pytest.raises(SymphonyError, match="is not a private folder of this user"):
         paths.home()
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     (tmp_path / "symphony-home-4711").mkdir(mode=0o700)
     with pytest.raises(SymphonyError, match="is not a private folder"):
@@ -60,8 +60,8 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("given", ["", "state", "./state", "~/state"])
-def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The XDG specification says so; otherwise a command would keep its state in the current folder."""
+def test_a_relative_xdg_folder_is_ignored(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The XDG specification requires it; otherwise commands would keep state in the current folder."""
     monkeypatch.delenv("SYMPHONY_HOME")
     monkeypatch.setenv("HOME", "/home/ada")
     monkeypatch.setenv("XDG_STATE_HOME", given)
@@ -74,7 +74,7 @@ def test_an_xdg_folder_that_is_relative_is_ignored(given: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("character", ["#", "?", "%", "\n"])
-def test_a_symphony_home_that_no_backend_url_can_hold_is_refused(
+def test_a_symphony_home_that_cannot_be_in_a_backend_url_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, character: str
 ) -> None:
     monkeypatch.delenv("PULUMI_BACKEND_URL")
@@ -90,10 +90,10 @@ def test_a_symphony_home_that_no_backend_url_can_hold_is_refused(
 
 @pytest.mark.parametrize("part", [".", "state"])
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_a_home_that_other_users_can_write_to_is_refused(
+def test_a_home_writable_by_other_users_is_refused(
     own_home: Path, part: str, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of the state hold code: another user could put his own there."""
+    """The state contains serialized code, which another user could replace."""
     folder = own_home / part
     folder.mkdir(parents=True, mode=0o700)
     assert paths.home() == own_home
@@ -106,7 +106,7 @@ def test_a_home_that_other_users_can_write_to_is_refused(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 @pytest.mark.parametrize("part", [".", "state"])
-def test_a_home_of_another_user_is_refused_by_every_command(sandbox: Sandbox, part: str) -> None:
+def test_every_command_refuses_a_home_of_another_user(sandbox: Sandbox, part: str) -> None:
     folder = sandbox.home / part
     folder.mkdir(parents=True, exist_ok=True)
     os.chown(folder, 4711, -1)

@@ -1,4 +1,4 @@
-"""README.md is true: its programs run, its screens are real, its table has every command."""
+"""README.md is correct: its programs run, its screens are real, its table has every command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCREENS = text("docs/screens/hello.txt")
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    """The root project, as a clone would have it."""
+    """A copy of the root project, as in a clone."""
     with sandbox_in(tmp_path, folder=clone_in(tmp_path)) as made:
         yield made
 
@@ -39,12 +39,12 @@ def lab(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_the_picture_is_that_of_the_screen() -> None:
-    """The screen is compared with a real one below."""
+def test_the_picture_of_hello_is_up_to_date() -> None:
+    """Another test compares the screen with a real one."""
     assert text("docs/screens/hello.svg") == picture.svg("hello"), "run `python -m scripts.picture`"
 
 
-def test_the_picture_of_surreal_is_that_of_its_plan(sandbox: Sandbox) -> None:
+def test_the_picture_of_surreal_is_up_to_date(sandbox: Sandbox) -> None:
     drawn = picture.surreal(sandbox.symphony("plan", "surreal", "--json").json)
     # Which ports are free differs.
     kept, now = (re.sub(r":\d+<", ":PORT<", svg) for svg in (text("docs/screens/surreal.svg"), drawn))
@@ -53,7 +53,7 @@ def test_the_picture_of_surreal_is_that_of_its_plan(sandbox: Sandbox) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
-def test_the_table_and_the_picture_of_the_sweep(tmp_path: Path) -> None:
+def test_the_table_and_picture_of_the_sweep_are_up_to_date(tmp_path: Path) -> None:
     """With matplotlib, which `make test-thorough` installs."""
     with sandbox_in(tmp_path, folder=tmp_path / "descent") as sandbox:
         shown = picture.sweep(sandbox)
@@ -62,12 +62,12 @@ def test_the_table_and_the_picture_of_the_sweep(tmp_path: Path) -> None:
         assert drawn == text("docs/screens/sweep.svg"), "run `python -m scripts.picture`"
 
 
-def test_the_first_experiment_is_the_file_it_names() -> None:
+def test_the_first_program_equals_stacks_hello_py() -> None:
     _, _, code = (ROOT / "stacks" / "hello.py").read_text().split('"""', 2)
     assert code.strip() == HELLO.strip()
 
 
-def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
+def test_screens_of_the_first_experiment_match_real_output(sandbox: Sandbox) -> None:
     up, process, logs, delete = shown = screens(SCREENS)
     assert (up, process, delete) == (
         "symphony up hello",
@@ -82,8 +82,8 @@ def test_the_screens_of_the_first_experiment(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
-    """The files of `symphony init`, and what `up` says after the edits that the text describes."""
+def test_own_project_and_edit_loop_match_real_output(lab: Sandbox) -> None:
+    """After `symphony init`, and after the edits that the text describes."""
     lab.symphony("init")
     program = lab.folder / "__main__.py"
     lab.symphony("up", "-y")
@@ -94,7 +94,7 @@ def test_a_project_of_ones_own_and_its_edit_loop(lab: Sandbox) -> None:
     lab.symphony("delete", "lab", "-y")
 
 
-def test_the_steps_follow_one_another_and_end(lab: Sandbox) -> None:
+def test_the_program_of_dependent_steps_runs_in_order(lab: Sandbox) -> None:
     for step in ("prepare", "train", "evaluate"):
         (lab.folder / f"{step}.py").write_text(f"print({step!r}, 'is done')\n")
     (lab.folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
@@ -105,8 +105,8 @@ def test_the_steps_follow_one_another_and_end(lab: Sandbox) -> None:
     assert places == sorted(places)
 
 
-def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
-    """A program with the mistakes of the README, on the same lines."""
+def test_the_screen_of_problems_matches_real_output(sandbox: Sandbox) -> None:
+    """The program has the mistakes of the README on the same lines."""
     lines = {
         1: "from symphony import Experiment",
         2: "experiment = Experiment('rl')",
@@ -124,7 +124,7 @@ def test_the_screen_of_a_mistake(sandbox: Sandbox) -> None:
     assert on_a_terminal(sandbox, command, code=2) == shown
 
 
-def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
+def test_the_program_of_settings_can_be_planned(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
     (sandbox.folder / "agents").mkdir()
     (sandbox.folder / ".wandb_key").write_text("0a1b2c3d\n")
@@ -137,7 +137,7 @@ def test_the_settings_can_be_planned(sandbox: Sandbox) -> None:
     }
 
 
-def test_the_messages_of_processes(sandbox: Sandbox) -> None:
+def test_the_program_with_caraml_exchanges_messages(sandbox: Sandbox) -> None:
     (sandbox.folder / "talk.py").write_text(talk())
     declared = """
     from symphony import Experiment
@@ -154,8 +154,8 @@ def test_the_messages_of_processes(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_settings_without_the_salt_suffice_for_the_owner_of_the_stack(sandbox: Sandbox) -> None:
-    """Another person commits the settings without the salt, and the engine writes it again."""
+def test_committed_settings_without_the_salt_work_for_the_owner(sandbox: Sandbox) -> None:
+    """The settings are committed without the salt; the engine writes it again."""
     settings = "config:\n  numint:workers: '1'\n  numint:steps: '100000'\n"
     file = sandbox.folder / "stacks" / "Pulumi.numint.yaml"
     for command in ("up", "up", "delete"):
@@ -165,7 +165,7 @@ def test_settings_without_the_salt_suffice_for_the_owner_of_the_stack(sandbox: S
     assert sandbox.trees() == {}
 
 
-def test_every_command_is_in_the_table() -> None:
+def test_the_table_lists_every_command() -> None:
     rows = re.findall(r"^\| (`symphony .*?) \|", TEXT, re.M)
     result = {name for row in rows for name in re.findall(r"`(?:symphony )?([a-z-]+)`", row)}
     assert result == {row.name for row in COMMANDS}

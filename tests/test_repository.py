@@ -1,4 +1,4 @@
-"""Promises of the repository: contracts that bite, a whole wheel, locked packages."""
+"""The repository: import contracts, the wheel, locked packages, CI."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
     ],
     ids=["classic", "old home", "a package in no layer", "one backend", "backend", "caraml"],
 )
-def test_a_contract_breaks_on_a_violation(tmp_path: Path, file: str, line: str, contract: str) -> None:
+def test_import_contracts_detect_violations(tmp_path: Path, file: str, line: str, contract: str) -> None:
     """One forbidden import at the end of one file of a copy is found; `make check` checks the original."""
     leave = shutil.ignore_patterns("__pycache__")
     for package in ("symphony", "caraml", "toolchain"):
@@ -77,8 +77,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "unpacked"
 
 
-def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
-    """The wheel has every committed file of the packages, also those that are not Python."""
+def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
+    """Also those that are not Python."""
     committed = git_files("symphony", "caraml", "providers")
     assert "providers/symphony_tmux/processes/supervise.pl" in committed
     own = {"caraml/pyproject.toml", "caraml/README.md"}  # of the wheel of caraml alone
@@ -94,8 +94,8 @@ def test_the_wheel_holds_all_that_is_needed(wheel: Path) -> None:
     }
 
 
-def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    """The wheel has the license, the py.typed files and the version of the package."""
+def test_the_wheel_has_license_version_and_type_markers(wheel: Path) -> None:
+    """"""
     (info,) = wheel.glob("symphony_launch-*.dist-info")
     metadata = (info / "METADATA").read_text()
     assert f"\nVersion: {symphony.__version__}\n" in metadata
@@ -114,7 +114,7 @@ def test_programs_that_the_engine_starts_are_executable(wheel: Path) -> None:
     assert (info.external_attr >> 16) & 0o111 == 0o111
 
 
-def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
+def test_symphony_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """Imported from the wheel, not from this checkout, which the environment of the tests has on its path."""
     code = (
         "import symphony, symphony_tmux, caraml\n"
@@ -130,7 +130,7 @@ def test_the_wheel_works(wheel: Path, tmp_path: Path) -> None:
     assert version.startswith("symphony ")
 
 
-def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
+def test_caraml_can_be_installed_separately(tmp_path: Path) -> None:
     """`pip install CLONE/caraml` works in an environment with only the packages that it requires."""
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     words = [sys.executable, "-m", "pip", "wheel", *offline, "-w", str(tmp_path), str(ROOT / "caraml")]
@@ -164,8 +164,8 @@ def test_caraml_can_be_installed_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["dev.txt", "bench.txt", "examples.txt"])
-def test_every_locked_package_has_its_hashes(file: str) -> None:
-    """Each package has one `name==version` with hashes; the files have no registry address and no option."""
+def test_every_locked_package_has_hashes(file: str) -> None:
+    """Each package has `name==version` with hashes; the files have no registry address and no option."""
     text = (ROOT / "requirements" / file).read_text()
     lines = re.sub(r"\\\n", " ", re.sub(r"^\s*#.*\n", "", text, flags=re.M)).splitlines()
     wrong = [

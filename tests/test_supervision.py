@@ -1,4 +1,4 @@
-"""The decisions of the supervisor, on simulated processes; another supervisor may take over at any step."""
+"""The decisions of the supervisor on simulated processes; a new supervisor may take over at any step."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def world() -> World:
     return World()
 
 
-def _supervised(world: World, **more: Any) -> Iterator[Supervisor]:
+def _supervisors_of(world: World, **more: Any) -> Iterator[Supervisor]:
     """Return a supervisor for each step: every second one is killed and taken up by another."""
     declared = Declaration(name="rl", **more)
     world.up(declared)
@@ -144,14 +144,14 @@ def _wait(path: str, condition: Any = "ready", **more: Any) -> Wait:
     return Wait(path=path, condition=condition, **more)
 
 
-def test_processes_start_when_what_they_wait_for_has_come_so_far(world: World) -> None:
+def test_processes_start_when_their_dependencies_are_met(world: World) -> None:
     members = {
         "prepare": Member(),
         "train": Member(waits_for=(_wait("prepare", "completed"),)),
         "server": Member(ports=(7000,)),
         "client": Member(waits_for=(_wait("server"),)),
     }
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     _steps(supervisors)
     assert (world.states["train"], world.states["client"]) == ("waiting", "waiting")
     assert "7000" in world.known["client"].hold.why  # type: ignore[union-attr]
@@ -169,13 +169,13 @@ def test_processes_start_when_what_they_wait_for_has_come_so_far(world: World) -
     assert world.states["train"] == "running"
 
 
-def test_a_deadline_counts_from_the_start_of_what_is_waited_for(world: World) -> None:
+def test_the_timeout_of_a_wait_counts_from_the_start_of_the_dependency(world: World) -> None:
     members = {
         "prepare": Member(),
         "server": Member(ports=(1,), waits_for=(_wait("prepare", "completed"),)),
         "client": Member(waits_for=(_wait("server", timeout=600),)),
     }
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     world.clock += 7200
     _steps(supervisors)
     assert world.states["client"] == "waiting"
@@ -190,10 +190,10 @@ def test_a_deadline_counts_from_the_start_of_what_is_waited_for(world: World) ->
     assert "600" in world.known["client"].hold.why  # type: ignore[union-attr]
 
 
-def test_a_chain_of_300_and_a_thousand_with_one_dependency_start_within_little_time(world: World) -> None:
+def test_a_chain_of_300_and_1000_dependents_of_one_process_start_quickly(world: World) -> None:
     chain = {f"c{i}": Member(waits_for=(_wait(f"c{i - 1}", "started"),) if i else ()) for i in range(300)}
     wide = {f"w{i}": Member(waits_for=(_wait("c0", "completed"),)) for i in range(1000)}
-    supervisors = _supervised(world, members={**chain, **wide})
+    supervisors = _supervisors_of(world, members={**chain, **wide})
     began = time.process_time()
     _steps(supervisors, 300)
     assert {world.states[path] for path in chain} == {"running"}
@@ -205,13 +205,13 @@ def test_a_chain_of_300_and_a_thousand_with_one_dependency_start_within_little_t
     assert {world.states[path] for path in wide} == {"running"}
 
 
-def test_a_dependent_restarts_with_its_dependency_only_where_that_is_declared(world: World) -> None:
+def test_a_dependent_restarts_with_its_dependency_only_if_declared(world: World) -> None:
     members = {
         "server": Member(),
         "stays": Member(waits_for=(_wait("server"),)),
         "follows": Member(waits_for=(_wait("server", restart_with=True),)),
     }
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     _steps(supervisors, 3)
     starts = {path: world.known[path].start for path in members}
     world.start("server")
@@ -225,10 +225,10 @@ def test_a_dependent_restarts_with_its_dependency_only_where_that_is_declared(wo
 
 @pytest.mark.parametrize("fails", [["w1"], ["w0", "w2"], ["w0", "w1", "w2"]])
 def test_equal_workers_restart_together(world: World, fails: list[str]) -> None:
-    """Also one that started again by itself: it may have met one that was about to end."""
+    """Also one that restarted by itself, since it may have connected to one that was about to end."""
     paths = ("w0", "w1", "w2")
     members = {**dict.fromkeys(paths, Member()), "other": Member()}
-    supervisors = _supervised(world, members=members, equal=(paths,))
+    supervisors = _supervisors_of(world, members=members, equal=(paths,))
     _steps(supervisors, 5)
     before = dict(world.known)
     for path in fails:
@@ -250,7 +250,7 @@ def test_equal_workers_restart_together(world: World, fails: list[str]) -> None:
 
 def test_equal_workers_wait_for_the_last_one_to_end(world: World) -> None:
     paths = ("w0", "w1")
-    supervisors = _supervised(world, members=dict.fromkeys(paths, Member()), equal=(paths,))
+    supervisors = _supervisors_of(world, members=dict.fromkeys(paths, Member()), equal=(paths,))
     _steps(supervisors, 2)
     world.known["w0"] = Fact("ending", hold=Hold(since=world.clock))
     world.known["w1"] = Fact("held", hold=Hold(since=world.clock))
@@ -261,10 +261,10 @@ def test_equal_workers_wait_for_the_last_one_to_end(world: World) -> None:
     assert set(world.states.values()) == {"running"}
 
 
-def test_readiness_comes_with_one_success_and_ends_with_failures_in_a_row(world: World) -> None:
+def test_readiness_needs_one_success_and_is_lost_after_consecutive_failures(world: World) -> None:
     probe = Probe(kind="exec", argv=("check",), period=1, failures=3)
     members = {"web": Member(readiness=probe), "client": Member(waits_for=(_wait("web"),))}
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     world.answer = "exit 1"
     _until(supervisors, lambda: "exit 1" in world.known["client"].hold.why)  # type: ignore[union-attr]
     world.answer, world.clock = "", world.clock + 2
@@ -278,12 +278,12 @@ def test_readiness_comes_with_one_success_and_ends_with_failures_in_a_row(world:
     assert not world.restarted
 
 
-def test_liveness_restarts_after_failures_in_a_row_and_a_probe_that_hangs_delays_no_other(
+def test_liveness_restarts_after_consecutive_failures_despite_a_hanging_probe(
     world: World,
 ) -> None:
     members = {f"hung{i}": Member(readiness=Probe(kind="exec", argv=("hang",))) for i in range(3)}
     members["web"] = Member(liveness=Probe(kind="exec", argv=("check",), period=1, failures=2))
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     world.answer = "no"
     began = time.monotonic()
 
@@ -316,7 +316,7 @@ def test_probes_by_tcp_http_and_log(world: World) -> None:
         "mute": Probe(kind="log", target="Listening on .*"),
     }
     try:
-        supervisors = _supervised(
+        supervisors = _supervisors_of(
             world, members={path: Member(readiness=each) for path, each in probes.items()}
         )
         world.output["log"] = ["begun", "Listening on 7000"]
@@ -329,9 +329,9 @@ def test_probes_by_tcp_http_and_log(world: World) -> None:
     assert "500" in verdicts["ill"].why
 
 
-def test_the_others_are_stopped_when_the_primaries_have_completed_each_after_its_delay(world: World) -> None:
+def test_other_processes_stop_after_their_delays_once_the_primaries_completed(world: World) -> None:
     members = {"learner": Member(), "agent": Member(), "replay": Member(termination_delay=60)}
-    supervisors = _supervised(world, members=members, primary=("learner",))
+    supervisors = _supervisors_of(world, members=members, primary=("learner",))
     _steps(supervisors)
     world.end("learner")
     _steps(supervisors, 2)
@@ -356,9 +356,9 @@ def test_the_others_are_stopped_when_the_primaries_have_completed_each_after_its
     assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 
 
-def test_limits_stop_all_after_a_warning_and_count_anew_after_an_up(world: World) -> None:
+def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World) -> None:
     members = {"prepare": Member(), "learner": Member(waits_for=(_wait("prepare", "completed"),))}
-    supervisors = _supervised(world, members=members, stop_after=28800.0)
+    supervisors = _supervisors_of(world, members=members, stop_after=28800.0)
     world.clock += 28800 - 601
     _steps(supervisors, 2)
     assert not world.said
@@ -381,9 +381,9 @@ def test_limits_stop_all_after_a_warning_and_count_anew_after_an_up(world: World
     assert world.states["prepare"] == "running"
 
 
-def test_an_experiment_is_idle_without_output_and_work(world: World) -> None:
+def test_idle_after_counts_time_without_output_and_cpu_use(world: World) -> None:
     members = {"a": Member(), "b": Member()}
-    supervisor = next(_supervised(world, members=members, idle_after=1800.0))
+    supervisor = next(_supervisors_of(world, members=members, idle_after=1800.0))
     for turn in range(100):
         world.clock += 31
         # A little work is none: 0.1 % of a processor.
@@ -396,11 +396,11 @@ def test_an_experiment_is_idle_without_output_and_work(world: World) -> None:
     assert {path for path, _ in world.said} == {"a", "b"}
 
 
-def test_a_command_tells_of_an_end_once(world: World, tmp_path: Path) -> None:
+def test_notify_runs_once_at_the_end(world: World, tmp_path: Path) -> None:
     file = tmp_path / "told"
     program = f"import os; print(*map(os.environ.get, {NAMES!r}), file=open({str(file)!r}, 'a'))"
     notify = (sys.executable, "-c", program)
-    supervisors = _supervised(world, members={"a": Member(), "b": Member()}, notify=notify)
+    supervisors = _supervisors_of(world, members={"a": Member(), "b": Member()}, notify=notify)
     _steps(supervisors)
     world.clock += 90
     world.end("a")
@@ -413,9 +413,9 @@ def test_a_command_tells_of_an_end_once(world: World, tmp_path: Path) -> None:
     assert file.read_text().splitlines() == ["rl failed 3 90 the last line"]
 
 
-def test_one_that_was_blocked_goes_on_after_an_up_although_that_was_an_end(world: World) -> None:
+def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(world: World) -> None:
     members = {"prepare": Member(), "late": Member(waits_for=(_wait("prepare", "completed"),))}
-    supervisors = _supervised(world, members=members, notify=("true",))
+    supervisors = _supervisors_of(world, members=members, notify=("true",))
     _steps(supervisors)
     world.hold("late", Hold(waits_for=members["late"].waits_for, blocked=True, why="its code has changed"))
     world.end("prepare", 1)
@@ -435,7 +435,7 @@ class Killed(BaseException):
 
 
 class DeadlyWorld(World):
-    """A world in which a supervisor is killed once, before one of the things that it does."""
+    """A world in which the supervisor is killed once, before one of its actions."""
 
     def __init__(self, deeds: int) -> None:
         super().__init__()
@@ -459,8 +459,8 @@ class DeadlyWorld(World):
         super().save(state)
 
 
-def _life(world: World) -> tuple[dict[str, str], int]:
-    """Live through an order, a restart with another and an end; return the last states and all starts."""
+def _run_scenario(world: World) -> tuple[dict[str, str], int]:
+    """Run dependencies, a restart with another process and an end; return the last states and all starts."""
     members = {
         "prepare": Member(),
         "server": Member(ports=(1,), termination_delay=5),
@@ -496,9 +496,9 @@ def _life(world: World) -> tuple[dict[str, str], int]:
     return world.states, world.starts
 
 
-def test_a_supervisor_that_is_killed_amid_any_step_leaves_nothing_undone_or_done_twice() -> None:
+def test_killing_the_supervisor_before_any_action_changes_no_outcome() -> None:
     calm = DeadlyWorld(0)
-    expected = _life(calm)
+    expected = _run_scenario(calm)
     assert expected[0] == {
         "prepare": "completed",
         "server": "stopped",
@@ -506,19 +506,19 @@ def test_a_supervisor_that_is_killed_amid_any_step_leaves_nothing_undone_or_done
         "follows": "stopped",
     }
     for deeds in range(1, 1 - calm.deeds):
-        assert _life(DeadlyWorld(deeds)) == expected, f"killed before deed {deeds}"
+        assert _run_scenario(DeadlyWorld(deeds)) == expected, f"killed before deed {deeds}"
 
 
-def test_a_damaged_memory_is_a_new_one(world: World) -> None:
+def test_a_damaged_saved_state_is_ignored(world: World) -> None:
     for saved in (b"", b"null", b"\xff", b'{"verdicts": 3}', b"[" * 10000):
         world.saved = saved
-        supervisors = _supervised(world, members={"a": Member()})
+        supervisors = _supervisors_of(world, members={"a": Member()})
         _steps(supervisors, 2)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_starts_ends_and_restarts_all_comes_up_in_the_end(world: World, seed: int) -> None:
-    """Rivals wedge where a dependency is restarted or fails while waits are open."""
+def test_after_random_ends_and_restarts_all_processes_come_up(world: World, seed: int) -> None:
+    """Dependencies restart or fail while others wait for them."""
     chance = random.Random(seed)
     conditions = ("started", "ready", "completed", "ended")
     members = {"p0": Member()}
@@ -528,7 +528,7 @@ def test_whatever_starts_ends_and_restarts_all_comes_up_in_the_end(world: World,
             _wait(path, chance.choice(conditions), restart_with=chance.random() < 0.3) for path in on
         )
         members[f"p{i}"] = Member(waits_for=waits, ports=(i,) if chance.random() < 0.3 else ())
-    supervisors = _supervised(world, members=members)
+    supervisors = _supervisors_of(world, members=members)
     declared = Declaration(name="rl", members=members)
     for _ in range(100):
         path, deed = chance.choice(sorted(members)), chance.random()

@@ -75,6 +75,6 @@ def spawn() -> Iterator[Callable[..., Program]]:
 
 @pytest.fixture
 def port() -> int:
-    """An address on which nothing listens."""
+    """A port on which nothing listens."""
     with zmq.Context() as context, context.socket(zmq.PULL) as probe:
         return probe.bind_to_random_port("tcp://127.0.0.1")

@@ -1,4 +1,4 @@
-"""Addresses that sockets bind and connect to: every kind, and services of an experiment."""
+"""Addresses of sockets: tcp, ipc, inproc, IPv6, and services of an experiment."""
 
 import ast
 from pathlib import Path
@@ -22,7 +22,7 @@ from caraml.zmq import (
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("address", ["ipc://{}/s", "inproc://classic-all", "tcp://[::1]:{port}"])
-def test_every_pattern_over_addresses_the_original_rejected(address, port, tmp_path):
+def test_every_pattern_works_over_ipc_inproc_and_ipv6(address, port, tmp_path):
     address = address.format(tmp_path, port=port)
     with ZmqServer(address=address) as server:
         server.start_loop(bytes.upper)
@@ -65,13 +65,13 @@ def test_unusable_addresses_are_value_errors(wrong):
         ZmqPusher(**wrong)
 
 
-def test_a_port_alone_is_loopback():
+def test_a_port_without_host_means_loopback():
     with ZmqPuller(port=0) as puller:
         assert puller.socket.host == "127.0.0.1"
         assert puller.socket.port > 0
 
 
-def test_service_names(monkeypatch, port):
+def test_sockets_find_services_by_name(monkeypatch, port):
     variables = service_env.service_variables("replay-server", "localhost", port, bind_host="127.0.0.1")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -91,7 +91,7 @@ def test_service_names(monkeypatch, port):
         service_env.connector_endpoint("other", many)
 
 
-def test_contract_what_to_bind():
+def test_service_variables_give_bind_and_connect_addresses():
     on_kubernetes = service_env.service_variables("a", "a.ns.svc", 1, bind_host="0.0.0.0")
     assert service_env.binder_endpoint("a", on_kubernetes) == ("0.0.0.0", 1)
     assert service_env.connector_endpoint("a", on_kubernetes) == ("a.ns.svc", 1)

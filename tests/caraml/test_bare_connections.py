@@ -25,7 +25,9 @@ def _dial(port: int) -> None:
         socket.create_connection(("127.0.0.1", port), 5).close()
 
 
-def test_bound_sockets_do_not_notice_bare_connections(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_bound_sockets_ignore_connections_that_send_nothing(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.WARNING)
     place: dict[str, Any] = {"host": "127.0.0.1", "port": port}
     with warnings.catch_warnings():

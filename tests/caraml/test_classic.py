@@ -49,7 +49,7 @@ SERIALIZERS = [
 ]
 
 
-def test_names():
+def test_classic_names_are_aliases():
     assert ZmqPush is ZmqPusher is caraml.ZmqPusher
     assert ZmqPull is ZmqPuller
     assert ServerOfTheModule is ZmqServer
@@ -80,7 +80,7 @@ def test_push_pull_and_request_with_each_serializer(port, serializer, value):
     server.close()
 
 
-def test_server_takes_turns(port):
+def test_a_server_must_recv_and_send_in_turns(port):
     server = ZmqServer(host="127.0.0.1", port=port)
     client = ZmqClient(host="127.0.0.1", port=port)
     with pytest.raises(ValueError, match="recv"):
@@ -125,7 +125,7 @@ def wait_until(true, seconds=5):
 
 
 @pytest.mark.parametrize("bind", [False, True])
-def test_a_client_serves_on_after_a_timeout_and_its_callback_is_called_again(bind):
+def test_a_client_works_after_a_timeout_and_calls_its_callback_again(bind):
     silent = ZmqServer(port=0)
     options = {"port": 0, "bind": True} if bind else {"host": "127.0.0.1", "port": silent.socket.port}
     called = []
@@ -154,7 +154,7 @@ def asked(client):
         return False
 
 
-def test_classic_attributes():
+def test_classic_serializer_attributes():
     with (
         ZmqServer(port=0, serializer="json", deserializer="str") as server,
         ZmqClient(address=server.address, serializer="str", deserializer=len) as client,
@@ -178,7 +178,7 @@ def test_classic_attributes():
         assert subscriber.deserializer(publisher.serializer("ö")) == "ö"
 
 
-def test_given_context_is_not_closed_and_callback_comes_before_bind():
+def test_a_given_context_stays_open_and_the_callback_runs_before_bind():
     seen = []
     with zmq.Context() as context:
         puller = ZmqPuller(
@@ -191,7 +191,7 @@ def test_given_context_is_not_closed_and_callback_comes_before_bind():
     assert seen == [(False, "PULL")]
 
 
-def test_socket_is_the_pyzmq_socket_otherwise():
+def test_zmq_socket_delegates_to_the_pyzmq_socket():
     socket = ZmqSocket(address="127.0.0.1:9", socket_mode="push", bind=False)
     assert socket.establish() is socket
     assert isinstance(socket.unwrap(), zmq.Socket)
@@ -204,7 +204,7 @@ def test_socket_is_the_pyzmq_socket_otherwise():
 
 
 @pytest.mark.timeout(60)
-def test_fetcher_with_the_classic_keywords():
+def test_data_fetcher_accepts_classic_keywords():
     server = ZmqServer(port=0, serializer="pyarrow", deserializer="pyarrow")
     server.start_loop(lambda n: {"a": np.full(30_000, n)})
     got = {}
@@ -227,7 +227,7 @@ def test_fetcher_with_the_classic_keywords():
     server.close()
 
 
-def test_inmemory():
+def test_classic_inmemory_functions():
     shared: Any = inmem_deserialize(inmem_serialize({"a": np.arange(20_000)}))
     assert shared.data["a"][-1] == 19_999
     shared.delete()
@@ -235,7 +235,7 @@ def test_inmemory():
     assert dumped.data == [1, {"b": 2}]
 
 
-def test_serializer_functions():
+def test_classic_serializer_functions():
     for name, value in SERIALIZERS:
         assert get_deserializer(name)(get_serializer(name)(value)) == value
     assert bytes2str(str2bytes("ö")) == bytes2str("ö") == "ö"

@@ -1,4 +1,4 @@
-"""The command that makes key folders."""
+"""The command that creates key folders."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from caraml.zmq import (
 )
 
 
-def test_keys_command(tmp_path, capsys):
+def test_keys_command_creates_private_keys(tmp_path, capsys):
     keys_main([str(tmp_path / "keys"), "agent-1", "agent-2"])
     assert "agent-1.secret" in capsys.readouterr().out
     folder = tmp_path / "keys"
@@ -31,8 +31,8 @@ def test_keys_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("half", ["server.public", "server.secret", "client.public", "client.secret"])
-def test_half_a_pair_of_keys_is_kept_and_told(tmp_path, capsys, half):
-    """A client's folder has only `server.public`: creating keys there once replaced it without a question."""
+def test_half_a_key_pair_is_kept_and_reported(tmp_path, capsys, half):
+    """A client's folder has only `server.public`, which creating keys there once replaced."""
     folder = tmp_path / "keys"
     folder.mkdir()
     (folder / half).write_text("k" * 40)
@@ -44,7 +44,7 @@ def test_half_a_pair_of_keys_is_kept_and_told(tmp_path, capsys, half):
     assert (folder / half).read_text() == "k" * 40
 
 
-def test_existing_keys_are_kept(tmp_path):
+def test_existing_keys_are_kept_when_keys_are_added(tmp_path):
     keys_main([str(tmp_path), "a"])
     before = {path.name: path.read_text() for path in tmp_path.iterdir()}
     keys_main([str(tmp_path), "a", "b"])

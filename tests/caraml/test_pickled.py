@@ -1,4 +1,4 @@
-"""Pickles: signed, and refused with a warning; reliability/test_pickles.py attacks them."""
+"""Signed pickles, refused with a warning if the key differs; attacks are in reliability/test_pickles.py."""
 
 import logging
 import pickle
@@ -15,7 +15,7 @@ ENCODE, DECODE = pickled.pickle_codec("tcp://here", False, b"k" * 32)
 
 
 @pytest.mark.timeout(30)
-def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplog):
+def test_a_pickle_signed_with_another_key_is_refused_with_one_warning(spawn, monkeypatch, caplog):
     monkeypatch.setenv(pickled.KEY_VARIABLE, "the key of this host, sixteen or more")
     puller = caraml.ZmqPuller(port=0, deserializer="pickle")
     sender = """
@@ -40,7 +40,7 @@ def test_a_pickle_of_another_key_is_refused_aloud_once(spawn, monkeypatch, caplo
     assert puller.address in messages.message
 
 
-def test_mutated_pickles_are_refused_unloaded():
+def test_mutated_pickles_are_refused_without_loading():
     value = {"a": np.zeros(1 << 14), "b": [1, "x"]}
     ENCODE(value)
     encoded: Any = ENCODE(value)

@@ -1,4 +1,4 @@
-"""Warnings that are shown by default: rejected and unsent messages, a proxy that cannot bind, misuse."""
+"""Warnings shown by default (rejected, unsent messages), and errors that name the remedy."""
 
 import gc
 
@@ -10,7 +10,7 @@ import caraml
 
 
 @pytest.mark.timeout(30)
-def test_a_rejected_message_is_shown_and_a_timeout_counts_it(spawn):
+def test_a_rejected_message_is_warned_about_and_counted_in_the_timeout_error(spawn):
     program = spawn("""
         import caraml
         with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
@@ -30,7 +30,7 @@ def test_a_rejected_message_is_shown_and_a_timeout_counts_it(spawn):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("end", ["", "pusher.close()"], ids=["exit", "close"])
-def test_a_pusher_whose_peer_never_bound_says_what_is_unsent(spawn, end):
+def test_a_pusher_warns_about_unsent_messages_at_exit_and_close(spawn, end):
     """Ten messages were once lost without a warning, with exit code 0."""
     program = spawn(f"""
         import caraml
@@ -80,7 +80,7 @@ def test_a_timeout_of_a_receiver_counts_what_was_rejected():
 
 
 @pytest.mark.timeout(30)
-def test_a_pusher_that_closes_at_once_says_nothing(spawn):
+def test_a_pusher_that_delivered_and_closed_prints_no_warning(spawn):
     with caraml.ZmqPuller(port=0) as puller:
         program = spawn(f"""
             import caraml
@@ -91,7 +91,7 @@ def test_a_pusher_that_closes_at_once_says_nothing(spawn):
         assert program.end(20)[2] == ""
 
 
-def test_a_dropped_server_releases_its_port_at_once():
+def test_a_server_without_references_releases_its_port_at_once():
     gc.disable()
     try:
         server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
@@ -104,7 +104,7 @@ def test_a_dropped_server_releases_its_port_at_once():
 
 
 @pytest.mark.parametrize(("data", "serializer"), [({}, "msgpack"), ([1], "msgpack"), ("a", "str")])
-def test_an_error_without_a_serializer_names_one(data, serializer):
+def test_the_error_for_an_unserialized_value_names_a_serializer(data, serializer):
     with caraml.ZmqPub(port=0) as publisher, caraml.ZmqPusher(address="127.0.0.1:9") as pusher:
         for send in (pusher.push, lambda data: publisher.pub("t", data)):
             with pytest.raises(caraml.EncodeError, match=f"serializer='{serializer}'"):
@@ -113,7 +113,7 @@ def test_an_error_without_a_serializer_names_one(data, serializer):
 
 
 @pytest.mark.timeout(20)
-def test_a_poller_takes_our_ends_and_an_asyncio_context_works():
+def test_sockets_work_with_zmq_poller_and_an_asyncio_context():
     context = zmq.asyncio.Context()
     with (
         caraml.ZmqPuller(port=0, context=context) as puller,

@@ -1,4 +1,4 @@
-"""Threads share the codec, the pool and sockets without wrong values; sockets refuse a second thread."""
+"""Threads may share the codec; a socket refuses a second thread."""
 
 import dataclasses
 import sys
@@ -34,7 +34,7 @@ class Interrupted:
         assert DECODER.decode(head, rest)[0][0] == 9
 
 
-def test_one_encoder_and_decoder_serve_several_threads_at_once():
+def test_one_encoder_and_decoder_are_reentrant():
     mine = np.full(1 << 14, 1.0)
     encoded: Any = ENCODER.encode([Interrupted(mine, mine * 2), mine * 3])
     head, *rest = encoded
@@ -69,7 +69,7 @@ def in_threads(work, count=3):
 
 
 @pytest.mark.timeout(60)
-def test_threads_at_once_on_one_pusher_are_refused_or_send_their_own(quick_switches):
+def test_concurrent_threads_on_one_pusher_never_mix_messages(quick_switches):
     def push(number):
         pad = [{"k": j} for j in range(50)]
         value = {"id": number, "pad": pad, "array": np.full(8200, number, "f8"), "end": pad}

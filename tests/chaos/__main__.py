@@ -1,8 +1,8 @@
-"""Disturb experiments at random moments, and count what survives.
+"""Disturb experiments at random moments, and count the disturbances they survive.
 
 make chaos                            for an hour
 make chaos-short                      for three minutes, with other seeds each time
-make chaos KIND='kill engine' SEED=7  the same once more
+make chaos KIND='kill engine' SEED=7  repeat one of them
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ MEGABYTES = 6
 
 
 def disks(trial: Trial) -> Iterator[Outcome]:
-    """Fill it during an up, a change and a delete; one plain run with free space repairs all."""
+    """Fill the disk during an up, a change and a delete; one plain run with free space repairs everything."""
     with _small_disk(trial.sandbox.home) as disk:
         for phase, verb in trial.phases():
             disturbance, code = _fill(trial, disk, verb, phase)

@@ -29,9 +29,9 @@ GENTLE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def kills(
     trial: Trial, victim: str, signals: Sequence[signal.Signals] = (signal.SIGKILL,)
 ) -> Iterator[Outcome]:
-    """Disturb three commands; after each one plain run of the same has to put all right."""
+    """Disturb three commands; after each, one plain run of the same command must repair everything."""
     for phase, verb in trial.phases():
-        disturbance = _hit(trial, verb, phase, victim, trial.random.choice(signals))
+        disturbance = _kill_victim(trial, verb, phase, victim, trial.random.choice(signals))
         if verb == "up":
             trial.run("up", STACK, "-y")
         else:
@@ -41,12 +41,12 @@ def kills(
             yield trial.judge(disturbance, deleted=verb == "delete")
 
 
-def _hit(trial: Trial, verb: str, phase: str, victim: str, number: signal.Signals) -> str:
-    """Return what was hit and when, '' where the command ended before."""
+def _kill_victim(trial: Trial, verb: str, phase: str, victim: str, number: signal.Signals) -> str:
+    """Return what was killed and when, or '' if the command ended before."""
     share = trial.random.random()
     began = time.monotonic()
     with trial.sandbox.start(trial.command(verb), start_new_session=True) as process:
-        found = _first(trial, victim, process)
+        found = _await_victim(trial, victim, process)
         seen = time.monotonic()
         key = (victim, phase)
         while found and process.poll() is None and time.monotonic() - seen < share * _span.get(key, 0.5):
@@ -64,7 +64,7 @@ def _hit(trial: Trial, verb: str, phase: str, victim: str, number: signal.Signal
     return f"{victim} of {phase} got {number.name} after {moment:.2f} s" if is_hit else ""
 
 
-def _first(trial: Trial, victim: str, process: subprocess.Popen[str]) -> bool:
+def _await_victim(trial: Trial, victim: str, process: subprocess.Popen[str]) -> bool:
     """Wait for a victim; return False when the command ends without."""
     while not _pids(trial, victim, process):
         if process.poll() is not None:

@@ -11,7 +11,7 @@ ROUNDS = 2
 
 
 def races(trial: Trial) -> Iterator[Outcome]:
-    """Race 2 to 4 commands, twice; one `up` puts all right after each race, and a `delete` ends it."""
+    """Race 2 to 4 commands, twice; one `up` must repair everything after each race, and `delete` end it."""
     trial.declare()
     for turn in range(ROUNDS):
         verbs = trial.random.choices(["up", "up", "delete", "process"], k=trial.random.randint(2, 4))

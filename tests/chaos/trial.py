@@ -1,4 +1,4 @@
-"""One experiment that is disturbed, its commands, and the judge: the processes that /proc has of it."""
+"""One experiment under test: its program, its commands, and the check of its processes in /proc."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOADS = "from symphony.cli.main import main"
 
 @dataclass
 class Outcome:
-    """One disturbance; `failures` names the promises that did not hold."""
+    """One disturbance; `failures` lists the promises that were broken."""
 
     disturbance: str
     orphans: int = 0
@@ -47,7 +47,7 @@ class Outcome:
 
 
 class Trial:
-    """A sandbox with one experiment of processes that sleep; their arguments tell them apart."""
+    """A sandbox with one experiment of sleeping processes, which differ in their arguments."""
 
     def __init__(self, sandbox: Sandbox, kind: str, seed: int) -> None:
         self.sandbox = sandbox
@@ -106,7 +106,7 @@ class Trial:
         return err
 
     def pids(self) -> dict[str, set[int]]:
-        """Return the processes that sleep, by argument; also those that are not declared any more."""
+        """Return the sleeping processes by argument, also those no longer declared."""
         pids: dict[str, set[int]] = {}
         for pid, words in _command_lines(self.tag).items():
             if words[0] == "sleep":

@@ -1,4 +1,4 @@
-"""Programs written for the original Symphony, as plain scripts through the real engine."""
+"""Scripts written for the original Symphony, with the real engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def script(sandbox: Sandbox, more: str) -> str:
     return sandbox.python(SCRIPT % {"folder": str(sandbox.home.parent / "saved")} + more).out
 
 
-def test_launched(sandbox: Sandbox) -> None:
+def test_launch_starts_the_experiment_and_saves_it(sandbox: Sandbox) -> None:
     assert set(sandbox.trees()) == {"ada-rand/alice", "ada-rand/group/bob"}
     assert "running" in sandbox.symphony("process", "ada-rand").out
     assert (sandbox.home.parent / "saved" / "ada-rand").is_dir()
@@ -52,8 +52,8 @@ def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
     assert sorted(row.split(":")[0].strip() for row in rows) == ["alice", "group/bob"]
 
 
-def test_settings_of_an_experiment_by_place(sandbox: Sandbox) -> None:
-    """A setting of the experiment wins over that of its cluster."""
+def test_experiment_settings_override_cluster_settings(sandbox: Sandbox) -> None:
+    """"""
     script(
         sandbox,
         "spec = cluster.new_experiment('more', range(7000, 7100), ['key.txt'], ['true'], 'there').spec\n"
@@ -65,7 +65,7 @@ def test_settings_of_an_experiment_by_place(sandbox: Sandbox) -> None:
     )
 
 
-def test_described(sandbox: Sandbox) -> None:
+def test_describe_and_list_methods(sandbox: Sandbox) -> None:
     result = script(
         sandbox,
         "d = cluster.describe_experiment('rand')\n"
@@ -96,7 +96,7 @@ def test_described(sandbox: Sandbox) -> None:
     assert result.strip().startswith("127.0.0.1:")
 
 
-def test_commands_and_files(sandbox: Sandbox) -> None:
+def test_exec_transfer_and_current_experiment(sandbox: Sandbox) -> None:
     (sandbox.folder / "note").write_text("hello")
     result = script(
         sandbox,
@@ -117,7 +117,7 @@ def test_commands_and_files(sandbox: Sandbox) -> None:
     assert result.startswith("127.0.0.1:")
 
 
-def test_logs(sandbox: Sandbox) -> None:
+def test_get_log(sandbox: Sandbox) -> None:
     result = script(
         sandbox,
         "print(cluster.get_log('rand', 'alice', tail=-1))\n"
@@ -182,7 +182,7 @@ for number, call in enumerate(%(calls)r):
 """
 
 
-def test_mistakes_are_errors_of_ours(sandbox: Sandbox) -> None:
+def test_mistakes_raise_symphony_errors_and_change_nothing(sandbox: Sandbox) -> None:
     before = sandbox.trees()
     calls = [call for call, _ in MISTAKES]
     script = SCRIPT % {"folder": str(sandbox.home.parent / "saved")}
@@ -195,7 +195,7 @@ def test_mistakes_are_errors_of_ours(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_force_changes_it_and_delete_takes_it(sandbox: Sandbox) -> None:
+def test_launch_with_force_updates_and_delete_removes(sandbox: Sandbox) -> None:
     before = sandbox.trees()
     script(sandbox, "alice.set_env('GREETING', 'bye'); cluster.launch(exp, force=True)")
     after = sandbox.trees()

@@ -1,4 +1,4 @@
-"""SymphonyConfig: one object, settings one by one, several at once, from a file, and of the user's own."""
+"""SymphonyConfig: a singleton with settings from calls, files and the user's handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def config() -> Iterator[SymphonyConfig]:
     SymphonyConfig().reset()
 
 
-def test_it_is_a_singleton_and_puts_the_username_before_a_name_once(config: SymphonyConfig) -> None:
+def test_config_is_a_singleton_and_prefixes_names_with_the_username_once(config: SymphonyConfig) -> None:
     assert config is SymphonyConfig()
     assert config.prefixed("rl") == "rl"
     SymphonyConfig().set_username("ada")

@@ -105,7 +105,7 @@ def test_amounts_in_a_pool(dispatcher: GKEDispatcher, process: Process):
         ({"cpu": 1, "node_pool_name": "large"}, "large"),
     ],
 )
-def test_the_cheapest_pool_that_fits(
+def test_assign_to_resource_chooses_the_cheapest_pool_that_fits(
     dispatcher: GKEDispatcher, process: Process, asked: dict[str, Any], name: str
 ):
     dispatcher.assign_to(process, assign_to="resource", process_per_machine=None, **asked)
@@ -125,7 +125,7 @@ def test_a_group_gets_the_pool_and_its_process_the_resources(dispatcher: GKEDisp
     assert process.spec.resource_request.cpu == "3777m"
 
 
-def test_pools_of_a_cluster(process: Process):
+def test_dispatcher_accepts_a_gke_cluster(process: Process):
     cluster: Any = SimpleNamespace(pools=FLEET)
     dispatcher = GKEDispatcher(cluster)
     dispatcher.assign_to_resource(process, cpu=4)
@@ -197,7 +197,7 @@ def test_a_malformed_file_names_the_pool_and_the_field(tmp_path: Path, change: A
     assert caught.value.where == str(tmp_path / "x.tf.json")
 
 
-def test_every_wrong_field_is_told():
+def test_all_invalid_fields_are_reported():
     broken = copy.deepcopy(TF)
     for entry in broken["resource"]["google_container_node_pool"].values():
         entry["node_config"]["labels"]["cpu"] = 0
@@ -207,14 +207,14 @@ def test_every_wrong_field_is_told():
 
 
 @pytest.mark.parametrize(("text", "error"), [("{", "JSON"), ("[]", "mapping"), (None, "no such file")])
-def test_a_file_that_is_no_tf_json(tmp_path: Path, text: str | None, error: str):
+def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, text: str | None, error: str):
     if text is not None:
         (tmp_path / "x.tf.json").write_text(text)
     with pytest.raises(UserError, match=error):
         GKEDispatcher(tmp_path / "x.tf.json")
 
 
-def test_the_pools_of_the_file():
+def test_pools_are_read_with_zones_and_taints():
     file = {
         "google_container_cluster": {
             "rl": {"name": "rl-1", "zone": "us-west1-b", "node_locations": ["us-west1-a"]}

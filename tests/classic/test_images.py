@@ -48,7 +48,7 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 @pytest.mark.kubernetes
 @pytest.mark.thorough
-def test_from_the_build_to_messages(
+def test_docker_builder_and_kube_cluster_run_the_zmq_example(
     cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     if not cluster.registry:
@@ -75,7 +75,7 @@ def test_from_the_build_to_messages(
     assert Engine().find(f"{repo}:1") is None
 
 
-def test_files_of_an_earlier_build_are_kept(tmp_path: Path) -> None:
+def test_docker_builder_keeps_files_of_an_earlier_build(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.txt").write_text("one")
     given = {"name": "in/a", "path": str(tmp_path / "a")}
@@ -93,7 +93,7 @@ def test_files_of_an_earlier_build_are_kept(tmp_path: Path) -> None:
         DockerBuilder("d", [{"name": "../x", "path": "."}], tmp_path)
 
 
-def test_a_file_that_looks_like_a_credential_is_sent_if_allowed(
+def test_docker_builder_sends_a_suspected_credential_only_if_allowed(
     tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")

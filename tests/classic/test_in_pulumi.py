@@ -1,4 +1,4 @@
-"""Classic programs as the program of a Pulumi project: `cluster.launch` is part of the run."""
+"""Classic programs in a Pulumi project: `cluster.launch` registers the experiment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 
 @pytest.mark.thorough
-def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: Sandbox) -> None:
+def test_plan_starts_nothing_up_starts_and_delete_ends_a_classic_program(sandbox: Sandbox) -> None:
     assert "2 to start." in sandbox.symphony("plan", "rl").out
     assert sandbox.trees() == {}
     assert sandbox.servers() == []
@@ -50,7 +50,7 @@ def test_a_preview_starts_nothing_and_up_starts_it_and_delete_ends_it(sandbox: S
 
 
 @pytest.mark.thorough
-def test_plain_pulumi_does_the_same(sandbox: Sandbox) -> None:
+def test_plain_pulumi_previews_starts_and_destroys_a_classic_program(sandbox: Sandbox) -> None:
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("preview", "--stack", "rl")
     assert sandbox.trees() == {}
@@ -68,7 +68,9 @@ def test_plain_pulumi_does_the_same(sandbox: Sandbox) -> None:
         ("cluster.launch(exp, dry_run=True)", "dry_run=True has no meaning in a Pulumi program"),
     ],
 )
-def test_impossible_runs_are_one_line(sandbox: Sandbox, end: str, message: str) -> None:
+def test_calls_that_cannot_work_in_a_pulumi_program_are_one_line_errors(
+    sandbox: Sandbox, end: str, message: str
+) -> None:
     sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", end))
     refused = sandbox.symphony("plan", "rl", code=2)
     assert message in refused.err

@@ -14,7 +14,7 @@ def containers(experiment: Any) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for _, pod in pods for each in pod["spec"]["containers"]}
 
 
-def test_commands_tolerations_and_raw_manifests() -> None:
+def test_classic_pod_settings_in_manifests() -> None:
     exp = Cluster.new("kube").new_experiment("rl")
     options: dict[str, Any] = {"container_image": "tensorboard", "standalone": True}
     tb = exp.new_process("tb", **options)
@@ -40,7 +40,7 @@ def test_commands_tolerations_and_raw_manifests() -> None:
     }
 
 
-def test_reading_pod_yml_writes_nothing() -> None:
+def test_reading_pod_yml_of_a_classic_process_does_not_change_it() -> None:
     exp = Cluster.new("kube").new_experiment("rl")
     process = exp.new_process("a", container_image="i")
     assert (process.pod_yml["spec"]["dnsPolicy"], process.container_yml["securityContext"]["user"]) == (
@@ -52,7 +52,7 @@ def test_reading_pod_yml_writes_nothing() -> None:
     assert "user" not in (pod["spec"]["containers"][0].get("securityContext") or {})
 
 
-def test_names_that_kubernetes_does_not_have() -> None:
+def test_names_illegal_on_kubernetes_are_mapped() -> None:
     exp = Cluster.new("kube").new_experiment("My_Exp")
     exp.new_process("agent_0", container_image="i").binds("Replay_Server")
     exp.new_process_group("Non_Agent").new_process("Joy", container_image="i").connects("Replay_Server")
@@ -66,7 +66,7 @@ def test_names_that_kubernetes_does_not_have() -> None:
     assert env["SYMPHONY_ROLE"] == "joy"
 
 
-def test_the_lines_of_the_documents_that_give_the_old_behavior() -> None:
+def test_the_migration_docs_restore_the_original_behavior() -> None:
     (program,) = blocks("docs/migration.md", "python")
     names: dict[str, Any] = {}
     exec(program.replace("cluster.launch(exp)", ""), names)

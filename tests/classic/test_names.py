@@ -1,4 +1,4 @@
-"""The names of the original in their old modules: they load little, and a missing one is an error."""
+"""The names of the original in their old modules: importing them is cheap."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def python(code: str) -> str:
 
 
 @pytest.mark.parametrize("home", HOMES)
-def test_a_name_is_found_where_it_was(home: str) -> None:
+def test_classic_names_are_importable_from_their_old_modules(home: str) -> None:
     names = HOMES[home].split()
     result = python(
         f"from {home} import {', '.join(names)}\nimport sys\n"
@@ -40,7 +40,7 @@ def test_a_name_is_found_where_it_was(home: str) -> None:
     assert result == f"{names}\n[]\n"
 
 
-def test_an_unknown_name_is_the_error_of_python() -> None:
+def test_an_unknown_name_is_an_import_error() -> None:
     for home in ("symphony", "symphony.classic", "symphony.kube", "symphony.addons"):
         assert "cannot import name 'Nix'" in python(f"from {home} import Nix")
 
@@ -65,21 +65,21 @@ assert issubclass(ResourceExistsError, symphony.UserError) and issubclass(sympho
 """
 
 
-def test_all_names_of_the_original_come_with_a_star() -> None:
+def test_star_imports_give_all_original_names() -> None:
     assert python(STARS) == ""
 
 
-def test_import_symphony_loads_none_of_them() -> None:
+def test_importing_symphony_loads_no_submodule() -> None:
     assert (
         python("import sys, symphony; print([m for m in sys.modules if m.startswith('symphony.')])") == "[]\n"
     )
 
 
-def test_everything_that_dir_lists_is_there() -> None:
+def test_every_name_in_dir_exists() -> None:
     assert python("import symphony\nfor name in dir(symphony): getattr(symphony, name)") == ""
 
 
-def test_an_address_book_names_the_variables() -> None:
+def test_address_book_dumps_service_variables() -> None:
     from symphony import AddressBook
 
     assert AddressBook({"a": {"host": "h", "port": 1}}).dump()["SYMPH_A_ADDR"] == "h:1"
@@ -99,7 +99,7 @@ def test_an_address_book_names_the_variables() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "", "a:b"])
-def test_a_name_that_is_none_is_a_value_error_where_it_is_given(name: Any) -> None:
+def test_an_invalid_name_is_a_value_error_at_the_callers_line(name: Any) -> None:
     cluster = Cluster.new("tmux")
     for declare in (
         cluster.new_experiment,

@@ -1,4 +1,4 @@
-"""A command line of the user's own, as a person types it at a terminal."""
+"""A command line built with SymphonyParser, typed at a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).parent / "programs" / "own_command_line.py"
 
 
 @pytest.mark.thorough
-def test_from_create_to_delete(tmp_path: Path) -> None:
+def test_own_command_line_from_create_to_delete(tmp_path: Path) -> None:
     with sandbox_in(tmp_path) as sandbox:
         (sandbox.folder / "Pulumi.yaml").unlink()
         shutil.copy(PROGRAM, sandbox.folder / "mine.py")

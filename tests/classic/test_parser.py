@@ -1,4 +1,4 @@
-"""SymphonyParser: a command line of the user's own, run as a program through the real engine."""
+"""SymphonyParser: command lines of users, with the real engine."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def mine(sandbox: Sandbox, *words: str, code: int = 0) -> Ran:
 
 
 @pytest.mark.thorough
-def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
+def test_own_commands_and_those_of_symphony_work(sandbox: Sandbox) -> None:
     assert "rl is up: 2 of 2 running" in mine(sandbox, "c", "rl", "--count", "2").out
     own = mine(sandbox, "p", "r").out.splitlines()
     assert own[:2] == ["mine rl", "Group  Name  Ready  Restarts  State"]
@@ -97,7 +97,7 @@ def test_its_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_at_a_terminal_it_shows_the_plan_and_progress_and_asks(sandbox: Sandbox) -> None:
+def test_on_a_terminal_it_shows_plan_and_progress_and_asks(sandbox: Sandbox) -> None:
     with terminal(sandbox, [sys.executable, "mine.py", "create-one", "shown"]) as seen:
         assert seen.ends(60) == 0
         assert "shown on tmux" in seen.history()
@@ -109,11 +109,11 @@ def test_at_a_terminal_it_shows_the_plan_and_progress_and_asks(sandbox: Sandbox)
     assert sandbox.trees() == {}
 
 
-def test_one_of_its_own_hides_one_of_symphony(sandbox: Sandbox) -> None:
+def test_an_own_command_overrides_one_of_symphony(sandbox: Sandbox) -> None:
     assert mine(sandbox, "doctor").out == "all is well\n"
 
 
-def test_help_shows_both(sandbox: Sandbox) -> None:
+def test_help_lists_own_commands_and_those_of_symphony(sandbox: Sandbox) -> None:
     output = mine(sandbox, "--help").out
     assert "delete-batch  Delete several experiments, by name or pattern. Also: db." in output
     own = [line.split() for line in output.partition("Commands of mine.py:\n")[2].splitlines()]
@@ -142,7 +142,7 @@ def test_help_shows_both(sandbox: Sandbox) -> None:
     ],
     ids=["own error", "unknown", "argument", "plan"],
 )
-def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
+def test_a_usage_error_exits_with_2(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     assert message in mine(sandbox, *words, code=2).err
 
 
@@ -157,7 +157,7 @@ def test_a_mistake_is_exit_code_2(sandbox: Sandbox, words: tuple[str, ...], mess
     ],
     ids=["no action", "no cluster"],
 )
-def test_a_parser_that_lacks_something(sandbox: Sandbox, body: str, message: str) -> None:
+def test_an_incomplete_parser_is_a_one_line_error(sandbox: Sandbox, body: str, message: str) -> None:
     head = "from symphony.commandline import SymphonyParser\nclass Half(SymphonyParser):"
     (sandbox.folder / "half.py").write_text(f"{head}\n    {body}\nHalf().main()\n")
     ran = sandbox.run([sys.executable, "half.py", "go"], code=2)
@@ -188,7 +188,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.thorough
-def test_a_name_without_its_username_is_found_and_a_killed_session_is_launched_again(
+def test_names_work_without_username_prefix_and_a_killed_session_can_be_relaunched(
     sandbox: Sandbox,
 ) -> None:
     (sandbox.folder / "sarah.py").write_text(PREFIXED)

@@ -1,4 +1,4 @@
-"""Programs in every classic form: previewed, run in tmux from launch to delete, rendered for Kubernetes."""
+"""Classic example programs: run in tmux from launch to delete, rendered for Kubernetes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
 
 
 @pytest.mark.thorough
-def test_on_tmux(program: tuple[str, Sandbox]) -> None:
+def test_classic_programs_run_on_tmux(program: tuple[str, Sandbox]) -> None:
     name, sandbox = program
     experiment, lines = RUNS[name]
     # As the program of a project it is only planned, by both doors.
@@ -89,8 +89,8 @@ def test_on_tmux(program: tuple[str, Sandbox]) -> None:
 
 
 @pytest.mark.thorough
-def test_on_kubernetes_without_a_cluster(program: tuple[str, Sandbox]) -> None:
-    """The dry run of a script equals `symphony plan --yaml` of a project, and the snapshot."""
+def test_classic_programs_render_the_expected_manifests(program: tuple[str, Sandbox]) -> None:
+    """A dry run of the script equals `symphony plan --yaml` of a project."""
     name, sandbox = program
     kube = {"CLUSTER": "kube"}
     planned = sandbox.symphony("plan", RUNS[name][0], "--yaml", env=kube).out
@@ -102,5 +102,5 @@ def test_on_kubernetes_without_a_cluster(program: tuple[str, Sandbox]) -> None:
 
 
 def without_owner(manifests: str) -> str:
-    """Return manifests without the marks of this stack and this machine."""
+    """Return manifests without what identifies this stack and this machine."""
     return re.sub(r"symphony/(owner|digest): .*", r"symphony/\1: any", manifests)

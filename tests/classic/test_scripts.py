@@ -1,4 +1,4 @@
-"""A plain script keeps what is its own: how it shows errors, its environment, its threads."""
+"""Plain scripts: uncaught errors, caught errors, launches from threads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-def test_an_uncaught_error_is_shown_as_python_does(sandbox: Sandbox) -> None:
+def test_an_uncaught_error_shows_an_ordinary_traceback_and_the_problems(sandbox: Sandbox) -> None:
     (sandbox.folder / "sweep.py").write_text(MISTAKES)
     command = [sys.executable, "sweep.py"]
     options = {"cwd": sandbox.folder, "env": sandbox.environment, "capture_output": True, "timeout": 60}
@@ -63,7 +63,7 @@ def test_an_uncaught_error_is_shown_as_python_does(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
+def test_str_of_a_caught_error_contains_the_problems(sandbox: Sandbox) -> None:
     launch = "from symphony import UserError\ntry: cluster.launch(experiment)\n"
     launch += "except UserError as error: print(str(error))"
     output = sandbox.python(MISTAKES.replace("cluster.launch(experiment)", launch)).out
@@ -72,7 +72,7 @@ def test_caught_as_text_it_holds_the_problems_too(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_two_launches_at_once_are_told_apart(sandbox: Sandbox) -> None:
+def test_output_of_concurrent_launches_is_prefixed(sandbox: Sandbox) -> None:
     output = sandbox.python(AT_ONCE).out.splitlines()
     assert [line.partition(",")[0] for line in output] == [
         "one is up: 3 of 3 running",

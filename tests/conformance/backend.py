@@ -1,4 +1,4 @@
-"""The backends of the conformance suite, and the answers of `symphony` that are equal in all of them."""
+"""The interface of backends in the conformance suite, and the `symphony` commands common to all."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def probe(owner, name, *words, **settings):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One moment of an experiment: status and identity of every process, and what it says of its services."""
+    """One moment of an experiment: status, identity and service variables of every process."""
 
     statuses: Mapping[str, Mapping[str, Any]]
     identities: Mapping[str, str]
     services: Mapping[str, Mapping[str, str]]
 
     def same(self, other: Snapshot) -> set[str]:
-        """Return the processes that ran on since an earlier snapshot."""
+        """Return the processes that have kept running since an earlier snapshot."""
         return {path for path, who in self.identities.items() if who == other.identities.get(path)}
 
 
@@ -62,7 +62,7 @@ class Backend(ABC):
 
     @abstractmethod
     def identities(self, stack: str) -> dict[str, list[str]]:
-        """Return path -> identities of its live processes, which no other start of it shares."""
+        """Return path -> identities of its live processes, which differ between starts."""
 
     @abstractmethod
     def begun(self, stack: str) -> int:
@@ -78,11 +78,11 @@ class Backend(ABC):
 
     @abstractmethod
     def lose(self, stack: str, path: str) -> None:
-        """Take a running process away as the backend itself may: a window closed by hand, a node gone."""
+        """Remove a running process as may happen in the backend: a closed window, a lost node."""
 
     @abstractmethod
     def vanish(self, stack: str) -> None:
-        """Take a whole experiment away behind our back: a server killed, a namespace deleted."""
+        """Remove a whole experiment without symphony: kill the server, delete the namespace."""
 
     @abstractmethod
     def end_supervisor(self, stack: str) -> None:
@@ -102,7 +102,7 @@ class Backend(ABC):
 
     @abstractmethod
     def forget(self, stack: str) -> None:
-        """Take away what a failed test left of an experiment and `delete` might not."""
+        """Remove what a failed test left of an experiment, even if `delete` would not."""
 
     # what is the same everywhere
 
@@ -114,7 +114,7 @@ class Backend(ABC):
         return ran
 
     def prepare(self, stack: str, program: str, **config: str) -> list[str]:
-        """Write program and configuration; the words of the command that would run them."""
+        """Write program and configuration; return the command that would run them."""
         self.sandbox.write(PRELUDE + program)
         self.sandbox.config(stack, **{**self.settings(stack), **config})
         return [str(self.sandbox.program), "up", stack, "-y"]
@@ -154,7 +154,7 @@ class Backend(ABC):
         return wait_for(enough_reports, seconds * self.patience, f"{path} reports {kind}", pause=0.3)
 
     def snapshot(self, stack: str) -> Snapshot:
-        """Return the processes of an experiment as they are now; assert that none lives twice."""
+        """Return the current processes of an experiment; assert that none runs twice."""
         living = self.identities(stack)
         assert {path: who for path, who in living.items() if len(who) != 1} == {}
         values: dict[str, Mapping[str, str]] = {}

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as a backend of the conformance suite: processes by container, as the server tells."""
+"""A Kubernetes cluster as a backend of the conformance suite; processes are containers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class KubernetesBackend(Backend):
         return {each for each in paths if each == path or (group and each.rpartition("/")[0] == group)}
 
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:
-        """Kill it from the machine: a container's first process is safe from SIGKILL in its own namespace."""
+        """Kill it from this machine: inside its namespace, the first process ignores SIGKILL."""
         if not self.cluster.registry:
             pytest.skip("the processes of another cluster are not on this machine")
         (container,) = self.identities(stack)[path]
@@ -115,7 +115,7 @@ class KubernetesBackend(Backend):
 
 
 class RoleBackend(KubernetesBackend):
-    """The same as the user of the Role of `symphony rbac`, in namespaces that an administrator made."""
+    """The same with only the Role of `symphony rbac`, in namespaces created by an administrator."""
 
     _EVERY = "pods,services,configmaps,secrets,jobs,serviceaccounts,roles,rolebindings"
     _OURS = ("-l", "symphony/experiment")
@@ -154,7 +154,7 @@ class RoleBackend(KubernetesBackend):
 
 
 def _first_process(container: str) -> int:
-    """Return the process of this machine that is number 1 in the namespace of a container."""
+    """Return the process of this machine that is pid 1 in the container."""
 
     def look() -> int | None:
         for folder in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Backends of the conformance suite whose processes are on this machine: by pid and start time."""
+"""Backends of the conformance suite whose processes are on this machine, identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conformance.backend import Backend
 
 
 class LocalBackend(Backend):
-    """Processes are found by the mark in their environment, a supervisor at the top of each tree."""
+    """Finds processes by the marker in their environment; a supervisor is the root of each tree."""
 
     def identities(self, stack: str) -> dict[str, list[str]]:
         result: dict[str, list[str]] = {}
@@ -42,7 +42,7 @@ class LocalBackend(Backend):
         return [secret]
 
     def forget(self, stack: str) -> None:
-        """Do nothing: the sandbox ends what is left by itself."""
+        """Do nothing: the sandbox ends remaining processes."""
 
 
 def _process(pid: int) -> psutil.Process | None:

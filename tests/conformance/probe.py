@@ -63,7 +63,7 @@ def secrets():
 
 
 def die_by(number):
-    """End by a signal. The first process of a container is safe from itself: it ends as a shell does."""
+    """End by a signal. Pid 1 of a container cannot kill itself: it exits as a shell would."""
     if os.getpid() == 1:
         child = os.fork()
         if child:

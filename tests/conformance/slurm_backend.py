@@ -33,7 +33,7 @@ class SlurmBackend(LocalBackend):
         psutil.Process(int(self.identities(stack)[path][0].split()[0])).send_signal(number)
 
     def lose(self, stack: str, path: str) -> None:
-        """Kill what supervises it on its node, as a node does that fails."""
+        """Kill its supervisor on the node, as a failing node does."""
         supervisor = psutil.Process(int(self.identities(stack)[path][0].split()[0])).parent()
         assert supervisor is not None
         supervisor.kill()

@@ -1,4 +1,4 @@
-"""A program edited between runs: processes that an edit does not touch keep running, at their address."""
+"""Edits of a program: processes that an edit does not affect keep running with their addresses."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def history(backend: Backend) -> Iterator[dict[str, Snapshot]]:
 ALWAYS = {"server", "client", "group/one", "group/two"}
 
 
-def test_no_edit_changes_nothing(history: dict[str, Snapshot]) -> None:
+def test_up_without_an_edit_changes_nothing(history: dict[str, Snapshot]) -> None:
     assert history["nothing"].same(history["started"]) == ALWAYS
     assert "Nothing changes" in history["nothing"].statuses["plan"]["text"]
 
 
-def test_an_edited_process_alone_restarts(backend: Backend, history: dict[str, Snapshot]) -> None:
+def test_only_the_edited_process_restarts(backend: Backend, history: dict[str, Snapshot]) -> None:
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
     assert after.statuses["client"]["restarts"] == 0, "it was told to"
@@ -71,14 +71,14 @@ def test_an_edited_process_alone_restarts(backend: Backend, history: dict[str, S
     }
 
 
-def test_the_plan_says_what_restarts_and_why(history: dict[str, Snapshot]) -> None:
+def test_the_plan_lists_restarts_with_reasons(history: dict[str, Snapshot]) -> None:
     rows = [line.split() for line in history["edited"].statuses["plan"]["text"].splitlines()]
     (row,) = [row for row in rows if row[:2] == ["~", "client"]]
     assert row[2] == "restart"
     assert "args:" in row or "argv:" in row or any("second" in word for word in row)
 
 
-def test_addresses_stay(history: dict[str, Snapshot]) -> None:
+def test_addresses_do_not_change(history: dict[str, Snapshot]) -> None:
     first = history["started"].services["server"]
     for name in ("edited", "connected", "removed"):
         now = history[name].services["client"]
@@ -88,19 +88,19 @@ def test_addresses_stay(history: dict[str, Snapshot]) -> None:
 
 
 def test_an_added_process_and_service_restart_no_process(history: dict[str, Snapshot]) -> None:
-    """Only the client, which was edited too, restarts."""
+    """Only the client, which was also edited, restarts."""
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
     assert set(after.identities) == ALWAYS | {"late"}
     assert after.services["late"]["SYMPH_GAMMA_ADDR"]
 
 
-def test_a_new_connection_restarts_the_one_that_connects(history: dict[str, Snapshot]) -> None:
+def test_a_new_connection_restarts_only_the_connecting_process(history: dict[str, Snapshot]) -> None:
     assert history["connected"].same(history["edited"]) == ALWAYS
 
 
-def test_a_removed_process_alone_stops(backend: Backend, history: dict[str, Snapshot]) -> None:
-    """The processes of its group on Kubernetes, which share its pod, start again."""
+def test_only_the_removed_process_stops(backend: Backend, history: dict[str, Snapshot]) -> None:
+    """On Kubernetes, the processes of its group share its pod and restart."""
     before, after = history["connected"], history["removed"]
     assert after.same(before) == ALWAYS - backend.shares_fate("group/two", ALWAYS)
     assert set(after.identities) == ALWAYS - {"group/two"} | {"late"}
@@ -108,7 +108,7 @@ def test_a_removed_process_alone_stops(backend: Backend, history: dict[str, Snap
     assert "group/two" not in after.statuses
 
 
-def test_a_completed_process_is_not_started_again(history: dict[str, Snapshot]) -> None:
+def test_a_completed_process_is_not_restarted(history: dict[str, Snapshot]) -> None:
     ends = {name: moment.statuses["done"]["since"] for name, moment in history.items()}
     assert len(set(ends.values())) == 1
     assert {moment.statuses["done"]["restarts"] for moment in history.values()} == {0}

@@ -1,4 +1,4 @@
-"""Declared code that changes, and processes that are started again: these, and no others."""
+"""Changed code and `symphony restart` restart the right processes and no others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _reason(plan: str, path: str) -> str:
     return row.partition("code: ")[2].partition("  ")[0].partition(";")[0]
 
 
-def test_those_whose_code_changed_restart_and_the_plan_says_which_files(
+def test_processes_whose_code_changed_restart_and_the_plan_lists_the_files(
     backend: Backend, files: None
 ) -> None:
     before = _snapshot(backend)
@@ -81,14 +81,14 @@ def test_those_whose_code_changed_restart_and_the_plan_says_which_files(
     assert "Nothing changes" in backend.sandbox.symphony("plan", STACK).out
 
 
-def test_an_up_without_changes_says_how_to_restart(backend: Backend, files: None) -> None:
+def test_up_without_changes_suggests_symphony_restart(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     plan, after = _up(backend)
     assert after.same(before) == ALL
     assert f"`symphony restart {STACK}`" in plan
 
 
-def test_a_restart_is_of_that_process_alone_at_its_address(backend: Backend, files: None) -> None:
+def test_restart_restarts_one_process_and_keeps_its_address(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     ran = backend.sandbox.symphony("restart", STACK, "server", timeout=60 * backend.patience)
     assert "3 unchanged" in ran.out
@@ -102,7 +102,7 @@ def test_a_restart_is_of_that_process_alone_at_its_address(backend: Backend, fil
     assert _up(backend)[1].same(after) == ALL, "plan and state agree with what runs"
 
 
-def test_those_that_share_a_pod_restart_together_and_that_is_said(backend: Backend, files: None) -> None:
+def test_restart_names_the_processes_of_the_same_pod_that_restart_too(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     shares = backend.shares_fate("group/one", ALL)
     ran = backend.sandbox.symphony("restart", STACK, "group/one", "-y", timeout=60 * backend.patience)
@@ -110,7 +110,9 @@ def test_those_that_share_a_pod_restart_together_and_that_is_said(backend: Backe
     assert _snapshot(backend).same(before) == ALL - shares
 
 
-def test_after_a_restart_of_one_the_plan_still_says_which_files(backend: Backend, files: None) -> None:
+def test_after_restart_of_one_process_the_plan_still_lists_files_of_others(
+    backend: Backend, files: None
+) -> None:
     _edit(backend, "agents/net.py", "third")
     backend.sandbox.symphony("restart", STACK, "agent", timeout=60 * backend.patience)
     plan = backend.sandbox.symphony("plan", STACK).out
@@ -120,7 +122,7 @@ def test_after_a_restart_of_one_the_plan_still_says_which_files(backend: Backend
     assert _reason(plan, "agent") == "agents/data.txt"
 
 
-def test_a_restart_leaves_other_edits_for_the_next_up(backend: Backend, files: None) -> None:
+def test_restart_does_not_apply_other_edits(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     backend.prepare(STACK, EDITED)
     backend.sandbox.symphony("restart", STACK, "server", timeout=60 * backend.patience)
@@ -129,7 +131,7 @@ def test_a_restart_leaves_other_edits_for_the_next_up(backend: Backend, files: N
     assert _up(backend, EDITED)[1].same(after) == ALL - {"agent"}
 
 
-def test_a_restart_does_not_end_undeclared_processes(backend: Backend, files: None) -> None:
+def test_restart_does_not_stop_undeclared_processes(backend: Backend, files: None) -> None:
     before = _snapshot(backend)
     for program in (
         PROGRAM.replace('"server"', '"other"'),

@@ -1,4 +1,4 @@
-"""Equal workers on every backend: four of them meet by the variables of torch.distributed and add up."""
+"""Equal workers on every backend: four compute an all-reduce by the variables of torch.distributed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ with Experiment() as e:
 """
 
 
-def test_four_workers_sum(backend: Backend, stack: str) -> None:
+def test_four_equal_workers_compute_an_all_reduce(backend: Backend, stack: str) -> None:
     backend.up(stack, PROGRAM)
     for rank in range(4):
         backend.becomes(stack, f"train-{rank}", "completed", 40)

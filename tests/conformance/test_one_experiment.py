@@ -1,4 +1,4 @@
-"""One experiment, looked at from all sides: addresses, groups, names, values, ends, logs, reach, secrets."""
+"""One experiment on every backend: services, groups, names, exits, logs, exec, scp, why, secrets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def whole(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         backend.forget(STACK)
 
 
-def inside(backend: Backend, path: str, *words: str, **more: Any) -> Ran:
+def run_in(backend: Backend, path: str, *words: str, **more: Any) -> Ran:
     return backend.sandbox.symphony("exec", STACK, path, "--", *words, **more)
 
 
@@ -90,12 +90,12 @@ CONNECTORS = ("server", "pair/left", "pair/right", f"{GROUP}/{LONG}", LONG)
 
 @pytest.mark.parametrize("path", CONNECTORS, ids=lambda path: path[:12])
 def test_every_process_reaches_every_service(backend: Backend, path: str) -> None:
-    """A binder reaches its own service too, a member of a group the other's."""
+    """Also a process its own service, and members of a group each other's."""
     assert set(backend.speaks(STACK, path, "reached", len(EVERY))) == set(EVERY)
 
 
-def test_members_of_a_group_share_a_machine(backend: Backend) -> None:
-    """One finds the other at the address of its own machine."""
+def test_members_of_a_group_run_on_the_same_machine(backend: Backend) -> None:
+    """Each finds the other at its own machine's address."""
     assert backend.speaks(STACK, "pair/left", "near") == [["right", True]]
     assert backend.speaks(STACK, "pair/right", "near") == [["left", True]]
 
@@ -115,30 +115,30 @@ def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> 
     assert without_binds[0] == without_binds[1] == without_binds[2]
 
 
-def test_a_binding_process_learns_its_host(backend: Backend) -> None:
+def test_only_a_binding_process_gets_bind_variables(backend: Backend) -> None:
     seen = backend.speaks(STACK, "server", "services")[0]
     binds = {name for name in seen if name.endswith("_BIND")}
     assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}
 
 
-def test_a_hundred_services(backend: Backend) -> None:
+def test_a_process_reaches_a_hundred_services(backend: Backend) -> None:
     reached = backend.speaks(STACK, "visitor", "reached", MANY + 1, seconds=40)
     assert set(reached) == {*(f"s-{i}" for i in range(MANY)), "s" * LONGEST}
 
 
-def test_names_at_the_limit(backend: Backend) -> None:
+def test_names_of_the_maximum_length_work(backend: Backend) -> None:
     statuses = backend.statuses(STACK)
     assert statuses[LONG]["state"] == statuses[f"{GROUP}/{LONG}"]["state"] == "running"
     assert (statuses[f"{GROUP}/{LONG}"]["group"], statuses[f"{GROUP}/{LONG}"]["name"]) == (GROUP, LONG)
 
 
-def test_arguments_and_variables_arrive_byte_for_byte(backend: Backend) -> None:
+def test_arguments_and_variables_arrive_unchanged(backend: Backend) -> None:
     assert backend.speaks(STACK, "hard", "said", len(HARD)) == HARD
     assert backend.speaks(STACK, "hard", "variable", len(HARD)) == HARD
 
 
 @pytest.mark.parametrize("code", [1, 7, 126, 127, 255])
-def test_exit_codes(backend: Backend, code: int) -> None:
+def test_exit_codes_are_shown_in_status_and_log(backend: Backend, code: int) -> None:
     status = backend.becomes(STACK, f"exit-{code}", "failed")
     assert f"exit {code}" in status["why"].split(":")[0]
     assert status["ready"] is False
@@ -146,20 +146,20 @@ def test_exit_codes(backend: Backend, code: int) -> None:
     assert messages["text"].endswith(f"exit {code}")
 
 
-def test_a_good_end_is_completed(backend: Backend) -> None:
+def test_a_process_that_exits_with_0_is_completed(backend: Backend) -> None:
     assert backend.becomes(STACK, "exit-0", "completed")["why"] == ""
     assert backend.becomes(STACK, "brief", "completed")["since"] is not None
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM], ids=lambda n: n.name)
-def test_signals(backend: Backend, number: signal.Signals) -> None:
+def test_killing_signals_are_shown_in_status_and_log(backend: Backend, number: signal.Signals) -> None:
     status = backend.becomes(STACK, f"signal-{int(number)}", "failed")
     assert number.name in status["why"]
     (messages,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
     assert number.name in messages["text"]
 
 
-def test_up_says_what_failed(backend: Backend, whole: str) -> None:
+def test_process_and_ls_show_failures(backend: Backend, whole: str) -> None:
     backend.becomes(STACK, "exit-7", "failed")
     again = backend.sandbox.symphony("process", STACK).out
     assert any("exit-7" in line and "exit 7" in line for line in again.splitlines())
@@ -167,19 +167,19 @@ def test_up_says_what_failed(backend: Backend, whole: str) -> None:
     assert "failed" in listed
 
 
-def test_the_log_of_one_process(backend: Backend) -> None:
+def test_logs_of_one_process(backend: Backend) -> None:
     backend.speaks(STACK, "counter", "ready")
     out = backend.sandbox.symphony("logs", STACK, "counter").out
     assert [line for line in out.splitlines() if line.startswith("line ")] == [f"line {i}" for i in range(50)]
 
 
-def test_the_log_of_a_process_that_died(backend: Backend) -> None:
+def test_logs_of_a_failed_process_end_with_its_exit_code(backend: Backend) -> None:
     backend.becomes(STACK, "exit-7", "failed")
     out = backend.sandbox.symphony("logs", STACK, "exit-7").out.splitlines()
     assert out[-2:] == ['said "bye"', "ended: exit 7"]
 
 
-def test_the_log_of_a_group(backend: Backend) -> None:
+def test_logs_of_a_group(backend: Backend) -> None:
     backend.speaks(STACK, "pair/left", "ready")
     backend.speaks(STACK, "pair/right", "ready")
     assert {line["path"] for line in backend.lines(STACK, "pair")} == {"pair/left", "pair/right"}
@@ -187,7 +187,7 @@ def test_the_log_of_a_group(backend: Backend) -> None:
     assert {line.split(" | ")[0].strip() for line in out} == {"pair/left", "pair/right"}
 
 
-def test_all_logs_merged_in_the_order_of_time(backend: Backend) -> None:
+def test_all_logs_are_merged_in_order_of_time(backend: Backend) -> None:
     backend.becomes(STACK, "brief", "completed")
     lines = backend.lines(STACK)
     assert {line["path"] for line in lines} == set(backend.statuses(STACK))
@@ -195,7 +195,7 @@ def test_all_logs_merged_in_the_order_of_time(backend: Backend) -> None:
     assert times == sorted(times)
 
 
-def test_tail(backend: Backend) -> None:
+def test_logs_tail(backend: Backend) -> None:
     backend.speaks(STACK, "counter", "ready")
     texts = [line["text"] for line in backend.lines(STACK, "counter", "-t", "3")]
     assert texts[:2] == ["line 48", "line 49"]
@@ -203,12 +203,12 @@ def test_tail(backend: Backend) -> None:
     assert backend.lines(STACK, "counter", "-t", "0") == []
 
 
-def test_tail_is_of_each_process(backend: Backend) -> None:
+def test_logs_tail_counts_for_each_process(backend: Backend) -> None:
     lines = backend.lines(STACK, "counter", "many", "-t", "1")
     assert sorted(line["path"] for line in lines) == ["counter", "many"]
 
 
-def test_since(backend: Backend) -> None:
+def test_logs_since(backend: Backend) -> None:
     backend.speaks(STACK, "counter", "ready")
     wait_for(lambda: time.time() - backend.statuses(STACK)["counter"]["since"] > 4, 20, "time goes by")
     assert backend.lines(STACK, "counter", "-s", "2s") == []
@@ -217,8 +217,8 @@ def test_since(backend: Backend) -> None:
     assert len(backend.lines(STACK, "counter", "-s", "1h")) >= 51
 
 
-def test_follow(backend: Backend) -> None:
-    """`-f` prints new lines as they come; `-t 1` leaves out all earlier lines but the last."""
+def test_logs_follow(backend: Backend) -> None:
+    """`-f` prints new lines as they come; `-t 1` only the last of the earlier lines."""
     words = [str(backend.sandbox.program), "logs", STACK, "talker", "-f", "-t", "1"]
     following = backend.sandbox.start(words)
     try:
@@ -232,26 +232,24 @@ def test_follow(backend: Backend) -> None:
     assert "Traceback" not in out + err
 
 
-def test_follow_ends_with_the_last_process(backend: Backend) -> None:
+def test_logs_follow_ends_with_the_last_process(backend: Backend) -> None:
     followed = backend.sandbox.symphony("logs", STACK, "exit-1", "exit-0", "-f", timeout=20, code=1)
     assert "ended: exit 1" in followed.out
 
 
-def test_a_command_in_a_process_has_its_variables_streams_and_exit_code(
-    backend: Backend, tmp_path: Path
-) -> None:
+def test_exec_has_variables_streams_and_exit_code(backend: Backend, tmp_path: Path) -> None:
     address = backend.speaks(STACK, "pair/left", "services")[0]["SYMPH_ALPHA_ADDR"]
     (tmp_path / "in").write_text("said to it")
     script = 'echo "$SYMPH_ALPHA_ADDR"; cat; echo wrong >&2; exit 7'
     with (tmp_path / "in").open() as given:
-        ran = inside(backend, "pair/left", "sh", "-c", script, code=7, stdin=given)
+        ran = run_in(backend, "pair/left", "sh", "-c", script, code=7, stdin=given)
     assert (ran.out, ran.err) == (f"{address}\nsaid to it", "wrong\n")
-    assert inside(backend, "talker", "echo", "a b", "--", "$HOME").out == "a b -- $HOME\n"
-    inside(backend, "talker", "sh", "-c", "kill -9 $$", code=137)
-    inside(backend, "talker", "no-such-command", code=127)
+    assert run_in(backend, "talker", "echo", "a b", "--", "$HOME").out == "a b -- $HOME\n"
+    run_in(backend, "talker", "sh", "-c", "kill -9 $$", code=137)
+    run_in(backend, "talker", "no-such-command", code=127)
 
 
-def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_path: Path) -> None:
+def test_scp_copies_files_and_folders_in_both_directions(backend: Backend, tmp_path: Path) -> None:
     (tmp_path / "src" / "sub").mkdir(parents=True)
     (tmp_path / "src" / "sub" / "a b").write_bytes(content := bytes(range(256)) * 999)
     (tmp_path / "src" / "run").write_text("echo it runs")
@@ -259,11 +257,11 @@ def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_p
     remote = f"/tmp/symphony-{uuid.uuid4().hex}"
     try:
         backend.sandbox.symphony("scp", STACK, str(tmp_path / "src"), f"pair/left:{remote}")
-        assert inside(backend, "pair/left", "sh", f"{remote}/run").out == "it runs\n"
+        assert run_in(backend, "pair/left", "sh", f"{remote}/run").out == "it runs\n"
         backend.sandbox.symphony("scp", STACK, f"pair/left:{remote}", str(tmp_path / "back"))
         backend.sandbox.symphony("scp", STACK, f"pair/left:{remote}/run", str(tmp_path))
     finally:
-        inside(backend, "pair/left", "rm", "-r", remote)
+        run_in(backend, "pair/left", "rm", "-r", remote)
     assert (tmp_path / "back" / "sub" / "a b").read_bytes() == content
     assert (tmp_path / "back" / "run").stat().st_mode & 0o111
     assert (tmp_path / "run").read_text() == "echo it runs"
@@ -272,7 +270,7 @@ def test_files_and_folders_go_to_a_process_and_come_back(backend: Backend, tmp_p
     assert remote in ran.err
 
 
-def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -> None:
+def test_why_shows_the_chain_of_running_and_failed_processes(backend: Backend) -> None:
     def chain(path: str) -> list[dict[str, Any]]:
         return backend.sandbox.symphony("why", STACK, path, "--json").json["links"]
 
@@ -288,8 +286,8 @@ def test_why_tells_the_chain_of_what_runs_and_of_what_failed(backend: Backend) -
 
 
 @needs("secrets")
-def test_secrets(backend: Backend) -> None:
-    """Every process has the files, and only it can read them."""
+def test_secret_files_are_readable_by_processes_only(backend: Backend) -> None:
+    """"""
     ((name, mode, size, checksum),) = backend.speaks(STACK, "holder", "secret")
     assert (name, size, checksum) == ("key.txt", len(CANARY), sum(map(ord, CANARY)))
     assert mode & 0o400
@@ -298,7 +296,7 @@ def test_secrets(backend: Backend) -> None:
 
 
 @needs("secrets")
-def test_secrets_are_in_no_state_and_no_argument(backend: Backend) -> None:
+def test_secrets_are_in_no_state_or_command_line(backend: Backend) -> None:
     seen = backend.arguments()
     assert [text for text in backend.disguises(CANARY) if text in seen] == []
     state = backend.sandbox.home / "state"
@@ -318,7 +316,7 @@ with Experiment(preamble_cmds=["GREETING=hello"]) as e:
 
 
 @needs("cmds", "preamble_cmds", "start_dir")
-def test_shell_lines_run_after_the_preamble_in_the_start_dir(backend: Backend) -> None:
+def test_cmds_run_after_the_preamble_in_start_dir(backend: Backend) -> None:
     try:
         backend.up("lines", LINES)
         wait_for(lambda: backend.lines("lines", "a"), 20 * backend.patience, "it prints")

@@ -1,4 +1,4 @@
-"""Processes that wait for others: held back, started in their order, blocked by a failure, and mended."""
+"""`depends_on` on every backend: waiting, starting in order, blocked by failures, unblocked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _states(backend: Backend) -> dict[str, str]:
     return {path: status["state"] for path, status in backend.statuses(STACK).items()}
 
 
-def test_each_starts_when_what_it_waits_for_has_come_so_far(backend: Backend, stack: str) -> None:
+def test_processes_start_when_their_dependencies_are_met(backend: Backend, stack: str) -> None:
     backend.up(stack, COMPLETES)
     backend.sandbox.symphony("wait", stack, "--for", "train", "--timeout", "30s")
     statuses = backend.statuses(stack)
@@ -40,7 +40,7 @@ def test_each_starts_when_what_it_waits_for_has_come_so_far(backend: Backend, st
     assert "1s" in backend.sandbox.symphony("wait", stack, "--timeout", "1s", code=124).out
 
 
-def test_a_waiting_process_says_so_and_starts_after_its_supervisor_was_killed(
+def test_a_waiting_process_shows_its_wait_which_survives_a_killed_supervisor(
     backend: Backend, stack: str
 ) -> None:
     backend.up(stack, GOES_ON)
@@ -56,7 +56,7 @@ def test_a_waiting_process_says_so_and_starts_after_its_supervisor_was_killed(
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
 
 
-def test_a_failure_blocks_what_waits_for_it_until_it_is_mended(backend: Backend, stack: str) -> None:
+def test_a_failure_blocks_dependents_until_it_is_fixed(backend: Backend, stack: str) -> None:
     ran = backend.up(stack, FAILS, fails=True)
     assert ran.code == 1
     assert "blocked" in backend.sandbox.symphony("wait", stack, "--for", "evaluate", code=1).out
@@ -67,9 +67,7 @@ def test_a_failure_blocks_what_waits_for_it_until_it_is_mended(backend: Backend,
     assert _states(backend)["train"] == "completed"
 
 
-def test_a_restart_waits_for_what_is_there_already_and_restarts_nothing_else(
-    backend: Backend, stack: str
-) -> None:
+def test_restart_of_a_dependent_restarts_nothing_else(backend: Backend, stack: str) -> None:
     backend.up(stack, COMPLETES)
     backend.becomes(stack, "evaluate", "running")
     before = backend.snapshot(stack)

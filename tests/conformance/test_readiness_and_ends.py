@@ -1,4 +1,4 @@
-"""Probes, restarts with another process, and ends: the same program means the same on every backend."""
+"""Probes, `restart_with`, `primary` and `stop_after` behave the same on every backend."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ with Experiment() as e:
 """
 
 
-def test_a_process_is_ready_when_its_probe_succeeds_and_others_wait_for_that(
+def test_a_process_is_ready_when_its_probe_succeeds_and_then_dependents_start(
     backend: Backend, stack: str
 ) -> None:
     ran = backend.up(stack, PROBES, fails=True, patience="12")
@@ -59,7 +59,7 @@ with Experiment() as e:
 """
 
 
-def test_a_failed_liveness_probe_restarts_a_process_and_what_restarts_with_it(
+def test_a_failed_liveness_probe_restarts_the_process_and_its_restart_with_dependents(
     backend: Backend, stack: str
 ) -> None:
     backend.up(stack, RESTARTS)
@@ -87,9 +87,7 @@ with Experiment(primary="learner") as e:
 FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code in ("3", "0"))
 
 
-def test_the_others_are_stopped_after_the_primary_and_start_again_with_it(
-    backend: Backend, stack: str
-) -> None:
+def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Backend, stack: str) -> None:
     backend.up(stack, FAILS, fails=True)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=3)
     assert "learner" in backend.becomes(stack, "agent", "stopped")["why"]
@@ -113,7 +111,7 @@ with Experiment(stop_after="15s") as e:
 """
 
 
-def test_a_limit_stops_all_and_an_up_starts_them_again(backend: Backend, stack: str) -> None:
+def test_stop_after_stops_all_processes_and_up_restarts_them(backend: Backend, stack: str) -> None:
     backend.up(stack, LIMIT)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=1)
     statuses = backend.statuses(stack)

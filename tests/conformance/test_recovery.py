@@ -1,4 +1,4 @@
-"""Runs that are killed, processes that die or are lost: the next `up` finishes, `delete` leaves nothing."""
+"""Killed runs, failed and lost processes: the next `up` completes, `delete` leaves nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ pulumi.runtime.register_stack_transformation(hold)
 
 @pytest.fixture
 def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Yield a stack of this test's own; whatever became of it, `delete` leaves nothing."""
+    """Yield a stack for this test, and check afterwards that `delete` leaves nothing."""
     name = "x" + str(abs(hash(request.node.name)) % 100000)
     try:
         yield name
@@ -49,8 +49,8 @@ def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
         backend.forget(name)
 
 
-def begun(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
-    """Start an `up` of MANY and return in its middle: at most half of the processes can live."""
+def start_up(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
+    """Start an `up` of MANY and return midway, when at most half of the processes run."""
     program = HELD % (backend.crowd // 2, backend.crowd) + MANY % backend.crowd
     process = backend.sandbox.start(backend.prepare(stack, program), start_new_session=True)
     wait_for(lambda: backend.begun(stack) >= alive, 30, f"{alive} processes", pause=0.01)
@@ -67,8 +67,8 @@ def engine_of(process: subprocess.Popen[str]) -> psutil.Process:
     return wait_for(look, 10, "the engine runs")
 
 
-def converged(backend: Backend, stack: str, count: int) -> None:
-    """Assert that each declared process lives exactly once, and that the command line says so."""
+def assert_converged(backend: Backend, stack: str, count: int) -> None:
+    """Assert that each declared process runs exactly once, and that the command line says so."""
     living = backend.identities(stack)
     assert {path: who for path, who in living.items() if len(who) != 1} == {}
     statuses = backend.statuses(stack)
@@ -89,32 +89,30 @@ SLOW = pytest.mark.slow
         pytest.param("command line", 0.5, marks=SLOW),
     ],
 )
-def test_after_a_killed_run_the_next_one_finishes(
-    backend: Backend, stack: str, victim: str, part: float
-) -> None:
-    process = begun(backend, stack, max(1, int(part * backend.crowd)))
+def test_the_next_up_completes_a_killed_one(backend: Backend, stack: str, victim: str, part: float) -> None:
+    process = start_up(backend, stack, max(1, int(part * backend.crowd)))
     killed = engine_of(process) if victim == "engine" else psutil.Process(process.pid)
     killed.kill()
     process.communicate(timeout=20)
     wait_for(lambda: not backend.sandbox.engines(), 10, "the run has ended")
     backend.up(stack, MANY % backend.crowd)
-    converged(backend, stack, backend.crowd + 2)
+    assert_converged(backend, stack, backend.crowd + 2)
     backend.speaks(stack, "client", "reached")
 
 
 @pytest.mark.thorough
-def test_after_a_killed_run_a_changed_program_is_what_runs(backend: Backend, stack: str) -> None:
-    """Processes of the killed run that the program no longer declares are gone."""
-    process = begun(backend, stack, backend.crowd // 2)
+def test_up_of_a_changed_program_after_a_killed_up_runs_only_that(backend: Backend, stack: str) -> None:
+    """Processes of the killed run that are no longer declared are ended."""
+    process = start_up(backend, stack, backend.crowd // 2)
     engine_of(process).kill()
     process.communicate(timeout=20)
     backend.up(stack, MANY % 3)
-    converged(backend, stack, 3 + 2)
+    assert_converged(backend, stack, 3 + 2)
 
 
 @pytest.mark.thorough
-def test_after_a_killed_run_delete_leaves_nothing(backend: Backend, stack: str) -> None:
-    process = begun(backend, stack, backend.crowd // 2)
+def test_delete_after_a_killed_up_leaves_nothing(backend: Backend, stack: str) -> None:
+    process = start_up(backend, stack, backend.crowd // 2)
     engine_of(process).kill()
     process.communicate(timeout=20)
     backend.delete(stack)
@@ -122,7 +120,7 @@ def test_after_a_killed_run_delete_leaves_nothing(backend: Backend, stack: str) 
 
 
 @pytest.mark.thorough
-def test_after_a_killed_delete_the_next_one_finishes(backend: Backend, stack: str) -> None:
+def test_the_next_delete_completes_a_killed_one(backend: Backend, stack: str) -> None:
     code = "trap : TERM HUP; while :; do sleep 1; done"
     stubborn = f'with Experiment() as e: e.new_process("a", command=["sh", "-c", "{code}"])'
     backend.up(stack, stubborn, grace="3")
@@ -145,7 +143,7 @@ with Experiment() as e:
 """
 
 
-def test_failed_and_lost_processes_come_back_with_the_next_up(backend: Backend, stack: str) -> None:
+def test_the_next_up_restarts_failed_and_lost_processes(backend: Backend, stack: str) -> None:
     backend.up(stack, TWO, fails=True)
     backend.becomes(stack, "done", "completed")
     backend.becomes(stack, "fails", "failed")
@@ -179,7 +177,7 @@ def test_failed_and_lost_processes_come_back_with_the_next_up(backend: Backend, 
 
 
 @pytest.mark.thorough
-def test_an_experiment_that_was_removed_by_hand_comes_back_whole(backend: Backend, stack: str) -> None:
+def test_up_restores_an_experiment_removed_without_symphony(backend: Backend, stack: str) -> None:
     program = """
 with Experiment() as e:
     probe(e, "server", "bind=alpha")
@@ -209,7 +207,7 @@ with Experiment() as e:
 
 @pytest.mark.needs("restart_policy")
 @pytest.mark.thorough
-def test_restart_policies(backend: Backend, stack: str) -> None:
+def test_restart_policies_restart_or_keep_ended_processes(backend: Backend, stack: str) -> None:
     backend.up(stack, POLICIES, fails=True, patience="3")
 
     def restarted() -> bool:
@@ -224,8 +222,8 @@ def test_restart_policies(backend: Backend, stack: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_killed_process_is_shown_at_once(backend: Backend, stack: str) -> None:
-    """It failed by its signal; its log stays, and the others keep running."""
+def test_a_killed_process_is_shown_as_failed_at_once(backend: Backend, stack: str) -> None:
+    """The status names the signal; the log stays, and other processes keep running."""
     words = '"a", "say=hello"', '"b", "say=hello"', '"c"'
     backend.up(stack, "with Experiment() as e:\n" + "".join(f"    probe(e, {each})\n" for each in words))
     for path in ("a", "b"):
@@ -260,8 +258,8 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-def test_delete_leaves_nothing_of_the_stubborn(backend: Backend, stack: str) -> None:
-    """Children that ignore every polite signal, left their session or are stopped go too."""
+def test_delete_ends_processes_that_resist(backend: Backend, stack: str) -> None:
+    """Children that ignore SIGTERM, left their session or are stopped."""
     backend.up(stack, STUBBORN, grace="1")
     backend.speaks(stack, "stubborn", "ready")
     backend.delete(stack)
@@ -270,7 +268,7 @@ def test_delete_leaves_nothing_of_the_stubborn(backend: Backend, stack: str) -> 
 
 
 @pytest.mark.thorough
-def test_delete_of_what_is_gone_succeeds(backend: Backend, stack: str) -> None:
+def test_delete_of_a_lost_experiment_succeeds(backend: Backend, stack: str) -> None:
     backend.up(stack, 'with Experiment() as e: probe(e, "a")')
     backend.lose(stack, "a")
     backend.delete(stack)
@@ -278,7 +276,7 @@ def test_delete_of_what_is_gone_succeeds(backend: Backend, stack: str) -> None:
 
 
 @pytest.mark.thorough
-def test_two_experiments_do_not_see_each_other(backend: Backend, stack: str) -> None:
+def test_two_experiments_are_independent(backend: Backend, stack: str) -> None:
     program = 'with Experiment() as e:\n    probe(e, "a", "bind=alpha")\n    probe(e, "b", "reach=alpha")'
     other = f"{stack}-b"
     backend.up(stack, program)

@@ -1,4 +1,4 @@
-"""The files of a folder that count; an unchanged file is not read again."""
+"""Which files of a folder count as code, and their cached digests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as unchanged from the moment they are written."""
+    """Let files count as unchanged from the moment they are written."""
     monkeypatch.setattr(digests, "TOO_YOUNG", 0)
 
 
 def put(folder: Path, **content: str) -> None:
-    """Write files; in their names, __ stands for a slash and _ for a dot."""
+    """Write files; __ in a name stands for a slash, _ for a dot."""
     for name, text in content.items():
         file = folder / name.replace("__", "/").replace("_", ".")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
 
-def counted(folder: Path) -> list[str]:
+def code_files(folder: Path) -> list[str]:
     rules = ignore_files.rules_above(str(folder), str(folder))
     assert rules is not None
     return sorted(os.path.relpath(each, folder) for each in ignore_files.walk(str(folder), rules))
@@ -42,43 +42,45 @@ def counted(folder: Path) -> list[str]:
 
 def digests_of(folder: Path) -> dict[str, str]:
     with DigestCache("test", folder) as cache:
-        return {name: digests.of_file(str(folder / name), cache) for name in counted(folder)}
+        return {name: digests.of_file(str(folder / name), cache) for name in code_files(folder)}
 
 
-def test_ignore_files_hold_in_their_folder_and_below_it(folder: Path) -> None:
+def test_ignore_files_apply_to_their_folder_and_below(folder: Path) -> None:
     put(folder, a_py="", data__big_bin="", agents__b_py="", agents__out__x="", agents__keep_log="", c_log="")
     put(folder, _gitignore="*.log\n/data/\n", agents___gitignore="out/\n!keep.log\n")
-    assert counted(folder) == ["a.py", "agents/b.py", "agents/keep.log"]
+    assert code_files(folder) == ["a.py", "agents/b.py", "agents/keep.log"]
 
 
-def test_symphonyignore_goes_before_gitignore(folder: Path) -> None:
+def test_symphonyignore_overrides_gitignore(folder: Path) -> None:
     put(folder, a_py="", built_py="", notes_md="", _gitignore="built.py\n")
     put(folder, _symphonyignore="!built.py\n*.md\n")
-    assert counted(folder) == ["a.py", "built.py"]
+    assert code_files(folder) == ["a.py", "built.py"]
 
 
-def test_the_gitignore_at_the_top_of_the_repository_holds(folder: Path) -> None:
+def test_the_gitignore_at_the_top_of_the_repository_applies(folder: Path) -> None:
     put(folder, _gitignore="*.log\n/rl/out/\n", rl__a_py="", rl__a_log="", rl__out__x="", rl__sub__b_log="")
-    assert counted(folder / "rl" / "sub") == ["b.log"]
+    assert code_files(folder / "rl" / "sub") == ["b.log"]
     (folder / ".git").mkdir()
-    assert counted(folder / "rl") == ["a.py"]
-    assert counted(folder / "rl" / "sub") == []
+    assert code_files(folder / "rl") == ["a.py"]
+    assert code_files(folder / "rl" / "sub") == []
     assert ignore_files.rules_above(str(folder / "rl" / "out" / "x"), str(folder / "rl")) is None
 
 
 def test_files_of_python_editors_and_the_engine_are_not_code(folder: Path) -> None:
     put(folder, a_py="", __pycache____a_pyc="", Pulumi_rl_yaml="", a_py_swp="", _venv__bin__python="")
     put(folder, _git__HEAD="")
-    assert "a.py" in counted(folder)
-    assert not [name for name in counted(folder) if name != "a.py"]
+    assert "a.py" in code_files(folder)
+    assert not [name for name in code_files(folder) if name != "a.py"]
 
 
-def test_a_line_that_is_no_rule_counts_for_nothing(folder: Path) -> None:
+def test_invalid_lines_of_ignore_files_are_skipped(folder: Path) -> None:
     put(folder, a_py="", b_log="", _gitignore="!\n*.log\n")
-    assert counted(folder) == ["a.py"]
+    assert code_files(folder) == ["a.py"]
 
 
-def test_a_pipe_is_no_code_and_a_link_to_a_folder_is_where_it_points(folder: Path, tmp_path: Path) -> None:
+def test_pipes_are_ignored_and_a_link_to_a_folder_counts_by_its_target_path(
+    folder: Path, tmp_path: Path
+) -> None:
     put(folder, a_py="")
     os.mkfifo(folder / "pipe")
     (folder / "linked").symlink_to(tmp_path)
@@ -91,7 +93,7 @@ def test_a_pipe_is_no_code_and_a_link_to_a_folder_is_where_it_points(folder: Pat
 
 
 @pytest.mark.parametrize("follow", [True, False])
-def test_a_link_to_a_file_is_that_file_where_it_is_followed(folder: Path, follow: bool) -> None:
+def test_a_followed_link_counts_by_the_content_of_its_file(folder: Path, follow: bool) -> None:
     put(folder, a_py="1")
     (folder / "b").symlink_to("a.py")
 
@@ -104,7 +106,7 @@ def test_a_link_to_a_file_is_that_file_where_it_is_followed(folder: Path, follow
     assert (digest() != before) is follow
 
 
-def test_path_content_and_the_x_bit_count_and_nothing_else(folder: Path) -> None:
+def test_the_digest_covers_path_content_and_executable_bit_only(folder: Path) -> None:
     put(folder, a="1", b="2")
     before = digests_of(folder)
     os.utime(folder / "a", (1, 1))
@@ -119,7 +121,7 @@ def test_path_content_and_the_x_bit_count_and_nothing_else(folder: Path) -> None
 
 
 @contextmanager
-def _nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _forbid_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def refused(*_: object) -> object:
         raise AssertionError("it was read again")
 
@@ -133,14 +135,14 @@ def test_unchanged_files_are_not_read_again(
 ) -> None:
     put(folder, a_py="1", agents__b_py="2", _gitignore="*.log\n", c_log="")
     before = digests_of(folder)
-    with _nothing_is_read(monkeypatch):
+    with _forbid_reading(monkeypatch):
         assert digests_of(folder) == before
     put(folder, agents__b_py="3", agents__new_py="")
     assert digests.changed_names(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
 
 
-def test_files_that_changed_a_moment_ago_are_read_again(folder: Path) -> None:
-    """Only the content tells two changes within one tick of the clock apart."""
+def test_recently_changed_files_are_read_again(folder: Path) -> None:
+    """Two changes within one clock tick differ only in content."""
     put(folder, a="1")
     facts = (folder / "a").stat()
     with DigestCache("test", folder) as cache:
@@ -148,7 +150,7 @@ def test_files_that_changed_a_moment_ago_are_read_again(folder: Path) -> None:
         assert cache.get("a", digests.stamp_of(facts)) is None
 
 
-def test_a_damaged_cache_is_none(folder: Path, own_home: Path, old_files: None) -> None:
+def test_a_damaged_cache_is_ignored(folder: Path, own_home: Path, old_files: None) -> None:
     put(folder, a="1")
     before = digests_of(folder)
     (kept,) = (own_home / "digests").iterdir()

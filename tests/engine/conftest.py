@@ -1,4 +1,4 @@
-"""A tiny project of a component and a dynamic resource, and a way to run the real engine over it."""
+"""A tiny project with a component and a dynamic resource, and a function that runs the real engine on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.engine.support import TINY, Ran, Runner
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """The project, in a folder of its own; its things are not ours, so it runs with checkpoints at once."""
+    """The project in its own folder; its resources are not symphony's, so it runs with checkpoints."""
     monkeypatch.setenv(checkpoints.VARIABLE, "false")
     folder = tmp_path / "tiny"
     shutil.copytree(TINY, folder)
@@ -27,7 +27,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 @pytest.fixture
 def run(tiny: Workspace, engine: binary.Engine) -> Runner:
-    """run("up", program="Thing('x')") to the end, on the stack `dev`, made when it is missing."""
+    """Return run("up", program="Thing('x')"), which runs to the end on the stack `dev`."""
 
     def runner(verb: Verb, *, program: str = "", stack: str = "dev", **more: Any) -> Ran:
         workspace.create_stack(tiny, stack)

@@ -16,7 +16,7 @@ from symphony.engine.binary import Engine
 ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 
 
-def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_user_override_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOGC", raising=False)
     env = environment.for_engine(ENGINE)
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
@@ -37,7 +37,7 @@ def test_defaults_give_way_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     assert env["USER"], "the engine fails without one"
 
 
-def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
+def test_exports_of_symphony_env_do_not_disable_plugin_downloads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
@@ -49,7 +49,7 @@ def test_a_shell_with_our_exports_still_gets_the_plugins_of_kubernetes(
 
 
 @pytest.mark.parametrize("given", ["", "example.com"])
-def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grpc_to_the_engine_bypasses_proxies(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no_grpc_proxy" not in environment.for_engine(ENGINE)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", given)
@@ -58,18 +58,18 @@ def test_the_engine_is_never_dialed_through_a_proxy(given: str, monkeypatch: pyt
     assert env["no_proxy"] == given, "programs of an experiment keep theirs"
 
 
-def test_path_has_our_programs_and_the_engine_first_and_once() -> None:
+def test_path_starts_with_symphony_and_the_engine_once() -> None:
     folders = (Path("/ours"), Path("/opt/engine"))
     once = environment.path_with("/usr/bin:/opt/engine:/bin", *folders)
     assert once == "/ours:/opt/engine:/usr/bin:/bin"
     assert environment.path_with(once, *folders) == once
 
 
-def test_umask_of_the_caller_is_handed_on(any_umask: int) -> None:
+def test_the_umask_of_the_caller_is_passed_on(any_umask: int) -> None:
     assert environment.for_engine(ENGINE)[environment.UMASK_VARIABLE] == f"{any_umask:04o}"
 
 
-def test_the_passphrase_is_ours_only_where_the_user_set_none(
+def test_the_generated_passphrase_is_used_only_if_the_user_set_none(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, any_umask: int
 ) -> None:
     assert environment.passphrase_variables(environment.own_store()) == {}
@@ -87,7 +87,7 @@ def test_the_passphrase_is_ours_only_where_the_user_set_none(
     )
 
 
-def test_many_at_once_agree_on_the_passphrase(own_home: Path) -> None:
+def test_concurrent_commands_generate_one_passphrase(own_home: Path) -> None:
     program = "from symphony.engine import environment; print(environment.ensure_passphrase().read_text())"
     with ThreadPoolExecutor(6) as pool:
         result = pool.map(lambda _: subprocess.check_output([sys.executable, "-c", program]), range(6))

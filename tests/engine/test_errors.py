@@ -1,4 +1,4 @@
-"""Failures of the engine, a plugin and a program as one line."""
+"""Failures of the engine, plugins and programs become one line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def outcome(
     return Outcome("up", "rl", "symphony", Path("/home/me/rl"), result, 1, None, diagnostics, stderr, 6.0)
 
 
-def test_tracebacks() -> None:
+def test_find_traceback_returns_the_last_exception_and_its_place() -> None:
     refused = errors.find_traceback(PROVIDER)
     assert refused is not None
     assert refused.is_ours
@@ -65,7 +65,7 @@ def test_tracebacks() -> None:
     assert errors.find_traceback("no traceback") is None
 
 
-def test_provider_error_names_the_process_as_the_user_does() -> None:
+def test_a_provider_error_names_the_process() -> None:
     failed = outcome((PROVIDER, "urn:x::agents/agent-0"), ("update failed\n", ""))
     error = errors.error_of(failed)
     assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
@@ -88,15 +88,13 @@ WORDS = (
         ('pods is forbidden: User "o" cannot create resource "pods"', "symphony rbac"),
     ],
 )
-def test_a_refusal_of_the_api_server_is_told_in_its_words_with_a_remedy(
-    words: str, text: str, remedy: str
-) -> None:
+def test_a_refusal_of_the_api_server_is_quoted_with_a_remedy(words: str, text: str, remedy: str) -> None:
     error = errors.error_of(outcome((words + text, "urn:pulumi:rl::p::kubernetes:core/v1:Pod::a")))
     assert (error.what, error.where) == (text, "a")
     assert remedy in error.remedy
 
 
-def test_several_failures_are_one_line_and_a_line_each() -> None:
+def test_several_failures_are_a_summary_and_one_line_each() -> None:
     boom = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", "OSError: boom")
     error = errors.error_of(outcome((PROVIDER, "u::a"), (boom, "u::b"), (boom, "u::c")))
     assert error.what.endswith(", and 2 more failed")
@@ -104,7 +102,7 @@ def test_several_failures_are_one_line_and_a_line_each() -> None:
     assert [line.split(":")[0] for line in error.details] == ["  b", "  c"]
 
 
-def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin() -> None:
+def test_an_unreachable_api_server_is_one_line_without_the_plugins_advice() -> None:
     text = (
         "failed to read resource state due to unreachable cluster. If the cluster was deleted, remove "
         'this resource by rerunning with the PULUMI_K8S_DELETE_UNREACHABLE variable set to "true"'
@@ -115,7 +113,7 @@ def test_an_api_server_that_is_down_is_one_line_without_the_advice_of_the_plugin
     assert not isinstance(error, errors.ResourceError)
 
 
-def test_a_request_of_the_kubernetes_plugin_that_got_no_answer_is_one_line() -> None:
+def test_a_timed_out_request_of_the_kubernetes_plugin_is_one_line() -> None:
     text = 'Get "https://127.0.0.1:1/api?timeout=32s": net/http: TLS handshake timeout'
     pods = [
         (text, f"urn:pulumi:rl::p::symphony:index:Process$kubernetes:core/v1:Pod::{name}") for name in "ab"
@@ -127,14 +125,14 @@ def test_a_request_of_the_kubernetes_plugin_that_got_no_answer_is_one_line() -> 
     assert "handshake" in other.what
 
 
-def test_users_error_shows_the_users_frames() -> None:
+def test_a_syntax_error_shows_only_the_users_frames() -> None:
     error = errors.error_of(outcome((SYNTAX, "")))
     assert error.line == "stacks/rl.py:1: invalid syntax."
     assert error.exit_code == 2
     assert "pulumi-language" not in "\n".join(error.details)
 
 
-def test_a_breakpoint_says_how_to_debug_a_program_of_pulumi() -> None:
+def test_a_breakpoint_in_the_program_suggests_debugpy() -> None:
     head = "Traceback (most recent call last):"
     text = f'{head}\n  File "/w/__main__.py", line 3, in <module>\n    with e:\nbdb.BdbQuit\n'
     error = errors.error_of(outcome((text, "")))
@@ -176,14 +174,14 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         ),
     ],
 )
-def test_command_line(text: str, message: str, code: int) -> None:
+def test_known_engine_errors_have_a_message_and_exit_code(text: str, message: str, code: int) -> None:
     error = errors.error_of(outcome(stderr=text))
     assert message in str(error)
     assert "This is a bug" not in str(error)
     assert error.exit_code == code
 
 
-def test_lock_that_another_won() -> None:
+def test_a_lock_held_by_another_run_names_its_owner() -> None:
     text = (
         "error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or "
         "delete the lock file with `pulumi cancel`.\n  file:///s/.pulumi/locks/organization/a/rl/1.json: "
@@ -193,7 +191,7 @@ def test_lock_that_another_won() -> None:
     assert result.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
 
 
-def test_interrupted() -> None:
+def test_an_interrupted_run_exits_with_130() -> None:
     stopped = errors.error_of(outcome(("update failed", ""), result="interrupted"))
     assert stopped.exit_code == 130
     assert str(stopped) == "up of rl was interrupted. `symphony up rl` finishes it."

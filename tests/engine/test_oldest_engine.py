@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 TESTS = ("tests/engine/run", "tests/components/test_engine.py", "tests/operations/test_other_resources.py")
 
 
-def test_the_tests_of_the_engine_pass_with_the_oldest() -> None:
+def test_engine_tests_pass_with_the_oldest_supported_engine() -> None:
     env = {**os.environ, "PATH": f"{engine.oldest()}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *TESTS],

@@ -1,4 +1,4 @@
-"""Installing the engine: by the SDK, all or nothing, one set-up at a time, one line for a failure."""
+"""Installing the engine with Pulumi's installer: once, atomically, with one-line errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for part in {parts!r}:
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without an engine; the log of the installer there."""
+    """Return the log of the installer on a machine without an engine."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     paths.cache().mkdir(parents=True)
@@ -37,7 +37,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def installer(log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """installer(code) makes the installer run that code before it writes the programs."""
+    """Return installer(code): the fake installer runs that code before it writes the programs."""
 
     def install(more: str = "") -> None:
         script = INSTALL.format(log=str(log), more=more, parts=binary.PARTS)
@@ -47,11 +47,11 @@ def installer(log: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     return install
 
 
-def left_over() -> list[str]:
+def leftovers() -> list[str]:
     return sorted(path.name for path in paths.cache().glob("building*"))
 
 
-def test_the_installer_is_run_once(log: Path, installer: Callable[[str], None]) -> None:
+def test_setup_runs_the_installer_once(log: Path, installer: Callable[[str], None]) -> None:
     installer("")
     said: list[str] = []
     engine = setup.engine(said.append)
@@ -59,26 +59,26 @@ def test_the_installer_is_run_once(log: Path, installer: Callable[[str], None]) 
     assert setup.engine(said.append) == engine
     assert len(said) == 1
     assert log.read_text() == f"{binary.VERSION}\n"
-    assert left_over() == []
+    assert leftovers() == []
 
 
-def test_an_installer_that_fails_is_one_line(installer: Callable[[str], None]) -> None:
+def test_a_failing_installer_is_a_one_line_error(installer: Callable[[str], None]) -> None:
     installer("sys.exit('some\\nno luck')")
     with pytest.raises(SymphonyError, match="no luck") as error:
         setup.engine(lambda text: None)
     assert "make setup" in error.value.remedy
-    assert left_over() == []
+    assert leftovers() == []
     assert binary.find() is None
 
 
 @pytest.mark.usefixtures("log")
-def test_a_host_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_download_host_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     with pytest.raises(SymphonyError, match=r"get\.pulumi\.com/install\.sh cannot be reached"):
         setup.engine(lambda text: None)
 
 
-def test_two_at_once_install_once(log: Path, installer: Callable[[str], None], tmp_path: Path) -> None:
+def test_concurrent_setups_install_once(log: Path, installer: Callable[[str], None], tmp_path: Path) -> None:
     installer("time.sleep(1)")
     program = f"""
 from symphony.engine import setup

@@ -1,4 +1,4 @@
-"""Projects, names of stacks, their settings, hidden projects."""
+"""Finding projects, stack names, settings, hidden projects for scripts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def place(tmp_path: Path) -> workspace.Workspace:
     return workspace.load(tmp_path / "p/Pulumi.yaml")
 
 
-def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
+def test_a_project_is_found_from_a_subfolder(place: workspace.Workspace, tmp_path: Path) -> None:
     below = place.folder / "stacks/deep"
     below.mkdir()
     assert workspace.find(below) == place
@@ -56,7 +56,7 @@ def test_found_from_below(place: workspace.Workspace, tmp_path: Path) -> None:
         ("name: x\nruntime: python\ndescription: '\x00'\n", "is not YAML"),
     ],
 )
-def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_pulumi_yaml_is_a_user_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     with pytest.raises(UserError) as error:
         workspace.find(tmp_path)
@@ -66,7 +66,7 @@ def test_bad_projects_are_the_users_mistake(tmp_path: Path, text: str, message: 
     assert workspace.find_usable(tmp_path) is None
 
 
-def test_a_virtualenv_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_virtualenv_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.yaml").write_text(
         "name: x\nruntime:\n  name: python\n  options:\n    virtualenv: venv\n"
     )
@@ -79,7 +79,7 @@ def test_a_virtualenv_that_is_missing_is_named(tmp_path: Path) -> None:
     workspace.require_virtualenv(place)
 
 
-def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
+def test_stack_settings_override_project_settings(place: workspace.Workspace) -> None:
     assert workspace.stack_config(place, "rl") == {"symphony:workers": 4, "aws:region": "here"}
     workspace.config_file(place, "rl").write_text(
         "encryptionsalt: v1:x\n"
@@ -104,7 +104,9 @@ def test_settings_of_stack_over_project(place: workspace.Workspace) -> None:
         ("me/other/rl", "me/other/rl"),
     ],
 )
-def test_names(place: workspace.Workspace, message: str, full: str) -> None:
+def test_stack_names_are_completed_with_organization_and_project(
+    place: workspace.Workspace, message: str, full: str
+) -> None:
     assert str(workspace.stack_name(message, place)) == full
     assert str(workspace.stack_name("rl", None)) == "organization/symphony/rl"
 
@@ -112,12 +114,12 @@ def test_names(place: workspace.Workspace, message: str, full: str) -> None:
 @pytest.mark.parametrize(
     "message", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"]
 )
-def test_bad_names(message: str) -> None:
+def test_invalid_stack_names_are_refused(message: str) -> None:
     with pytest.raises(UserError, match="is not a stack's name"):
         workspace.stack_name(message, None)
 
 
-def test_hidden_project_is_private_and_kept(own_home: Path, tmp_path: Path, any_umask: int) -> None:
+def test_a_hidden_project_is_private_and_reused(own_home: Path, tmp_path: Path, any_umask: int) -> None:
     odd = tmp_path / "it's odd: #1"
     first = workspace.hidden("proj", "rl", main=odd)
     assert workspace.load(first.folder / "Pulumi.yaml").project == "proj"
@@ -129,7 +131,9 @@ def test_hidden_project_is_private_and_kept(own_home: Path, tmp_path: Path, any_
     assert sorted(path.name for path in again.folder.iterdir()) == ["Pulumi.rl.yaml", "Pulumi.yaml"]
 
 
-def test_for_stack_takes_the_project_here_or_hides_one(place: workspace.Workspace, tmp_path: Path) -> None:
+def test_for_stack_uses_the_current_project_or_a_hidden_one(
+    place: workspace.Workspace, tmp_path: Path
+) -> None:
     name = file_store.StackName("symphony", "rl")
     assert workspace.for_stack(name, place.folder) == place
     assert workspace.for_stack(name, tmp_path).hidden
@@ -137,7 +141,7 @@ def test_for_stack_takes_the_project_here_or_hides_one(place: workspace.Workspac
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
+def test_create_stack_is_idempotent(tiny: workspace.Workspace) -> None:
     before = (tiny.folder / "Pulumi.yaml").read_text()
     assert workspace.create_stack(tiny, "dev")
     assert not workspace.create_stack(tiny, "dev")
@@ -145,8 +149,10 @@ def test_a_missing_stack_is_made_once(tiny: workspace.Workspace) -> None:
     assert (tiny.folder / "Pulumi.yaml").read_text() == before
 
 
-def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_path: Path) -> None:
-    """The project's folder may be gone: the state has all that a destroy needs."""
+def test_destroy_works_without_the_project_folder(
+    run: object, tiny: workspace.Workspace, tmp_path: Path
+) -> None:
+    """The state has everything that destroy needs."""
     from symphony.engine.run.run import Run
 
     run("up")  # type: ignore[operator]
@@ -160,8 +166,8 @@ def test_destroyed_from_anywhere(run: object, tiny: workspace.Workspace, tmp_pat
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_stack_is_made_where_a_full_disk_left_half_a_lock(tiny: workspace.Workspace) -> None:
-    """The engine takes an empty draft of a lock for one and says `unexpected end of JSON input`."""
+def test_create_stack_works_beside_an_empty_temporary_lock(tiny: workspace.Workspace) -> None:
+    """A full disk leaves one; the engine mistakes it for a lock (`unexpected end of JSON input`)."""
     folder = file_store.root() / "locks" / "organization" / tiny.project / "dev"
     folder.mkdir(mode=0o700, parents=True)
     (folder / "77.json.18ea.tmp").touch()

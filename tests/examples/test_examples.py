@@ -12,13 +12,13 @@ import pytest
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 
 
-def logged(sandbox: Sandbox, *words: str) -> str:
+def log_of(sandbox: Sandbox, *words: str) -> str:
     return sandbox.symphony("logs", *words).out
 
 
 @pytest.mark.thorough
 def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
-    """One worker dies in the middle of a piece: the result is right, and every piece was counted once."""
+    """It dies in the middle of a piece: the result is right, and every piece counts once."""
     settings = "config:\n  numint:workers: '3'\n  numint:steps: '300000000'\n  numint:pieces: '60'\n"
     (sandbox.folder / "stacks" / "Pulumi.numint.yaml").write_text(settings)
     running = sandbox.start([str(SYMPHONY), "up", "numint", "-y"])
@@ -28,12 +28,12 @@ def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
     running.communicate(timeout=30)
     wait_for(
-        lambda: re.search(r"pi = .*: right", logged(sandbox, "numint", "reducer")),
+        lambda: re.search(r"pi = .*: right", log_of(sandbox, "numint", "reducer")),
         60,
         "the result",
         pause=0.5,
     )
-    result = logged(sandbox, "numint", "reducer")
+    result = log_of(sandbox, "numint", "reducer")
     assert "pi = 3.141592653" in result
     assert "from 3 workers" in result
     assert "60/60 pieces" in result
@@ -46,15 +46,15 @@ def test_numint_survives_a_killed_worker(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_a_stack_without_a_program(sandbox: Sandbox) -> None:
+def test_up_of_a_stack_without_program_suggests_the_nearest_name(sandbox: Sandbox) -> None:
     ran = sandbox.symphony("up", "helo", "-y", code=2)
     assert "hello" in ran.err
     assert sandbox.stacks() == set()
 
 
 @pytest.mark.thorough
-def test_a_second_stack_of_a_program(sandbox: Sandbox) -> None:
-    """hello.test runs stacks/hello.py beside hello, with ports of its own."""
+def test_two_stacks_of_one_program_run_side_by_side(sandbox: Sandbox) -> None:
+    """hello.test runs stacks/hello.py beside hello, with its own ports."""
     sandbox.symphony("up", "hello", "-y")
     sandbox.symphony("up", "hello.test", "-y")
     addresses = {

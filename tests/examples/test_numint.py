@@ -1,4 +1,4 @@
-"""numint refuses settings that make no sense, and its demo tells right from wrong and from nothing at all."""
+"""numint refuses invalid settings; its demo detects right, wrong and missing results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def demo(sandbox: Sandbox, *, code: int, deadline: float = 40) -> Ran:
     ],
     ids=["function", "zero", "negative", "float", "more pieces than points"],
 )
-def test_a_setting_that_makes_no_sense(sandbox: Sandbox, settings: dict[str, str], message: str) -> None:
+def test_an_invalid_setting_is_a_one_line_error_with_a_remedy(
+    sandbox: Sandbox, settings: dict[str, str], message: str
+) -> None:
     settings_of(sandbox, "numint", **settings)
     ran = sandbox.symphony("up", "numint", "-y", code=2)
     setting = list(settings)[-1]
@@ -56,7 +58,7 @@ def test_a_setting_that_makes_no_sense(sandbox: Sandbox, settings: dict[str, str
     assert sandbox.stacks() == set()
 
 
-def test_the_program_knows_what_can_be_integrated() -> None:
+def test_the_stack_lists_exactly_the_functions_of_the_example() -> None:
     functions = runpy.run_path(str(ROOT / "examples/numint/functions.py"))["FUNCTIONS"]
     assert (
         f"FUNCTIONS = {tuple(sorted(functions))}".replace("'", '"') in (ROOT / "stacks/numint.py").read_text()
@@ -64,8 +66,8 @@ def test_the_program_knows_what_can_be_integrated() -> None:
 
 
 @pytest.mark.thorough
-def test_the_demo_is_right_and_leaves_a_numint_alone(sandbox: Sandbox) -> None:
-    """A numint of the user runs meanwhile; the demo also works with another integrand than pi."""
+def test_the_demo_checks_the_result_and_leaves_another_numint_untouched(sandbox: Sandbox) -> None:
+    """The user's own numint runs meanwhile; the demo also works with other functions."""
     settings_of(sandbox, "numint", workers="1", steps="1000000000000")
     sandbox.symphony("up", "numint", "-y")
     before = sandbox.trees()
@@ -87,15 +89,15 @@ def test_the_demo_is_right_and_leaves_a_numint_alone(sandbox: Sandbox) -> None:
     ],
     ids=["at once", "later"],
 )
-def test_a_reducer_that_dies_ends_the_demo(sandbox: Sandbox, program: str, message: str) -> None:
+def test_the_demo_fails_when_the_reducer_dies(sandbox: Sandbox, program: str, message: str) -> None:
     (sandbox.folder / "examples/numint/reducer.py").write_text(program)
     ran = demo(sandbox, code=1)
     assert ran.err.endswith(f"demo: {message}.\n")
 
 
 @pytest.mark.thorough
-def test_a_demo_that_is_ended_takes_its_experiment_along(sandbox: Sandbox) -> None:
-    """A cancelled run of continuous integration ends a demo like this."""
+def test_a_terminated_demo_deletes_its_experiment(sandbox: Sandbox) -> None:
+    """As when a run of continuous integration is cancelled."""
     (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
     running = sandbox.start([sys.executable, DEMO])
     wait_for(lambda: "numint.demo/reducer" in sandbox.trees(), 50, "the reducer runs")

@@ -1,4 +1,4 @@
-"""The examples as pods of real images; numint is right although a pod of workers dies in the middle."""
+"""The examples as pods with real images; numint survives the loss of a pod."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def kubectl(cluster: Access, *words: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_numint_on_pods_survives_the_loss_of_one(made: Made, cluster: Access) -> None:
-    """Two of three workers share the pod that goes: their pieces are done by the third."""
+def test_numint_on_pods_survives_a_lost_pod(made: Made, cluster: Access) -> None:
+    """Two of three workers share the lost pod: the third does their pieces."""
     with made(STACK, "examples/numint", **NUMINT) as sandbox:
-        _loses_one(sandbox, cluster)
+        _check_result_after_losing_a_pod(sandbox, cluster)
 
 
-def _loses_one(sandbox: Sandbox, cluster: Access) -> None:
+def _check_result_after_losing_a_pod(sandbox: Sandbox, cluster: Access) -> None:
     running = sandbox.start([str(SYMPHONY), "up", STACK, "-y"])
 
     def working() -> bool:
@@ -105,7 +105,7 @@ def _loses_one(sandbox: Sandbox, cluster: Access) -> None:
     )
 
 
-def test_hello_on_pods(made: Made) -> None:
+def test_hello_runs_on_pods(made: Made) -> None:
     with made("hello.pods", ".") as sandbox:
         sandbox.symphony("up", "hello.pods", "-y", timeout=120)
         for name in ("ada", "grace"):
@@ -113,8 +113,8 @@ def test_hello_on_pods(made: Made) -> None:
 
 
 @pytest.mark.thorough
-def test_every_pattern_of_caraml_on_pods(made: Made, cluster: Access) -> None:
-    """It runs in the image that the program declares."""
+def test_every_caraml_pattern_works_on_pods(made: Made, cluster: Access) -> None:
+    """The pods run in the image that the program declares."""
     settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.pushed()}
     with made("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
@@ -125,7 +125,7 @@ def test_every_pattern_of_caraml_on_pods(made: Made, cluster: Access) -> None:
             )
 
 
-def test_code_outside_the_clone_has_caraml_in_its_image(
+def test_image_python_installs_caraml_for_projects_outside_the_clone(
     made: Made, cluster: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program of docs/kubernetes.md with that of README.md; the base has what caraml imports."""

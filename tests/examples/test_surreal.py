@@ -1,4 +1,4 @@
-"""examples/surreal: it learns in tmux, also after a kill of its learner, and has an equal classic form."""
+"""examples/surreal: learning in tmux, also after its learner is killed; the classic form; the replay."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ PODS: dict[str, Any] = {
 
 
 @pytest.mark.thorough
-def test_its_pods_are_as_their_types_say(sandbox: Sandbox) -> None:
-    """The manifests have the pod types, GKEDispatcher, NFS and services of create_surreal()."""
+def test_manifests_follow_the_configured_pod_types(sandbox: Sandbox) -> None:
+    """They have the pod types, GKEDispatcher, NFS and services of create_surreal()."""
     taint = [{**each, "effect": "NO_EXECUTE"} for each in POOL["taint"]]
     pools = {"agents": {"name": "agents", "node_config": {**POOL, "taint": taint}}}
     tf = {"resource": {"google_container_cluster": {"rl": {}}, "google_container_node_pool": pools}}
@@ -196,7 +196,9 @@ def manifests(text: str) -> dict[str, Any]:
     ],
     ids=["shared twice", "no such pod type", "no pools"],
 )
-def test_senseless_settings_are_one_line(sandbox: Sandbox, settings: dict[str, Any], problem: str) -> None:
+def test_contradictory_settings_are_a_one_line_error(
+    sandbox: Sandbox, settings: dict[str, Any], problem: str
+) -> None:
     configure(sandbox, **settings)
     refused = sandbox.symphony("plan", "surreal", code=2).err
     assert problem in refused
@@ -206,8 +208,10 @@ def test_senseless_settings_are_one_line(sandbox: Sandbox, settings: dict[str, A
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("environment", SHORT)
-def test_it_learns(sandbox: Sandbox, learned_with: None, environment: str) -> None:
-    """Four agents; the learner is killed when it has learned a little, and goes on from its checkpoint."""
+def test_surreal_learns_although_its_learner_is_killed(
+    sandbox: Sandbox, learned_with: None, environment: str
+) -> None:
+    """The learner is killed after it learned a little, and resumes from its checkpoint."""
     settings = {"environment": environment, "seed": 1, "target": SHORT[environment], "checkpoint_every": 1}
     configure(sandbox, settings=settings | REPLAY[environment], tensorboardPort=0)
     sandbox.symphony("up", "surreal", "-y")
@@ -248,7 +252,7 @@ def logged(sandbox: Sandbox, process: str) -> str:
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Imports modules of the example."""
+    """Return a function that imports a module of the example."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module
     for name in [
@@ -259,7 +263,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def buffers(example: Any) -> Any:
-    """This one asks for nothing but numpy."""
+    """Import the module of replay buffers, which needs only numpy."""
     return example("algorithms.buffers")
 
 
@@ -268,7 +272,7 @@ def fragment(first: int, count: int) -> dict[str, np.ndarray]:
     return {"rewards": np.arange(first, first + count, dtype=np.float32)[:, None]}
 
 
-def test_a_replay_forgets_the_oldest(buffers: Any) -> None:
+def test_a_full_replay_buffer_drops_the_oldest_steps(buffers: Any) -> None:
     kept = buffers.buffer("uniform", 100, seed=0)
     for first in range(0, 240, 30):
         kept.add(fragment(first, 30))
@@ -280,7 +284,7 @@ def test_a_replay_forgets_the_oldest(buffers: Any) -> None:
     assert kept.sample(9) is None
 
 
-def test_a_prioritized_replay_draws_by_priority_and_says_what_that_distorts(buffers: Any) -> None:
+def test_a_prioritized_replay_samples_by_priority_and_returns_importance_weights(buffers: Any) -> None:
     kept = buffers.buffer("prioritized", 100, seed=0)
     kept.add(fragment(0, 100))
     kept.prioritize(np.arange(100), np.where(np.arange(100) < 10, 8.0, 0.0))
@@ -294,7 +298,7 @@ def test_a_prioritized_replay_draws_by_priority_and_says_what_that_distorts(buff
 
 
 @pytest.mark.thorough
-def test_a_learner_asks_again_where_a_shard_has_no_steps_yet(
+def test_the_learner_retries_while_a_replay_shard_has_no_steps(
     example: Any, learned_with: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = example("learner")
@@ -313,8 +317,8 @@ def test_a_learner_asks_again_where_a_shard_has_no_steps_yet(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
-def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) -> None:
-    """sweep.py does what its docstring says: it creates, starts and deletes stacks, with a table."""
+def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learned_with: None) -> None:
+    """As its docstring says; it also prints a table."""
     script = "examples/surreal/sweep.py"
     words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
     assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out
@@ -339,7 +343,7 @@ def test_a_sweep_is_stacks_of_one_program(sandbox: Sandbox, learned_with: None) 
 
 
 @pytest.mark.thorough
-def test_actions_reach_both_ends_of_a_space_that_is_not_symmetric(
+def test_actions_are_scaled_to_both_ends_of_an_asymmetric_space(
     learned_with: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))

@@ -1,4 +1,4 @@
-"""examples/surreal as pods: it learns although an agent's pod is deleted and its learner is killed."""
+"""examples/surreal as pods: learning although an agent's pod is deleted and the learner is killed."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ STACK = "surreal.pods"
 TARGET = 195
 
 
-def test_it_learns_on_pods_though_some_are_lost(
+def test_surreal_learns_on_pods_although_some_are_lost(
     cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stack of the repository with its Image, over this machine's own packages."""
+    """The stack of the repository with its Image, based on this machine's packages."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
     namespace = f"surreal-{uuid.uuid4().hex[:6]}"
@@ -61,7 +61,7 @@ def test_it_learns_on_pods_though_some_are_lost(
 
 
 def pid_of(program: str, namespace: str) -> int:
-    """The process of this machine that runs a program in a pod: from inside it could not be killed."""
+    """Return the pid on this machine of a program in a pod, which cannot be killed from inside."""
     for process in psutil.process_iter(["cmdline"]):
         with suppress(psutil.Error):
             if program in (process.info["cmdline"] or ()) and namespace in str(process.environ()):

@@ -1,4 +1,4 @@
-"""The programs of examples/zmq, run by hand and as a stack, as their README says."""
+"""The programs of examples/zmq, run directly and as a stack, as their README says."""
 
 import shutil
 import subprocess
@@ -40,7 +40,7 @@ PRINTED = {
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("program", PAIRS)
-def test_both_ends_run_and_end(program, tmp_path):
+def test_both_programs_of_each_pattern_run_and_exit(program, tmp_path):
     keys = [str(tmp_path / "keys")] if program == "secured.py" else []
     if keys:
         subprocess.run([sys.executable, "-m", "caraml.keys", *keys], check=True, stdout=subprocess.DEVNULL)

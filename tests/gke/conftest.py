@@ -1,4 +1,4 @@
-"""A project with a stack that is a cluster on GKE and one that is an experiment on it."""
+"""A project with two stacks: a GKE cluster and an experiment on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GCLOUD = ROOT / "toolchain" / "plugin_gcp" / "gcloud"
 
 
 class Google:
-    """The nodes and the requests of the stand-in."""
+    """The nodes and the resources of the fake Google Cloud."""
 
     def __init__(self, sandbox: Sandbox, kubectl: Callable[..., str]) -> None:
         self.name = f"t{uuid.uuid4().hex[:6]}"
@@ -56,7 +56,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox
 
 @pytest.fixture
 def google(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[Google]:
-    """A cluster's name of the test's own; its nodes go with the test."""
+    """A cluster name for this test; its nodes are removed after the test."""
     made = Google(sandbox, kubectl)
     yield made
     left = made.nodes()

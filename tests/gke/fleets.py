@@ -1,4 +1,4 @@
-"""Generated fleets and experiments, and the decisions of the real scheduler about them."""
+"""Generated node pools and experiments, and the decisions of the real scheduler about them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _AGAIN = 1.0
 
 @dataclass
 class Fleet:
-    """Pools of a cluster, and an experiment of which every process fits."""
+    """Node pools, and an experiment all of whose processes fit."""
 
     name: str
     pools: tuple[Pool, ...]
@@ -178,7 +178,7 @@ class Scheduler:
         self._api.create_namespaced_pod(self._namespace, {**pod, "metadata": metadata})
 
     def verdicts(self, names: Sequence[str]) -> dict[str, str]:
-        """Return name -> the pool of its node, empty where the scheduler finds none."""
+        """Return name -> the pool of its node, '' if the scheduler finds none."""
         until, before = time.monotonic() + _WITHIN, {""}
         while True:
             living = {pod.metadata.name: pod for pod in self._items()}
@@ -212,7 +212,7 @@ class Scheduler:
 
 
 def _verdict(pod: Any) -> str | None:
-    """Return the node; empty where no node fits, None while the scheduler has not decided."""
+    """Return the node, '' if no node fits, or None while the scheduler has not decided."""
     if pod.spec.node_name:
         return pod.spec.node_name
     conditions = pod.status.conditions or ()

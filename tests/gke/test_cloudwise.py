@@ -1,4 +1,4 @@
-"""A cluster of cloudwise comes up from its file, with its own network, and GKEDispatcher sends pods there."""
+"""A cluster from a cloudwise file with its own network; GKEDispatcher places pods on it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def name(sandbox: Sandbox, google: Google) -> str:
 
 
 @pytest.mark.thorough
-def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
+def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
     sandbox: Sandbox, google: Google, name: str
 ) -> None:
     planned = sandbox.symphony("plan", "gke").out
@@ -86,10 +86,10 @@ def test_a_cluster_of_cloudwise_comes_up_and_a_classic_program_runs_on_it(
 
 
 @pytest.mark.slow
-def test_a_dispatcher_takes_the_pools_of_the_cluster_of_its_program(
+def test_gke_dispatcher_uses_the_pools_of_a_cluster_in_the_same_program(
     sandbox: Sandbox, google: Google, name: str, cluster: Access
 ) -> None:
-    """The program gets its experiment once the cluster is up."""
+    """The experiment starts once the cluster is up."""
     where = {"kubernetes:kubeconfig": cluster.kubeconfig}
     sandbox.config("gke", backend="kubernetes", namespace=f"on-{name}", patience="30", **where)
     sandbox.symphony("up", "gke", "-y", timeout=150)

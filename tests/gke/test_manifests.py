@@ -1,4 +1,4 @@
-"""`plan --yaml` of an experiment on a cluster that is not up contacts no cluster."""
+"""`plan --yaml` of a placed experiment, while its cluster is not up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ with Experiment("ml") as e:
 """
 
 
-def test_the_manifests_of_a_placed_experiment_need_no_cluster(sandbox: Sandbox) -> None:
+def test_plan_yaml_of_a_placed_experiment_contacts_no_cluster(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.config("ml", backend="kubernetes", cluster="gke")
     out = sandbox.symphony("plan", "ml", "--yaml").out

@@ -1,4 +1,4 @@
-"""The real scheduler places pods where the planner does, and refuses those that it refuses."""
+"""The real Kubernetes scheduler agrees with symphony's planner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scheduler(api: Any, kubectl: Callable[..., str]) -> Iterator[Scheduler]:
     kubectl("delete", "namespace", namespace, "--wait=false")
 
 
-def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], int]:
+def compare(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], int]:
     """Return the differences between scheduler and planner for generated fleets, and the number of pods."""
     wrong: list[str] = []
     pods = 0
@@ -41,7 +41,10 @@ def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], i
         try:
             for pool in fleet.pools:
                 nodes.ensure(api, fleet.name, "us-central1-a", pool)
-            for differing, number in (_of_plan(scheduler, fleet), _of_one_more(scheduler, fleet)):
+            for differing, number in (
+                _compare_plan(scheduler, fleet),
+                _compare_one_more_share(scheduler, fleet),
+            ):
                 wrong += differing
                 pods += number
         finally:
@@ -50,7 +53,7 @@ def compared(api: Any, scheduler: Scheduler, seeds: range) -> tuple[list[str], i
     return wrong, pods
 
 
-def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
+def _compare_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
     """Return the pods that are not where the plan has them, and their number.
 
     Where the plan says that a pool is tight, the pods are pinned to a packing that fits.
@@ -77,7 +80,7 @@ def _of_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]
     return wrong, len(wanted)
 
 
-def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
+def _compare_one_more_share(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], int]:
     """Add one more share to every pool that the plan calls full."""
     full = {f"{fleet.name}-more-{pool}": pod for pool, fits, pod in fleets.with_one_more(fleet) if not fits}
     for name, pod in full.items():
@@ -88,13 +91,13 @@ def _of_one_more(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str], 
 
 
 @pytest.mark.thorough
-def test_the_scheduler_agrees_for_ten_fleets(api: Any, scheduler: Scheduler) -> None:
-    wrong, pods = compared(api, scheduler, range(10))
+def test_scheduler_and_planner_agree_for_ten_generated_fleets(api: Any, scheduler: Scheduler) -> None:
+    wrong, pods = compare(api, scheduler, range(10))
     assert wrong == []
     assert pods > 100
 
 
-def test_the_generated_fleets_hold_all_kinds() -> None:
+def test_generated_fleets_cover_all_kinds_of_pools_and_requests() -> None:
     """Agreement on simple fleets would prove little."""
     every = [fleets.fleet(seed) for seed in range(200)]
     assert {len(each.pools) for each in every} == {1, 2, 3, 4, 5, 6}

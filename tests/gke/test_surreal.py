@@ -19,7 +19,7 @@ from toolchain.kubernetes.fixtures import Access
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
-def test_pod_types_place_agents_and_learner(
+def test_surreal_pod_types_place_agents_and_learner_on_their_pools(
     sandbox: Sandbox, google: Google, cluster: Access, kubectl: Callable[..., str]
 ) -> None:
     """The scheduler puts two agents on a machine, and the other roles on one with a GPU."""

@@ -1,4 +1,4 @@
-"""A cluster comes up as a stack, an experiment runs on it, and both go; also where runs are killed."""
+"""A GKE cluster as a stack and an experiment on it, from `up` to `delete`, also with killed runs."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-stand
     )
 
 
-def test_a_cluster_and_an_experiment_on_it_come_and_go(
-    sandbox: Sandbox, google: Google, cluster: Access
-) -> None:
+def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Google, cluster: Access) -> None:
     write(sandbox, google)
     early = sandbox.symphony("up", "rl.gke", "-y", code=2).err
     assert "the cluster's stack gke does not exist" in early
@@ -103,9 +101,7 @@ def test_a_cluster_and_an_experiment_on_it_come_and_go(
 
 
 @pytest.mark.thorough
-def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
-    sandbox: Sandbox, google: Google
-) -> None:
+def test_pool_sizes_change_in_place_and_the_plan_names_replacements(sandbox: Sandbox, google: Google) -> None:
     write(sandbox, google)
     sandbox.symphony("up", "gke", "-y", timeout=120)
     before = google.nodes()
@@ -129,8 +125,8 @@ def test_sizes_change_in_place_and_the_plan_says_what_replaces_a_pool(
 
 
 @pytest.mark.thorough
-def test_runs_that_are_killed_are_finished_by_the_next(sandbox: Sandbox, google: Google) -> None:
-    """Resources that Google began to create are adopted: it would refuse to create them twice."""
+def test_the_next_run_completes_a_killed_one(sandbox: Sandbox, google: Google) -> None:
+    """Resources that Google began to create are adopted; it would refuse to create them twice."""
     write(sandbox, google)
     sandbox.environment["SYMPHONY_GCP_SECONDS"] = "1"
     for verb, begun in (

@@ -1,4 +1,4 @@
-"""Problems of pools are told together, with their names."""
+"""Problems of declared pools, by pool."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from symphony.placement.pool import Pool, faults, unknown_machines
         ({"machine_type": ""}, "no machine type"),
     ],
 )
-def test_a_fault_names_its_pool(settings: dict[str, Any], words: str):
+def test_each_problem_of_a_pool_names_the_pool_with_a_remedy(settings: dict[str, Any], words: str):
     good: dict[str, Any] = {"name": "a", "machine_type": "n1-standard-8", "cpu": 8, "memory": GIB}
     ((name, what, remedy),) = faults([Pool(**{**good, **settings})], "us-central1-a")
     assert name == "a"
@@ -37,13 +37,13 @@ def test_an_unknown_machine_type_is_a_warning():
     assert "cpus=" in warning
 
 
-def test_a_program_gives_the_sizes_of_a_new_machine_type():
+def test_sizes_of_an_unknown_machine_type_can_be_declared():
     pool = NodePool("x", "z9-mega-8", cpus=64, memory_gb=256, accelerator=("nvidia-x9", 8)).pool
     assert (pool.cpu, pool.memory, pool.gpus, pool.gpu_type) == (64, 256 * GIB, 8, "nvidia-x9")
     assert "cpus=" not in next(unknown_machines([pool]))
     assert not list(faults([pool]))
 
 
-def test_good_pools_have_no_faults():
+def test_valid_pools_have_no_problems():
     good = Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, max=2, zones=("us-central1-b",))
     assert not list(faults([good], "us-central1"))

@@ -1,4 +1,4 @@
-"""The tables: machine types, GPUs, what is allocatable, prices."""
+"""Tables of machine types, GPUs, allocatable resources and prices."""
 
 from typing import Any
 
@@ -27,13 +27,13 @@ def pool(machine_type: str, **more: Any) -> Pool:
         ("n2-custom-4-8192", 4, 8),
     ],
 )
-def test_sizes(machine_type: str, cpu: int, gib: float):
+def test_cpu_and_memory_of_machine_types(machine_type: str, cpu: int, gib: float):
     machine = machines.find(machine_type)
     assert machine is not None
     assert (machine.cpu, machine.memory) == (cpu, int(gib * GIB))
 
 
-def test_every_known_type_is_found_and_an_unknown_one_is_not():
+def test_known_machine_types_are_found_and_unknown_ones_are_not():
     assert all(machines.find(each) for each in machines.known())
     for name in ("n1-standard-3", "n1-standard", "n9-standard-4", "n1", ""):
         assert machines.find(name) is None
@@ -52,15 +52,15 @@ def test_every_known_type_is_found_and_an_unknown_one_is_not():
         ("a2-highgpu-2g", "nvidia-tesla-a100", 4, "includes 2 nvidia-tesla-a100 and takes no other GPUs"),
     ],
 )
-def test_gpus_that_a_machine_takes(machine_type: str, gpu_type: str, gpus: int, fault: str):
+def test_which_gpus_fit_a_machine_type(machine_type: str, gpu_type: str, gpus: int, fault: str):
     machine = machines.find(machine_type)
     assert machine is not None
     result = machines.gpu_fault(machine, gpu_type, gpus)
     assert fault in result if fault else not result
 
 
-def test_the_reservation_is_what_gke_publishes():
-    """8 cores reserve 60 + 10 + 10 + 10 m; 52 GiB 1 + 0.8 + 0.8 + 2.16 GiB and 100 MiB, then the kernel's."""
+def test_reserved_resources_match_gkes_documentation():
+    """8 cores reserve 60 + 10 + 10 + 10 m; 52 GiB 1 + 0.8 + 0.8 + 2.16 GiB, 100 MiB and the kernel's."""
     result = allocatable(pool("n1-highmem-8"))
     assert result.cpu == 8000 - 90
     kernel = 52 * GIB // 64 + 128 * MIB
@@ -68,7 +68,7 @@ def test_the_reservation_is_what_gke_publishes():
     assert allocatable(pool("e2-small")).cpu == 940
 
 
-def test_a_pool_that_tolerates_all_keeps_room_for_what_the_cluster_runs():
+def test_an_untainted_pool_reserves_resources_for_system_pods():
     tainted = available(pool("n1-standard-8", taints=(Taint("surreal", "true"),)))
     assert fleet.holds(tainted, available(pool("n1-standard-8")) + Amounts(cpu=300))
 
@@ -93,7 +93,7 @@ LISTED = {
 
 
 @pytest.mark.parametrize("machine_type", LISTED)
-def test_a_machine_costs_what_google_lists(machine_type: str):
+def test_machine_prices_match_googles_list(machine_type: str):
     prices = [LIST_PRICES.hourly(pool(machine_type, spot=spot)) for spot in (False, True)]
     assert prices == pytest.approx(LISTED[machine_type], rel=1e-5)
 
@@ -107,21 +107,19 @@ def test_a_machine_costs_what_google_lists(machine_type: str):
         (pool("n2-custom-4-8192"), None),
     ],
 )
-def test_gpus_are_paid_for_by_piece_and_what_is_not_known_has_no_price(
-    machines_of: Pool, dollars: float | None
-):
+def test_prices_of_gpus_and_unknown_prices(machines_of: Pool, dollars: float | None):
     result = LIST_PRICES.hourly(machines_of)
     assert result == (dollars if dollars is None else pytest.approx(dollars, abs=1e-4))
 
 
-def test_every_family_has_a_price_on_demand_and_as_spot():
+def test_every_machine_family_has_an_on_demand_and_a_spot_price():
     newer = ("c4-", "c4a-", "m3-", "a3-megagpu", "a3-ultragpu")
     for machine_type in (each for each in machines.known() if not each.startswith(newer)):
         assert LIST_PRICES.hourly(pool(machine_type))
         assert LIST_PRICES.hourly(pool(machine_type, spot=True))
 
 
-def test_a_pool_survives_an_output():
+def test_a_pool_round_trips_through_a_stack_output():
     """Numbers of a stack's output come back as floats."""
     before = pool(
         "n1-standard-8",

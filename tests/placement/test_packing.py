@@ -1,4 +1,4 @@
-"""Packing: never more than a machine holds, nor more machines than the pool may have."""
+"""First-fit packing: within the capacity of machines and the size of the pool."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ PODS = st.lists(
 
 
 @given(PODS, st.integers(1, 6))
-def test_no_more_than_the_machines_hold(pods: list[Amounts], most: int):
+def test_packing_never_exceeds_machines_or_their_capacity(pods: list[Amounts], most: int):
     packing = Packing(ROOM, most)
     taken = [pod for pod in pods if packing.add(pod)]
     assert packing.machines <= min(most, len(taken))
@@ -28,13 +28,13 @@ def test_no_more_than_the_machines_hold(pods: list[Amounts], most: int):
         assert sum(getattr(pod, kind) for pod in taken) <= getattr(ROOM, kind) * packing.machines
 
 
-def test_like_pods_are_never_tight():
+def test_equal_pods_are_never_tight():
     packing = Packing(ROOM, 2)
     assert [packing.add(Amounts(4000, pods=1)) for _ in range(5)] == [True] * 4 + [False]
     assert not packing.is_tight
 
 
-def test_unlike_pods_are_tight_at_the_maximum():
+def test_different_pods_are_tight_at_the_maximum_of_machines():
     packing = Packing(ROOM, 2)
     packing.add(Amounts(4000, pods=1))
     packing.add(Amounts(2000, pods=1))

@@ -1,4 +1,4 @@
-"""The planner: the cheapest pool that fits, shares of a machine, and what each pool lacks."""
+"""The placement planner: the cheapest pool that fits, shares of machines, reasons why none fits."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ from symphony.spec.pod import Toleration
 from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, holds, pod, pool, share
 
 
-def placed(*pods: Pod, pools=FLEET):
+def place_pods(*pods: Pod, pools=FLEET):
     return place(pods, pools, LIST_PRICES)
 
 
 def pool_of(each: Pod, pools=FLEET) -> str:
-    return placed(each, pools=pools).chosen[each.name].pool.name
+    return place_pods(each, pools=pools).chosen[each.name].pool.name
 
 
-def lacks(each: Pod, pools=FLEET):
-    return placed(each, pools=pools).lacking[each.name]
+def reasons_of(each: Pod, pools=FLEET):
+    return place_pods(each, pools=pools).lacking[each.name]
 
 
 def test_the_cheapest_pool_that_fits_is_chosen():
@@ -35,40 +35,40 @@ def test_the_cheapest_pool_that_fits_is_chosen():
 
 
 def test_a_pod_that_does_not_fit_has_a_reason_for_each_pool():
-    assert lacks(pod("a", 12, 96)) == {
+    assert reasons_of(pod("a", 12, 96)) == {
         "cheap": "has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB",
         "cpu": "has 7.21 of 12 cpu, 45.3 of 96 GiB",
         "gpu": "is reserved for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
     }
-    assert lacks(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
+    assert reasons_of(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
         "cheap": "has no GPUs",
         "cpu": "has no GPUs",
         "gpu": "has nvidia-tesla-v100, has 1 of 2 GPUs",
     }
 
 
-def test_a_process_without_gpus_goes_to_a_gpu_pool_only_by_name():
-    assert "gpu" in lacks(pod("a", 1), pools=(GPU,))
+def test_a_pod_without_gpus_is_placed_in_a_gpu_pool_only_by_name():
+    assert "gpu" in reasons_of(pod("a", 1), pools=(GPU,))
     assert pool_of(pod("a", 1, pool="gpu")) == "gpu"
 
 
-def test_a_pool_with_a_taint_is_for_those_who_name_it_or_tolerate_it():
+def test_a_tainted_pool_takes_only_pods_that_name_or_tolerate_it():
     ours = pool("ours", "n1-standard-2", taints=(Taint("surreal", "true", "NoExecute"),))
     fleet = (ours, CPU)
     assert pool_of(pod("a", 1), fleet) == "cpu"
     assert pool_of(pod("a", 1, pool="ours"), fleet) == "ours"
     assert pool_of(pod("a", 1, tolerates_all=True), fleet) == "ours"
     tolerant = pod("a", 1, tolerations=(Toleration("surreal", "Exists"),))
-    choice = placed(tolerant, pools=fleet).chosen["a"]
+    choice = place_pods(tolerant, pools=fleet).chosen["a"]
     assert choice.pool.name == "ours"
     assert choice.tolerations(tolerant.tolerations) == ()
     assert choice.tolerations(()) == (Toleration("surreal", "Equal", "true", "NoExecute"),)
 
 
-def test_labels_asked_for_by_hand_choose_pools():
+def test_node_selectors_choose_pools():
     team = pool("team", "n1-highmem-8", labels={"team": "rl"})
     assert pool_of(pod("a", selector=(("team", "rl"),)), (CPU, team)) == "team"
-    assert lacks(pod("a", selector=(("team", "x"),)), (CPU, team)) == {
+    assert reasons_of(pod("a", selector=(("team", "x"),)), (CPU, team)) == {
         "cpu": "has no label team",
         "team": "has team=rl, not x",
     }
@@ -78,10 +78,10 @@ def test_labels_asked_for_by_hand_choose_pools():
 
 @pytest.mark.parametrize("fleet", [(CPU,), (GPU,), (CHEAP,), (pool("cpu", "n1-standard-1"),)])
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 16])
-def test_so_many_shares_fit_on_a_machine_and_not_one_more(fleet, parts: int):
+def test_exactly_the_declared_number_of_shares_fits_on_a_machine(fleet, parts: int):
     (only,) = fleet
     each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
-    result = placed(each, pools=fleet)
+    result = place_pods(each, pools=fleet)
     allocatable, total = available(only), total_of(result.chosen["a"].claims)
     assert holds(allocatable, times(total, parts))
     assert not holds(allocatable, times(total, parts + 1))
@@ -91,35 +91,37 @@ def times(amounts: Amounts, number: int) -> Amounts:
     return sum([amounts] * (number - 1), amounts)
 
 
-def test_gpus_are_part_of_a_share_and_are_not_split():
+def test_gpus_are_divided_evenly_among_shares():
     four = pool("gpu", gpus=4, gpu_type="nvidia-tesla-t4")
-    (claimed,) = placed(share("a", 2, "gpu"), pools=(four,)).chosen["a"].claims
+    (claimed,) = place_pods(share("a", 2, "gpu"), pools=(four,)).chosen["a"].claims
     assert claimed.gpus == 2
-    assert lacks(share("a", 3, "gpu"), pools=(four,)) == {"gpu": "has 4 GPUs, which 3 cannot share evenly"}
+    assert reasons_of(share("a", 3, "gpu"), pools=(four,)) == {
+        "gpu": "has 4 GPUs, which 3 cannot share evenly"
+    }
 
 
-def test_amounts_by_hand_that_make_another_number_fit_are_refused():
-    assert lacks(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
+def test_requests_that_contradict_the_number_of_shares_are_refused():
+    assert reasons_of(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
         "cpu": "holds 2 of these on a machine, not 4: request less"
     }
 
 
-def test_containers_of_a_group_share_what_the_group_has():
+def test_containers_of_a_group_divide_the_resources_of_the_group():
     whole = Claim(cpu=5000, gpus=1)
     each = Pod("g", (Claim(gpus=1), Claim(cpu=1000), Claim()), whole=whole, pool="gpu")
-    chosen = placed(each).chosen["g"]
+    chosen = place_pods(each).chosen["g"]
     assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
     unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
-    assert lacks(unsaid) == {
+    assert reasons_of(unsaid) == {
         "gpu": "has 1 GPUs for 2 processes of the group: set gpu on each that needs GPUs"
     }
     # The group says no more than the pool, and one of its processes has the GPU.
     assert pool_of(Pod("g", (Claim(gpus=1), Claim()), whole=Claim(), pool="gpu")) == "gpu"
 
 
-def test_a_full_pool_passes_on_to_the_next():
+def test_pods_beyond_a_full_pool_go_to_the_next_pool():
     each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    result = placed(*(pod(f"a{i}", 3) for i in range(5)), pools=(each, two))
+    result = place_pods(*(pod(f"a{i}", 3) for i in range(5)), pools=(each, two))
     assert [choice.pool.name for choice in result.chosen.values()] == ["one", "one", "two", "two"]
     assert result.lacking == {
         "a4": {"one": "is at its max of 1 machines", "two": "is at its max of 1 machines"}
@@ -129,21 +131,21 @@ def test_a_full_pool_passes_on_to_the_next():
 
 def test_pods_that_name_a_pool_are_placed_first():
     each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    result = placed(pod("free", 6), pod("named", 6, pool="one"), pools=(each, two))
+    result = place_pods(pod("free", 6), pod("named", 6, pool="one"), pools=(each, two))
     assert [(name, choice.pool.name) for name, choice in result.chosen.items()] == [
         ("free", "two"),
         ("named", "one"),
     ]
 
 
-def test_a_pod_that_is_added_moves_no_other():
+def test_adding_a_pod_does_not_move_others():
     before = [pod(f"a{i}", 1 + i % 5, i % 7) for i in range(20)]
-    few, many = placed(*before), placed(*before, *(pod(f"b{i}", 2, 4) for i in range(20)))
+    few, many = place_pods(*before), place_pods(*before, *(pod(f"b{i}", 2, 4) for i in range(20)))
     assert all(many.chosen[name].pool is choice.pool for name, choice in few.chosen.items())
 
 
-def test_five_thousand_pods_of_a_thousand_sizes_go_on_a_thousand_machines():
-    """First fit wastes little, within about a second."""
+def test_five_thousand_pods_of_a_thousand_sizes_fit_on_a_thousand_machines():
+    """First fit wastes little and takes about a second."""
     fleet = [
         pool(f"p{i}", kind, max=200)
         for i, kind in enumerate(
@@ -180,7 +182,7 @@ PODS = st.lists(
 
 
 @given(POOLS, PODS)
-def test_every_pod_of_generated_fleets_is_placed_or_has_a_reason(
+def test_every_pod_is_placed_within_capacity_or_has_a_reason(
     given_pools: list[dict[str, Any]], given_pods: list[tuple[float, float, int | None, bool]]
 ):
     pools = [
@@ -195,7 +197,7 @@ def test_every_pod_of_generated_fleets_is_placed_or_has_a_reason(
         for i, each in enumerate(given_pools)
     ]
     pods = [pod(f"a{i}", cpu, gib, gpus, spot=spot) for i, (cpu, gib, gpus, spot) in enumerate(given_pods)]
-    result = placed(*pods, pools=pools)
+    result = place_pods(*pods, pools=pools)
     for each in pods:
         if each.name not in result.chosen:
             assert set(result.lacking[each.name]) == {first.name for first in pools}

@@ -1,4 +1,4 @@
-"""Targets to plan for, and programs whose one mistake must be reported on the marked lines."""
+"""Targets to plan for, and fixtures that run a program and return its declaration, problems or plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARK = "# <-"
 
 
 class AnyPort(dict[str, int]):
-    """A mapping with the same port for a service at every request."""
+    """A mapping that gives each service a constant port."""
 
     def __missing__(self, service: str) -> int:
         return 7000 + sum(service.encode()) % 1000
@@ -91,7 +91,7 @@ def problems_of(
 
 @pytest.fixture
 def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target) -> Callable[..., Any]:
-    """Return the plan of a program without a mistake."""
+    """Return the plan of a valid program."""
 
     def make(program: str, target: Target = tmux, **backend: Any) -> Any:
         return build_plan(declare(program)[0], replace(target, **backend))

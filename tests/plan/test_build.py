@@ -1,4 +1,4 @@
-"""A plan is a value: equal for equal declarations, whatever the order they were made in."""
+"""Building a plan: defaults, variables, addresses; independent of the order of declaration."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ RL = """
 """
 
 
-def test_the_plan_of_both_backends(planned, kubernetes, snapshot):
+def test_plan_of_both_backends(planned, kubernetes, snapshot):
     assert planned(RL).to_json() == snapshot(name="tmux")
     assert planned(RL, kubernetes, defaults={"image": "d"}).to_json() == snapshot(name="kubernetes")
 
 
-def test_the_plan_as_text(planned, snapshot):
+def test_plan_as_text(planned, snapshot):
     assert str(planned(RL)) == snapshot
 
 
-def test_text_of_a_program_is_shown_on_one_line_without_control_characters(planned):
+def test_commands_are_shown_on_one_line_without_control_characters(planned):
     plan = planned(
         r'exp = Experiment("rl"); exp.new_process("a", command=["python", "-c", "1\n\x1b[31m" + "x" * 200])'
     )
@@ -46,7 +46,7 @@ def test_text_of_a_program_is_shown_on_one_line_without_control_characters(plann
     assert len(shown) == 100
 
 
-def test_settings_of_group_and_experiment_are_merged_in(planned):
+def test_settings_of_group_and_experiment_are_merged_into_processes(planned):
     plan = planned(RL)
     worker, learner = plan.process("workers/a"), plan.process("learner")
     assert worker.env == {"SEED": "8", "LR": "0.0003"}
@@ -77,7 +77,7 @@ def test_every_process_has_the_variables_of_every_service(planned):
     assert variables(plan, "learner") == expected | bound
 
 
-def test_hosts_on_kubernetes(planned, kubernetes):
+def test_service_hosts_on_kubernetes(planned, kubernetes):
     plan = planned(RL, kubernetes, defaults={"image": "d"})
     assert variables(plan, "workers/a")["SYMPH_REPLAY_SERVER_HOST"] == "replay-server.rl.svc"
     assert variables(plan, "learner")["SYMPH_REPLAY_SERVER_BIND"] == "0.0.0.0"
@@ -110,7 +110,7 @@ names = st.lists(
 
 @settings(max_examples=50)
 @given(names, names, st.randoms(use_true_random=False), st.integers())
-def test_the_order_of_declaration_changes_no_address(tmux, processes, services, chance, seed):
+def test_addresses_do_not_depend_on_the_order_of_declaration(tmux, processes, services, chance, seed):
     experiment = Experiment("rl")
     group = experiment.new_process_group("of-its-own-name")
     made = [(experiment if chance.random() < 0.7 else group).new_process(name, ["x"]) for name in processes]
@@ -129,7 +129,7 @@ def test_the_order_of_declaration_changes_no_address(tmux, processes, services, 
         assert after.process(process.path).env == process.env
 
 
-def test_to_json_is_plain_and_says_the_kind_of_a_mount(planned):
+def test_to_json_is_plain_and_has_the_kind_of_a_mount(planned):
     process = json.loads(planned(RL).to_json())["processes"][1]
     assert process["mounts"] == [{"kind": "nfs", "mount_path": "/data", "server": "nas", "path": "/data"}]
 
@@ -146,7 +146,7 @@ MISTAKES = """
 """
 
 
-def test_the_error_holds_every_problem_in_the_order_of_the_program(declare, tmux):
+def test_the_error_has_every_problem_in_the_order_of_the_program(declare, tmux):
     spec, _ = declare(MISTAKES)
     with pytest.raises(PlanError) as raised:
         build_plan(spec, tmux)
@@ -159,7 +159,7 @@ def test_the_error_holds_every_problem_in_the_order_of_the_program(declare, tmux
     assert raised.value.exit_code == 2
 
 
-def test_a_thousand_processes(tmux):
+def test_a_plan_of_a_thousand_processes(tmux):
     experiment = Experiment("big")
     for i in range(1000):
         process = experiment.new_process(f"p{i}", command="x")

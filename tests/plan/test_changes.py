@@ -1,4 +1,4 @@
-"""The change of every process by an `up`, and its reasons."""
+"""What an `up` would change for each process, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple
     return [(row.path, row.kind, row.why) for row in changes(fingerprints, components, restart_reasons or {})]
 
 
-def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
+def test_changes_are_in_the_order_of_the_plan_followed_by_stops():
     recorded = {"gone": {"args": []}, "same": {"args": []}, "other": {"args": ["a"]}}
     planned = {"other": {"args": ["b"]}, "new": {"args": []}, "same": {"args": []}}
     assert rows(recorded, planned) == [
@@ -34,7 +34,7 @@ def test_kinds_in_the_order_of_the_plan_and_then_what_stops():
     ]
 
 
-def test_a_process_that_shares_a_pod_is_told_who_restarts_it() -> None:
+def test_a_process_restarted_by_others_in_its_pod_names_them() -> None:
     def inputs(own: str, pod: str) -> dict[str, Any]:
         return {"args": [own], "fingerprint": pod}
 
@@ -49,7 +49,7 @@ def test_a_process_that_shares_a_pod_is_told_who_restarts_it() -> None:
     assert first.reasons == ("x leaves its pod, y changes in its pod, z joins its pod",)
 
 
-def test_settings_of_its_group_and_of_the_experiment_are_reasons() -> None:
+def test_changed_settings_of_group_and_experiment_are_reasons() -> None:
     components = Components(
         Component({"inherit": []}, {"inherit": ["DISPLAY"]}),
         {"g": Component({"pod": {"restart_policy": "Never"}}, {"pod": {"restart_policy": "Always"}})},
@@ -63,7 +63,7 @@ def test_settings_of_its_group_and_of_the_experiment_are_reasons() -> None:
     assert set(change.reasons) == {"restart_policy: Never -> Always", "inherit: nothing -> DISPLAY"}
 
 
-def test_processes_that_an_interrupted_run_did_not_reach_restart() -> None:
+def test_processes_not_reached_by_an_interrupted_run_restart() -> None:
     same = Component({"args": ["1"]}, {"args": ["1"], "fingerprint": "new"})
     (change,) = changes({"a": "old"}, Components(Component(), {}, {"a": same}), {})
     assert change.kind == "restart"
@@ -92,7 +92,7 @@ def test_processes_that_an_interrupted_run_did_not_reach_restart() -> None:
         ({"A": "x"}, None, "args A: x -> nothing"),
     ],
 )
-def test_why(before, after, why):
+def test_reasons_show_old_and_new_value_of_an_input(before, after, why):
     assert rows({"a": {"args": before}}, {"a": {"args": after}}) == [("a", "restart", why)]
 
 
@@ -110,11 +110,11 @@ def test_why(before, after, why):
         ),
     ],
 )
-def test_values_of_variables_and_of_secrets_only_the_name(before, after, why):
+def test_reasons_show_values_of_variables_but_only_names_of_secrets(before, after, why):
     assert rows({"a": {"env": before}}, {"a": {"env": after}}) == [("a", "restart", why)]
 
 
-def test_several_reasons_and_a_broken_process():
+def test_state_and_input_reasons_are_combined():
     recorded = {"a": {"args": ["1"], "start_dir": "/a"}, "b": {}}
     planned = {"a": {"args": ["2"], "start_dir": "/b"}, "b": {}}
     assert rows(recorded, planned, {"a": "window closed", "b": "exit 1"}) == [
@@ -123,6 +123,6 @@ def test_several_reasons_and_a_broken_process():
     ]
 
 
-def test_as_json():
+def test_change_as_json():
     change = Change("a", "restart", ("exit 1", "args: 1 -> 2"))
     assert change.to_json() == {"path": "a", "kind": "restart", "why": ["exit 1", "args: 1 -> 2"]}

@@ -1,4 +1,4 @@
-"""The declared code of processes: its digest, and the changed files in words."""
+"""Digests of declared code, and how the plan names changed files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ exp.new_process_group("g", code=["agents/"]).new_process("b", cmds="b", code=["b
 FILES = {name: CodeFiles({name: name * 8}) for name in ("shared.py", "agents/", "b.py")}
 
 
-def test_a_process_has_the_code_of_its_group_and_experiment(declare: Any, tmux: Target) -> None:
+def test_code_of_group_and_experiment_counts_for_their_processes(declare: Any, tmux: Target) -> None:
     def digests(files: dict[str, CodeFiles]) -> list[str]:
         spec = replace(declare(PROGRAM)[0], code_files=files)
         plan = build_plan(spec, tmux)
@@ -74,13 +74,13 @@ SETS = {
         ("old", None, "code: no longer declared"),
     ],
 )
-def test_the_plan_says_which_files(before: str | None, after: str | None, why: str) -> None:
+def test_the_reason_lists_changed_files(before: str | None, after: str | None, why: str) -> None:
     assert _reasons({code.VARIABLE: before} if before else {}, {code.VARIABLE: after} if after else {}) == [
         why
     ]
 
 
-def test_code_and_a_port_are_two_reasons() -> None:
+def test_changed_code_and_port_are_two_reasons() -> None:
     before = {code.VARIABLE: "old", "SYMPH_A_PORT": "1"}
     after = {code.VARIABLE: "new", "SYMPH_A_PORT": "2"}
     assert _reasons(before, after) == ["code: agents/net.py, gone.py, new.py", "port of a: 1 -> 2"]
@@ -93,13 +93,13 @@ def _reasons(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return list(row.reasons)
 
 
-def test_files_in_the_state_are_compared_with_the_current_ones() -> None:
+def test_digests_packed_in_the_state_are_compared_with_current_ones() -> None:
     kept = code.unpacked(code.packed(SETS))
     assert code.why("old", "new", {**kept, "new": SETS["new"]}) == "code: agents/net.py, gone.py, new.py"
     assert code.unpacked("") == code.unpacked("damaged!") == {}
 
 
-def test_ten_thousand_files_take_little_of_the_state() -> None:
+def test_digests_of_ten_thousand_files_take_less_than_200_kb_in_the_state() -> None:
     files = {
         f"some/folder/of/the/project/{number}.py": f"{number * 7919:032x}"[::-1] for number in range(10_000)
     }

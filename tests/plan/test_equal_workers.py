@@ -1,4 +1,4 @@
-"""Equal workers: what `new_process(replicas=, rendezvous=True)` declares, and the variables of each."""
+"""Equal workers: `new_process(replicas=, rendezvous=True)` and the variables of each worker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PODS = replace(
 )
 
 
-def declared() -> ExperimentSpec:
+def three_workers() -> ExperimentSpec:
     experiment = Experiment("rl")
     made = experiment.new_process("train", command="python train.py", replicas=3, rendezvous=True)
     assert [process.name for process in made] == ["train-0", "train-1", "train-2"]
@@ -42,36 +42,36 @@ def variables(spec: ExperimentSpec, target: Target) -> list[list[str | None]]:
     return [[process.service_env.get(name) for name in NAMES] for process in plan.processes]
 
 
-def test_on_one_machine() -> None:
-    assert variables(declared(), TMUX) == [
+def test_worker_variables_on_one_machine() -> None:
+    assert variables(three_workers(), TMUX) == [
         [str(rank), str(rank), "3", "127.0.0.1", "7001"] for rank in range(3)
     ]
 
 
-def test_workers_with_gpus_of_their_own_see_them_as_the_first() -> None:
-    spec = declared()
+def test_workers_with_their_own_gpu_have_local_rank_0() -> None:
+    spec = three_workers()
     gpus = tuple(replace(each, resource_limit=replace(each.resource_limit, gpu=1)) for each in spec.processes)
     assert [row[1] for row in variables(replace(spec, processes=gpus), TMUX)] == ["0", "0", "0"]
 
 
-def test_in_pods() -> None:
-    assert variables(declared(), PODS) == [
+def test_worker_variables_in_pods() -> None:
+    assert variables(three_workers(), PODS) == [
         [str(rank), "0", "3", "train-rendezvous.rl", "7001"] for rank in range(3)
     ]
 
 
-def test_rank_0_binds_what_the_others_connect_to() -> None:
-    first, *others = build_plan(declared(), TMUX).processes
+def test_rank_0_binds_the_rendezvous_and_others_connect_to_it() -> None:
+    first, *others = build_plan(three_workers(), TMUX).processes
     assert first.binds == ("train-rendezvous",)
     assert {each.connects for each in others} == {("train-rendezvous",)}
 
 
-def test_they_are_saved() -> None:
-    spec = declared()
+def test_rendezvous_survives_saving() -> None:
+    spec = three_workers()
     assert from_dict(to_dict(spec)).processes[1].rendezvous == spec.processes[1].rendezvous
 
 
-def test_replicas_without_a_rendezvous_are_processes() -> None:
+def test_replicas_without_rendezvous_are_plain_processes() -> None:
     experiment = Experiment("rl")
     experiment.new_process("agent", command="python agent.py", replicas=2)
     assert variables(experiment.spec, TMUX) == [[None] * 5] * 2
@@ -80,6 +80,6 @@ def test_replicas_without_a_rendezvous_are_processes() -> None:
 @pytest.mark.parametrize(
     "options", [{"replicas": 0}, {"replicas": True}, {"replicas": "4"}, {"rendezvous": True}]
 )
-def test_wrong_numbers(options: dict[str, object]) -> None:
+def test_invalid_replicas_or_rendezvous_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UserError):
         Experiment("rl").new_process("train", command="ls", **options)  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -1,4 +1,4 @@
-"""The alphabet of names, the physical name, near names, and quoted names."""
+"""Legal names, their mapping to tmux and Kubernetes, nearest names, quoting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from symphony.plan.names import (
 
 
 @given(st.text())
-def test_a_suggested_name_is_legal(name):
+def test_suggested_names_are_legal(name):
     suggestions = as_label(name), as_name(name)
     assert suggestions[0] == "" or is_label(suggestions[0])
     assert suggestions[1] == "" or is_name(suggestions[1])
@@ -31,7 +31,7 @@ def test_a_suggested_name_is_legal(name):
 
 
 @given(st.from_regex(r"[-a-zA-Z0-9_]{1,64}", fullmatch=True))
-def test_legal_names_stay_and_a_label_is_a_name(name):
+def test_legal_names_are_unchanged_and_labels_are_names(name):
     assert not is_label(name) or as_label(name) == as_name(name) == name
     assert not is_name(name) or as_name(name) == name
 
@@ -49,7 +49,7 @@ def test_legal_names_stay_and_a_label_is_a_name(name):
         ("a" * 70, "a" * 63, "a" * 63),
     ],
 )
-def test_mapped(name, in_tmux, on_kubernetes):
+def test_names_are_mapped_for_tmux_and_kubernetes(name, in_tmux, on_kubernetes):
     assert as_name(name) == in_tmux
     assert as_label(name) == on_kubernetes
     assert not in_tmux or is_same(f"group/{name}", f"Group/{in_tmux}")
@@ -64,7 +64,7 @@ def test_mapped(name, in_tmux, on_kubernetes):
         ("RL_1", "RL_1", "rl-1"),
     ],
 )
-def test_physical_name(stack, name, label):
+def test_physical_name_of_a_stack(stack, name, label):
     assert physical_name(stack, label=False) == name
     assert physical_name(stack, label=True) == label
 
@@ -72,24 +72,24 @@ def test_physical_name(stack, name, label):
 @pytest.mark.parametrize(
     ("name", "suggestion"), [("agént", "agent"), ("Åsa Öberg", "asa-oberg"), ("straße", ""), ("学习", "")]
 )
-def test_accents_go_and_other_letters_are_not_guessed(name, suggestion):
+def test_accents_are_removed_and_other_letters_dropped(name, suggestion):
     assert as_label(name) == suggestion
 
 
-def test_nearest():
+def test_nearest_finds_a_similar_name():
     assert nearest("replay-sever", ["parameter-server", "replay-server"]) == "replay-server"
     assert nearest("zzz", ["replay"]) is None
     assert nearest("a", []) is None
 
 
 @given(st.text(), st.integers(2, 80))
-def test_printable_text_is_short_and_harmless(text, limit):
+def test_printable_removes_control_characters_and_limits_length(text, limit):
     assert printable(text, limit).isprintable()
     assert len(printable(text, limit)) <= limit
     assert printable(text).isprintable()
 
 
-def test_shown():
+def test_quoted():
     assert quoted("a") == '"a"'
     assert quoted("a\n") == r'"a\n"'
     assert quoted(5) == '"5"'

@@ -1,4 +1,4 @@
-"""The order of processes: unknown names and cycles are refused."""
+"""`depends_on`, `connects(wait=)`, `primary` and time limits in the plan; unknown names and cycles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.plan.plan import Ends, Wait
 ENDS = registry.get("tmux").settings | {"primary", "stop_after", "idle_after", "termination_delay"}
 
 
-def test_waits_are_for_processes_groups_and_the_binders_of_services(planned):
+def test_waits_for_processes_groups_and_services(planned):
     plan = planned(
         """
         exp = Experiment("rl")
@@ -38,7 +38,7 @@ def test_waits_are_for_processes_groups_and_the_binders_of_services(planned):
     }
 
 
-def test_an_unknown_name_is_refused_with_the_near_one(problems_of):
+def test_an_unknown_dependency_is_refused_with_the_nearest_name(problems_of):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
@@ -50,7 +50,7 @@ def test_an_unknown_name_is_refused_with_the_near_one(problems_of):
     assert "prepare" in problem.remedy
 
 
-def test_a_cycle_is_refused_with_its_lines(problems_of):
+def test_a_dependency_cycle_is_refused_with_its_lines(problems_of):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
@@ -76,7 +76,7 @@ def test_an_invalid_condition_or_timeout_is_refused_at_its_line(planned, given):
         )
 
 
-def test_the_processes_of_a_pod_cannot_wait_for_one_another(problems_of, kubernetes):
+def test_processes_of_one_pod_cannot_wait_for_each_other(problems_of, kubernetes):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
@@ -90,7 +90,7 @@ def test_the_processes_of_a_pod_cannot_wait_for_one_another(problems_of, kuberne
     assert "group" in problem.remedy
 
 
-def test_a_pod_that_waits_for_itself_by_another_is_refused(problems_of, kubernetes):
+def test_a_dependency_cycle_between_pods_is_refused(problems_of, kubernetes):
     (problem,) = problems_of(
         """
         exp = Experiment("rl")
@@ -104,7 +104,7 @@ def test_a_pod_that_waits_for_itself_by_another_is_refused(problems_of, kubernet
     assert "other -> pod -> other" in problem.what
 
 
-def test_the_ends_of_an_experiment_are_seconds_and_paths_in_the_plan(planned):
+def test_primary_and_time_limits_are_paths_and_seconds_in_the_plan(planned):
     plan = planned(
         """
         exp = Experiment("rl", primary="agents", termination_delay=30, stop_after="8h", idle_after="1h30m")
@@ -131,7 +131,7 @@ def test_the_ends_of_an_experiment_are_seconds_and_paths_in_the_plan(planned):
         ('idle_after="0s"', "idle_after"),
     ],
 )
-def test_an_end_that_cannot_come_is_a_problem(problems_of, given, words):
+def test_a_primary_or_limit_that_can_never_apply_is_a_problem(problems_of, given, words):
     (problem,) = problems_of(
         f"""
         exp = Experiment("rl", {given})
@@ -144,7 +144,7 @@ def test_an_end_that_cannot_come_is_a_problem(problems_of, given, words):
     assert problem.where[0].line == 3
 
 
-def test_a_backend_that_cannot_end_an_experiment_refuses(problems_of):
+def test_stop_after_is_refused_by_a_backend_without_support(problems_of):
     (problem,) = problems_of(
         """
         exp = Experiment("rl", stop_after="8h")

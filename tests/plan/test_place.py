@@ -1,4 +1,4 @@
-"""process.place(): the settings of a process that follow from it, and the refused combinations."""
+"""`process.place()`: resulting selectors and resources, and refused combinations."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def test_a_share_becomes_requests_limits_selector_and_tolerations(process: Calla
     assert result.resource_limit == Resources(None, "25891Mi", 1)
 
 
-def test_amounts_stand_as_they_were_written(process: Callable[..., Any]):
+def test_requested_amounts_are_kept_as_written(process: Callable[..., Any]):
     result = process("place(cpu=3, memory='8Gi')")
     assert result.pod.node_selector == {POOL_LABEL: "cpu"}
     assert result.resource_request == Resources(3, "8Gi")
     assert result.resource_limit == Resources(None, "8Gi")
 
 
-def test_a_gpu_type_is_one_gpu_of_it(process: Callable[..., Any]):
+def test_gpu_type_alone_means_one_gpu(process: Callable[..., Any]):
     result = process("place(gpu_type='v100')")
     assert result.pod.node_selector == {POOL_LABEL: "gpu"}
     assert result.resource_limit.gpu == 1
@@ -62,12 +62,12 @@ def test_an_unplaced_process_gets_the_cheapest_pool_that_fits(process: Callable[
     assert process("resource_limit(gpu=1)").pod.node_selector == {POOL_LABEL: "gpu"}
 
 
-def test_later_calls_win_part_by_part(process: Callable[..., Any]):
+def test_later_place_calls_override_earlier_ones_field_by_field(process: Callable[..., Any]):
     result = process("place('cpu', per_machine=4)", "place('cpu', per_machine=2)")
     assert result.place == Place("cpu", 2)
 
 
-def test_an_explicit_request_wins_over_a_share(process: Callable[..., Any]):
+def test_an_explicit_request_overrides_a_share(process: Callable[..., Any]):
     result = process(
         "place('cpu', per_machine=4)",
         "resource_request(cpu='500m')",
@@ -79,19 +79,19 @@ def test_an_explicit_request_wins_over_a_share(process: Callable[..., Any]):
     assert (limited.resource_request.memory, limited.resource_limit.memory) == (None, "10Gi")
 
 
-def test_a_machine_chosen_by_hand_is_left_alone(planned: Callable[..., Any], cluster: Target):
+def test_a_process_with_node_name_is_not_placed(planned: Callable[..., Any], cluster: Target):
     plan = planned(program("pod_yml['spec']['nodeName'] = 'n1'"), cluster)
     assert plan.processes[0].pod.node_selector == {}
     assert plan.placement is None
 
 
-def test_amounts_hold_without_known_pools(process: Callable[..., Any]):
+def test_place_sets_resources_without_known_pools(process: Callable[..., Any]):
     result = process("place(cpu=3, gpu=1)", pools=())
     assert (result.resource_request.cpu, result.resource_limit.gpu) == (3, 1)
     assert result.pod.node_selector == {}
 
 
-def test_a_group_is_one_pod(planned: Callable[..., Any], cluster: Target):
+def test_a_group_is_placed_as_one_pod(planned: Callable[..., Any], cluster: Target):
     plan = planned(
         """
         exp = Experiment("rl")
@@ -109,7 +109,7 @@ def test_a_group_is_one_pod(planned: Callable[..., Any], cluster: Target):
     assert [taken.pod for taken in plan.placement.pools[0].takes] == ["g"]
 
 
-def test_the_plan_sums_up_machines_and_prices(planned: Callable[..., Any], cluster: Target):
+def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], cluster: Target):
     plan = planned(
         """
         exp = Experiment("rl", image="i")
@@ -127,13 +127,13 @@ def test_the_plan_sums_up_machines_and_prices(planned: Callable[..., Any], clust
     assert "us-central1" in plan.placement.priced
 
 
-def test_an_unknown_price_is_none_and_so_is_the_sum(planned: Callable[..., Any], kubernetes: Target):
+def test_an_unknown_price_makes_the_total_unknown(planned: Callable[..., Any], kubernetes: Target):
     own = pool("own", "n2-custom-8-16384")
     plan = planned(program("place('own', cpu=1)"), replace(kubernetes, pools=(CPU, own)))
     assert (plan.placement.pools[0].hourly, plan.placement.hourly) == (None, None)
 
 
-def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: Target):
+def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., Any], cluster: Target):
     result = problems_of(
         """
         exp = Experiment("rl", image="i")
@@ -190,7 +190,7 @@ def test_every_misfit_is_told_at_once(problems_of: Callable[..., Any], cluster: 
         ),
     ],
 )
-def test_impossible_placements_have_their_line(
+def test_each_placement_problem_has_its_line_and_remedy(
     problems_of: Callable[..., Any], cluster: Target, calls: list[str], what: str, remedy: str
 ):
     (result,) = problems_of(program(*calls), cluster)
@@ -200,7 +200,7 @@ def test_impossible_placements_have_their_line(
     assert [place.line for place in result.where] == [marked]
 
 
-def test_a_taint_that_alone_is_in_the_way_is_told_as_that(
+def test_a_taint_as_the_only_obstacle_is_named_in_the_remedy(
     problems_of: Callable[..., Any], kubernetes: Target
 ):
     ours = pool("ours", "n1-standard-2", taints=(Taint("team", "rl"),))
@@ -208,7 +208,7 @@ def test_a_taint_that_alone_is_in_the_way_is_told_as_that(
     assert "name the pool or tolerate its taint" in result.remedy
 
 
-def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any], cluster: Target):
+def test_processes_of_a_group_must_use_the_same_pool(problems_of: Callable[..., Any], cluster: Target):
     (result,) = problems_of(
         """
         exp = Experiment("rl", image="i")
@@ -224,12 +224,12 @@ def test_processes_of_a_group_agree_on_the_pool(problems_of: Callable[..., Any],
     )
 
 
-def test_a_share_needs_pools(problems_of: Callable[..., Any], kubernetes: Target):
+def test_per_machine_without_known_pools_is_a_problem(problems_of: Callable[..., Any], kubernetes: Target):
     (result,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
     assert result.what == "p is placed, but the pools of the cluster are not known"
 
 
-def test_a_pool_that_is_only_just_full_is_remarked_upon(planned: Callable[..., Any], kubernetes: Target):
+def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], kubernetes: Target):
     two = replace(GPU, name="two", max=2, taints=(Taint("a"),), gpus=0, gpu_type="")
     plan = planned(
         """
@@ -243,6 +243,6 @@ def test_a_pool_that_is_only_just_full_is_remarked_upon(planned: Callable[..., A
     assert remark.what.startswith("pool two is at its maximum and tight")
 
 
-def test_on_tmux_it_is_not_used(planned: Callable[..., Any], tmux: Target):
+def test_place_is_listed_as_unused_on_tmux(planned: Callable[..., Any], tmux: Target):
     plan = planned(program("place('cpu', per_machine=2)"), tmux)
     assert [str(each) for each in plan.unused if each.setting == "place"] == ["place (p)"]

@@ -1,4 +1,4 @@
-"""The report of problems: columns, the file once, and no control characters."""
+"""The report of problems: columns, lines, repeated problems, no control characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from symphony.plan.problems import PlanError, Problem, count, error_in, error_re
 from symphony.spec.location import NOWHERE, Location
 
 
-def test_the_report(snapshot, monkeypatch, tmp_path):
+def test_report_of_problems(snapshot, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     file = str(tmp_path / "stacks" / "rl.py")
     error = PlanError(
@@ -28,29 +28,29 @@ def test_the_report(snapshot, monkeypatch, tmp_path):
     assert str(error) == snapshot
 
 
-def test_one_problem_is_no_problems():
+def test_counts_are_singular_or_plural():
     assert PlanError("rl", [Problem("x", "y")]).line == "rl cannot run: 1 problem"
     assert count(3, "process", "processes") == "3 processes"
 
 
-def test_a_line_is_named_once():
+def test_each_line_is_named_once():
     here = Location("rl.py", 3)
     assert Problem("x", "y", (here, here)).lines("rl.py") == "line 3"
     assert Problem("x", "y", (here, Location("rl.py", 4))).lines("rl.py") == "lines 3, 4"
     assert Problem("x", "y", (here,)).lines("other.py") == "rl.py:3"
 
 
-def test_names_of_the_user_cannot_move_the_cursor():
+def test_control_characters_in_names_are_escaped():
     problem = Problem("a\x1b[2J\n\u202e has no command", "say\r one\x07")
     assert problem.what == r"a\x1b[2J\n\u202e has no command"
     assert problem.remedy == r"say\r one\x07"
 
 
-def test_a_name_without_end_is_cut():
+def test_a_very_long_name_is_cut():
     assert len(Problem("x" * 10_000, "y").what) == 600
 
 
-def test_an_error_survives_its_report():
+def test_an_error_round_trips_through_its_report():
     error = PlanError("rl", [Problem("x", "y", (Location("rl.py", 3, (Location("rl.py", 9),)),))])
     again = error_in(json.loads(json.dumps(error_report(error))))
     assert isinstance(again, PlanError)
@@ -62,7 +62,7 @@ def test_an_error_survives_its_report():
     assert error_in({"program": {}}) is None
 
 
-def test_the_same_mistake_of_a_loop_is_one_line_that_counts_them():
+def test_equal_problems_of_a_loop_are_one_line_with_a_count():
     place = Location("stacks/rl.py", 14)
     many = [
         Problem(f'agent-{n} connects to "x", which no process binds', "bind it", (place,)) for n in range(8)

@@ -1,4 +1,4 @@
-"""Settings without effect, and legal declarations that are most likely a mistake, name their owner."""
+"""Settings without effect on a backend, and remarks on valid declarations that are likely mistakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BOTH = """
 """
 
 
-def test_kubernetes_settings_on_tmux(planned):
+def test_kubernetes_settings_are_listed_as_unused_on_tmux(planned):
     assert [str(each) for each in planned(BOTH).unused] == [
         "command (3 processes)",
         "container_yml (c)",
@@ -38,7 +38,7 @@ def test_kubernetes_settings_on_tmux(planned):
     ]
 
 
-def test_tmux_settings_on_kubernetes(planned, kubernetes):
+def test_tmux_settings_are_listed_as_unused_on_kubernetes(planned, kubernetes):
     assert [str(each) for each in planned(BOTH, kubernetes).unused] == [
         "cmds (3 processes)",
         "inherit (the experiment)",
@@ -69,7 +69,7 @@ def test_unset_settings_are_not_listed(planned):
     assert planned('exp = Experiment("rl"); exp.new_process("a", ["x"])').unused == ()
 
 
-def test_a_relative_start_dir_is_of_the_folder_of_the_program(planned, kubernetes):
+def test_a_relative_start_dir_is_unused_on_kubernetes(planned, kubernetes):
     relative = """
     exp = Experiment("rl", start_dir="agents")
     exp.new_process("a", image="i")
@@ -100,7 +100,7 @@ def test_a_relative_start_dir_is_of_the_folder_of_the_program(planned, kubernete
         ),
     ],
 )
-def test_a_likely_mistake_is_remarked_upon(planned, options, words):
+def test_a_likely_mistake_is_a_remark_with_its_line(planned, options, words):
     (remark,) = planned(f'exp = Experiment("rl")\nexp.new_process("a", {options})').remarks
     text = f"{remark.what}: {remark.remedy}"
     assert [word for word in words if word not in text] == [], text
@@ -131,5 +131,5 @@ def test_a_likely_mistake_is_remarked_upon(planned, options, words):
         'cmds=["python a.py", "sync"]',
     ],
 )
-def test_intended_declarations_have_no_remark(planned, options):
+def test_valid_declarations_have_no_remark(planned, options):
     assert planned(f'exp = Experiment("rl")\nexp.new_process("a", {options})').remarks == ()

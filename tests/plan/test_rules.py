@@ -1,4 +1,4 @@
-"""Each mistake is one problem with its lines of the program and a remedy."""
+"""Each mistake in a program is one problem with its lines and a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARK = "# <-"
 
 @dataclass(frozen=True)
 class Mistake:
-    """A program whose one mistake is on the marked lines, and words of the problem and its remedy.
+    """A program with one mistake on the marked lines, and words of the problem and its remedy.
 
     It is planned for a target, with changes to it; `labels` is Kubernetes with names that are DNS labels.
     """
@@ -264,7 +264,7 @@ def targets(tmux: Target, kubernetes: Target) -> dict[str, Target]:
     [*NAMES, *SERVICES, *COMMANDS, *VARIABLES, *PODS],
     ids=lambda mistake: f"{mistake.words[0]}"[:40].encode("unicode_escape").decode(),
 )
-def test_a_mistake_is_one_problem_on_its_lines(
+def test_each_mistake_is_one_problem_with_its_lines_and_remedy(
     declare: Callable[[str], Any], targets: dict[str, Target], tmp_path: Path, mistake: Mistake
 ) -> None:
     spec, marked = declare(mistake.program)
@@ -301,7 +301,7 @@ def test_a_mistake_is_one_problem_on_its_lines(
         *([A, f"a.resource_request(memory={amount!r})"] for amount in (0.5, "500m", "1e3", ".5", "1.5Gi")),
     ],
 )
-def test_a_correct_declaration_is_planned(planned: Callable[..., Any], lines: Sequence[str]) -> None:
+def test_valid_declarations_have_no_problems(planned: Callable[..., Any], lines: Sequence[str]) -> None:
     assert planned(Mistake(lines, ()).program).processes
 
 
@@ -314,14 +314,14 @@ def test_a_correct_declaration_is_planned(planned: Callable[..., Any], lines: Se
         (['exp.new_process("a")'], "default"),
     ],
 )
-def test_the_nearest_image_is_taken(
+def test_the_innermost_image_is_used(
     planned: Callable[..., Any], kubernetes: Target, lines: Sequence[str], image: str
 ) -> None:
     plan = planned(Mistake(lines, ()).program, kubernetes, defaults={"image": "default"})
     assert plan.processes[0].image == image
 
 
-def test_pods_have_ports_of_their_own(planned: Callable[..., Any], kubernetes: Target) -> None:
+def test_different_pods_may_bind_the_same_port(planned: Callable[..., Any], kubernetes: Target) -> None:
     lines = [f'exp.new_process("{name}", image="i").binds({{"{name}": 7000}})' for name in "ab"]
     assert len(planned(Mistake(lines, ()).program, kubernetes).services) == 2
 
@@ -333,7 +333,7 @@ exp.new_process_group("Joy").new_process("b_1", ["x"]).connects("Replay_Server")
 """
 
 
-def test_names_are_mapped_where_they_must_be_labels(
+def test_names_are_mapped_to_labels_on_kubernetes(
     planned: Callable[..., Any], targets: dict[str, Target]
 ) -> None:
     plan = planned(MAPPED, targets["labels"])
@@ -364,7 +364,7 @@ def test_the_classic_api_maps_illegal_names(declare: Callable[[str], Any], tmux:
     assert "My Exp -> My-Exp" in remark.what
 
 
-def test_a_process_is_in_one_group(declare: Callable[[str], Any]) -> None:
+def test_adding_a_process_to_a_second_group_is_refused(declare: Callable[[str], Any]) -> None:
     with pytest.raises(UserError) as raised:
         declare(f'exp = Experiment("rl")\n{A}\n{GROUP}\ngroup.add_process(a)')
     assert '"a" is in experiment "rl"' in raised.value.what

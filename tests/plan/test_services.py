@@ -1,4 +1,4 @@
-"""The ports that a declaration wants, right or wrong."""
+"""The ports that a declaration asks for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from symphony import Experiment
 from symphony.plan.services import wanted_ports
 
 
-def test_fixed_ports_and_ports_to_be_chosen():
+def test_wanted_ports_are_fixed_or_chosen():
     experiment = Experiment("rl")
     process = experiment.new_process("a")
     process.binds("free", {"fixed": 7000, "late": None})
@@ -15,7 +15,7 @@ def test_fixed_ports_and_ports_to_be_chosen():
     assert wanted_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
 
 
-def test_illegal_services_are_omitted():
+def test_invalid_services_are_ignored():
     experiment = Experiment("rl")
     experiment.new_process("a").binds("x\ud800", {"high": 70000, "text": None})
     assert wanted_ports(experiment.spec) == {"text": None}

@@ -1,4 +1,4 @@
-"""A value of a wrong type ends the program on its own line, before anything is planned."""
+"""A value of a wrong type is an error on its line, before anything is planned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symphony.plan.problems import PlanError
 from symphony.plan.target import Target
 
 
-def refused(declare: Callable[[str], Any], line: str) -> UserError:
+def error_of(declare: Callable[[str], Any], line: str) -> UserError:
     with pytest.raises(UserError) as raised:
         declare(
             f'exp = Experiment("rl")\nprocess = exp.new_process("a", ["x"])\n{line}\nprocess.set_env("B", 1)'
@@ -61,7 +61,7 @@ def refused(declare: Callable[[str], Any], line: str) -> UserError:
     ],
 )
 def test_a_wrong_type_is_an_error_on_its_line(declare, line, setting):
-    assert refused(declare, line).what.startswith(setting)
+    assert error_of(declare, line).what.startswith(setting)
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_a_wrong_type_is_an_error_on_its_line(declare, line, setting):
     ],
 )
 def test_an_unknown_option_is_an_error_on_its_line(declare, line, hint):
-    assert hint in refused(declare, line).remedy
+    assert hint in error_of(declare, line).remedy
 
 
-def test_a_misspelt_method_names_the_near_one():
+def test_a_misspelt_method_suggests_the_nearest():
     with pytest.raises(AttributeError, match="Did you mean: 'binds'"):
         Experiment("rl").new_process("a").bnids("s")  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_properties_are_keywords_as_well_as_calls():
+def test_properties_can_be_set_by_keyword_or_call():
     by_keyword = Experiment("rl").new_process(
         "a",
         command="python a.py",
@@ -113,21 +113,21 @@ def test_properties_are_keywords_as_well_as_calls():
 
 
 @pytest.mark.parametrize("value", [threading.Lock(), b"x", {1: 2}])
-def test_values_that_no_manifest_can_hold(value):
+def test_values_that_are_not_json_in_container_yml_are_refused(value):
     process = Experiment("rl").new_process("a", ["x"])
     process.container_yml["spec"] = [value]
     with pytest.raises(UserError, match="container_yml"):
         _ = process.spec
 
 
-def test_reading_a_manifest_leaves_nothing_behind():
+def test_reading_pod_yml_does_not_change_it():
     process = Experiment("rl").new_process("a", ["x"])
     assert process.pod_yml["spec"]["dnsPolicy"] == {}
     process.pod_yml["metadata"]["annotations"] = {}
     assert process.spec.pod.pod_yml == {"metadata": {"annotations": {}}}
 
 
-def test_numbers_and_paths_of_every_library_are_taken(tmux):
+def test_numpy_numbers_and_paths_are_accepted(tmux):
     experiment = Experiment("rl", start_dir=Path("/work"), port_range=range(7000, 8000))
     args: Any = [1, 0.5, 1e-3, True, np.int64(3), np.float32(0.5), Path("data")]
     process = experiment.new_process("a", command=Path("/bin/x"), args=args, env={"N": 1, "ON": True})
@@ -160,7 +160,7 @@ keywords = st.fixed_dictionaries(
 
 
 @given(texts, st.lists(st.tuples(texts, keywords), max_size=3))
-def test_any_text_anywhere_gives_a_plan_or_problems(tmux, kubernetes, name, processes):
+def test_any_text_gives_a_plan_or_printable_problems(tmux, kubernetes, name, processes):
     experiment = Experiment(name)
     for process, options in processes:
         experiment.new_process(process, **options)

@@ -1,4 +1,4 @@
-"""A stranger: another user of this machine, who tries to get in."""
+"""Fixtures that act as another user of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def stranger_calls(place: Path) -> Callable[[int], dict[str, str]]:
-    """stranger_calls(port): return what another user is answered there, by RPC.
+    """Return stranger_calls(port): the answer to each RPC that another user sends to the port.
 
     source: address, port and how many times; an RPC that was answered even once has that answer.
     """

@@ -1,4 +1,4 @@
-"""Another user of this machine who knows Pulumi's protocols: dials listeners and makes every call.
+"""Act as another user of this machine: connect to listeners and make every call of Pulumi's protocols.
 
     python stranger.py UID FOLDER [PORT [SOURCE_ADDRESS SOURCE_PORT TIMES]]
 

@@ -34,7 +34,7 @@ REFUSED = {"UNAVAILABLE"}
 
 
 def _start_as_plugin(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start it as the engine of a plain `pulumi` does, after `symphony env`."""
+    """Start the host as the engine of plain `pulumi` does, after `symphony env`."""
     del folder
     run = subprocess.Popen([HOST, "127.0.0.1:1"], env=env, stdout=subprocess.PIPE)
     assert run.stdout is not None
@@ -42,7 +42,7 @@ def _start_as_plugin(env: dict[str, str], folder: Path) -> tuple[subprocess.Pope
 
 
 def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start it as a run in the machine's network does: SYMPHONY_NETWORK=host, and every Kubernetes stack."""
+    """Start the host as a run in the machine's network does: SYMPHONY_NETWORK=host, or a Kubernetes stack."""
     engine = ["/bin/sh", "-c", f"echo ${start.ATTACHED}; exec sleep 600"]
     place = workspace.Workspace(folder, "p", folder)
     command = engine_command(
@@ -81,7 +81,7 @@ def test_another_user_is_refused(
     assert not list(place.glob("unpickled-*"))
 
 
-def test_another_user_is_refused_at_a_port_that_this_user_had(
+def test_another_user_is_refused_from_a_source_port_this_user_had(
     port: int, place: Path, stranger_calls: Calls
 ) -> None:
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_another_user_is_refused_at_a_port_that_this_user_had(
     assert not list(place.glob("unpickled-*"))
 
 
-def test_a_connection_that_ended_is_not_taken_for_the_next_one_from_its_port() -> None:
+def test_an_ended_connection_is_not_mistaken_for_a_new_one_from_the_same_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         first = dial(("127.0.0.1", 0), listener.getsockname()[1])
         accepted, source = listener.accept()
@@ -109,7 +109,7 @@ def test_a_connection_that_ended_is_not_taken_for_the_next_one_from_its_port() -
         accepted.close()
 
 
-def test_this_user_is_answered(port: int, stranger_calls: Calls) -> None:
+def test_the_own_user_is_served(port: int, stranger_calls: Calls) -> None:
     stranger_calls(port)
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub: Any = provider_pb2_grpc.ResourceProviderStub(channel)
@@ -119,7 +119,7 @@ def test_this_user_is_answered(port: int, stranger_calls: Calls) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_program_of_a_script_is_served_at_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_opens_no_listening_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     place = workspace_for("pi")
     workspace.create_stack(place, "pi")

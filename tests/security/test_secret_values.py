@@ -1,4 +1,4 @@
-"""Only the process has secret values of secret_env and env: no file and no screen shows them."""
+"""Values of secret_env and secret values in env reach only the process: no file or screen shows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sandbox(tmp_path: Path):
         yield made
 
 
-def files_that_tell(folder: Path) -> set[str]:
+def files_containing_secrets(folder: Path) -> set[str]:
     """Return the names of the files that contain a value."""
     result: set[str] = set()
     for file in folder.rglob("*"):
@@ -54,7 +54,7 @@ def files_that_tell(folder: Path) -> set[str]:
 
 
 @pytest.mark.thorough
-def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) -> None:
+def test_secret_values_are_in_no_file_screen_or_command_line(sandbox: Sandbox) -> None:
     (sandbox.folder / "key.txt").write_text("hush-5f2e-file\n")
     sandbox.write(PROGRAM)
     sandbox.pulumi("stack", "init", "rl")
@@ -64,9 +64,9 @@ def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) 
     wait_for(lambda: "all" in sandbox.symphony("logs", "rl", "a").out, 20, "the process has all three")
     # A supervisor restarts its process with this file, which only its user can read.
     private = list(sandbox.home.rglob("secrets.sh"))
-    assert files_that_tell(sandbox.home) == {"secrets.sh"}
+    assert files_containing_secrets(sandbox.home) == {"secrets.sh"}
     assert {file.stat().st_mode & 0o777 for file in private} == {0o600}
-    assert files_that_tell(sandbox.home.parent / "pulumi-home") == set()
+    assert files_containing_secrets(sandbox.home.parent / "pulumi-home") == set()
     listed = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     (sandbox.folder / "key.txt").write_text("hush-5f2e-next\n")
     screens = [
@@ -81,11 +81,11 @@ def test_no_file_no_screen_and_no_argument_list_holds_a_value(sandbox: Sandbox) 
     assert [each for each in screens if WORD in each] == []
     assert WORD in sandbox.symphony("exec", "rl", "a", "--", "printenv", "FILE").out
     sandbox.symphony("delete", "rl", "-y", "--forget")
-    assert files_that_tell(sandbox.home) == set()
+    assert files_containing_secrets(sandbox.home) == set()
 
 
 @pytest.mark.thorough
-def test_a_value_that_changes_restarts_its_process_and_no_other(sandbox: Sandbox) -> None:
+def test_a_changed_secret_value_restarts_only_its_process(sandbox: Sandbox) -> None:
     sandbox.write(
         PROGRAM.replace('with Experiment(secret_env={"FILE": "key.txt"})', "with Experiment()").replace(
             "a = e.new_process(", 'a = e.new_process(secret_env={"FILE": "key.txt"}, name='
@@ -109,7 +109,7 @@ def test_a_value_that_changes_restarts_its_process_and_no_other(sandbox: Sandbox
 
 
 @pytest.mark.thorough
-def test_a_secret_that_the_run_creates_is_planned_and_arrives(sandbox: Sandbox) -> None:
+def test_a_secret_output_of_another_resource_is_planned_and_reaches_the_process(sandbox: Sandbox) -> None:
     sandbox.write(MADE_BY_THE_RUN)
     assert sandbox.symphony("plan", "rl", "--json").json["plan"]["processes"][0]["secret_env"] == {
         "MADE": "[secret]"
@@ -120,13 +120,13 @@ def test_a_secret_that_the_run_creates_is_planned_and_arrives(sandbox: Sandbox) 
 
 
 @pytest.mark.thorough
-def test_a_deletion_takes_along_every_copy_of_what_was_plain(sandbox: Sandbox) -> None:
+def test_delete_forget_removes_every_copy_of_plain_env_values(sandbox: Sandbox) -> None:
     sandbox.write(
         'with Experiment() as e: e.new_process("a", command=["sleep", "3600"], env={"A": "hush-5f2e"})'
     )
     sandbox.symphony("up", "rl", "-y")
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
     sandbox.symphony("up", "rl", "-y")
-    assert files_that_tell(sandbox.home / "state")
+    assert files_containing_secrets(sandbox.home / "state")
     sandbox.symphony("delete", "rl", "-y", "--forget")
-    assert files_that_tell(sandbox.home) == set()
+    assert files_containing_secrets(sandbox.home) == set()

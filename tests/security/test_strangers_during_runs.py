@@ -1,6 +1,6 @@
-"""Another user dials every listener that appears while experiments start, change and end.
+"""Another user connects to every listener that appears while experiments start, change and end.
 
-All of it happens in a network namespace, where it disturbs no other process.
+The tests run in a network namespace, where they disturb no other process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with Experiment() as e:
 
 
 class Machine:
-    """A network namespace with a sandbox and a stranger who waits for listeners."""
+    """A network namespace with a sandbox and another user who waits for listeners."""
 
     def __init__(self, sandbox: Sandbox, network: int, place: Path) -> None:
         self.sandbox, self.place = sandbox, place
@@ -99,8 +99,8 @@ def test_no_call_of_another_user_has_any_effect(machine: Machine, lives: int) ->
 
 
 @pytest.mark.thorough
-def test_the_stranger_knows_the_protocols(machine: Machine) -> None:
-    """In the machine's network the engine obeys strangers, as SECURITY.md says."""
+def test_the_other_user_succeeds_on_unprotected_engine_ports(machine: Machine) -> None:
+    """In the machine's network the engine obeys other users, as SECURITY.md says: the test can detect it."""
     machine.sandbox.write(EXPERIMENT % 1000)
     machine.symphony("up", "dev", "-y", code=None, SYMPHONY_NETWORK="host")
     answered = {rpc for (_, rpc), code in machine.answers().items() if code == "OK"}

@@ -1,4 +1,4 @@
-"""Values become the types of their settings; a wrong one is an error that names the setting and the part."""
+"""Conversion of values to the types of settings; an error names the setting and the part."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ EVERY_LIBRARY = [
 
 
 @pytest.mark.parametrize(("value", "text"), EVERY_LIBRARY)
-def test_args_and_env_take_the_same_values(value, text):
+def test_args_and_env_accept_the_same_values(value, text):
     assert convert.arguments([value], "args") == (text,)
     assert convert.environment({"A": value}, "env") == {"A": text}
 
 
-def test_numbers_of_every_library_are_numbers():
+def test_numpy_numbers_are_accepted():
     assert convert.NUMBER(np.int32(1), "gpu") == 1
     assert convert.QUANTITY(np.float64(0.5), "cpu") == 0.5
     assert convert.FLAG(np.bool_(True), "spot") is True
@@ -77,7 +77,7 @@ def test_a_wrong_type_names_its_part(converter, value, part, kind):
     assert "test_convert.py:" in raised.value.where
 
 
-def test_quotes_that_do_not_end():
+def test_unbalanced_quotes_in_a_command_are_refused():
     with pytest.raises(UserError) as raised:
         convert.words('x "', "a: command")
     assert raised.value.what.startswith("a: command ")

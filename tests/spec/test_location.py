@@ -1,4 +1,4 @@
-"""The line of the user's program that said something, and how it is shown."""
+"""The line of the user's program that declared something, and how it is shown."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def line_of(text: str) -> int:
     )
 
 
-def test_the_line_is_that_of_the_caller_outside_symphony():
+def test_caller_is_the_nearest_line_outside_symphony():
     assert caller() == Location(__file__, line_of("assert caller()"))
 
 
-def test_a_call_over_several_lines_is_where_it_begins():
+def test_a_call_over_several_lines_has_its_first_line():
     experiment = Experiment("rl")
     process = experiment.new_process(
         "a",
@@ -28,7 +28,7 @@ def test_a_call_over_several_lines_is_where_it_begins():
     assert process.spec.where.line == line_of("process = experiment.new_process(")
 
 
-def test_the_line_of_a_helper_of_the_user_is_the_helpers_and_says_who_called_it():
+def test_a_line_in_a_helper_function_also_names_its_caller():
     def worker(experiment: Experiment, name: str) -> None:
         experiment.new_process(name).binds("s")  # in the helper
 
@@ -45,7 +45,7 @@ def test_the_line_of_a_helper_of_the_user_is_the_helpers_and_says_who_called_it(
     assert problem.lines(file) == f"lines {helper} (called from {first}), {helper} (called from {second})"
 
 
-def test_a_file_of_the_user_that_is_called_contextlib_is_not_skipped(tmp_path):
+def test_a_user_file_named_like_contextlib_is_not_skipped(tmp_path):
     file = tmp_path / "my_contextlib.py"
     code = "from symphony.spec.location import caller\nsaid = caller()\n"
     made: dict[str, object] = {}
@@ -53,7 +53,7 @@ def test_a_file_of_the_user_that_is_called_contextlib_is_not_skipped(tmp_path):
     assert made["said"] == Location(str(file), 2)
 
 
-def test_files_are_absolute_and_shown_as_short_as_can_be(tmp_path, monkeypatch):
+def test_files_are_absolute_and_shown_relative(tmp_path, monkeypatch):
     (tmp_path / "stacks").mkdir()
     monkeypatch.chdir(tmp_path)
     made: dict[str, object] = {}
@@ -65,7 +65,7 @@ def test_files_are_absolute_and_shown_as_short_as_can_be(tmp_path, monkeypatch):
     assert str(Location("/etc/x", 3)) == "/etc/x:3"
 
 
-def test_the_line_of_a_part_of_a_setting():
+def test_place_of_a_part_of_a_setting_falls_back_to_the_setting():
     first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
     values = {"env": second, "env PATH": first}
     assert place_of("env PATH", values, declared) == first
@@ -74,5 +74,5 @@ def test_the_line_of_a_part_of_a_setting():
     assert part_of("env", ["x"]) == "env list"
 
 
-def test_nowhere_is_shown_as_nothing():
+def test_an_unknown_location_is_shown_as_empty():
     assert str(NOWHERE) == ""

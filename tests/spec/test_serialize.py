@@ -1,4 +1,4 @@
-"""A saved experiment loads to an equal one, every setting included; a broken file is one line."""
+"""Saving and loading experiments: equal after loading, errors with the path of the bad field."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ experiments = st.builds(
 )
 
 
-def test_the_generated_experiments_make_every_setting():
+def test_generated_experiments_cover_every_setting():
     # A setting that is added to a spec and not here would be saved without a test.
     unmade = {"where", "places", "accepts_classic_names", "code_files"}
     for strategy, kind in (
@@ -161,12 +161,12 @@ def test_a_saved_spec_is_plain_and_loads_equal(spec):
     assert from_dict(yaml.safe_load(yaml.safe_dump(saved, sort_keys=False))) == spec
 
 
-def test_settings_that_were_not_made_are_left_out():
+def test_unset_settings_are_not_saved():
     spec = ExperimentSpec("rl", processes=(ProcessSpec("a", cmds=("ls",)),))
     assert to_dict(spec) == {"symphony": 1, "name": "rl", "processes": [{"name": "a", "cmds": ["ls"]}]}
 
 
-def test_a_loaded_experiment_was_said_where_it_was_loaded():
+def test_a_loaded_experiment_has_the_line_of_the_load():
     spec = ExperimentSpec(
         "rl",
         processes=(

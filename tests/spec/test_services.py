@@ -1,4 +1,4 @@
-"""The ways to name services all say the same thing."""
+"""The equivalent ways to name services."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from symphony.spec.process import services
         (([],), []),
     ],
 )
-def test_forms(message, uses):
+def test_services_may_be_names_lists_or_mappings(message, uses):
     assert [(use.name, use.port) for use in services(message, "binds")] == uses

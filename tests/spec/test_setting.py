@@ -1,4 +1,4 @@
-"""One definition for each setting: the keywords that an IDE offers are those of the fields."""
+"""The typed keywords (for IDEs) are those of the fields of the specs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ from symphony.spec.process import ProcessOptions, ProcessSpec
         (ProcessOptions, ProcessSpec, {"pod_yml", "container_yml", "resources", "limits"}),
     ],
 )
-def test_the_typed_keywords_are_the_settings_of_the_fields(options, kind, beside):
+def test_typed_keywords_match_the_fields_of_the_spec(options, kind, beside):
     # cmds may be given by its place, so it stands in the signature.
     assert options.__optional_keys__ | {"cmds"} == set(keywords_of(kind)) | beside | {"cmds"}

@@ -27,7 +27,7 @@ def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
 
 @pytest.fixture
 def folder(elsewhere: Elsewhere) -> Iterator[Path]:
-    """A short folder, because pytest's are too long for sockets; also a failed test leaves no cluster."""
+    """Yield a folder with a short path, because pytest's are too long for sockets; end any cluster in it."""
     with tempfile.TemporaryDirectory(prefix="symphony-") as made:
         folder = Path(made) / "cluster"
         yield folder

@@ -1,4 +1,4 @@
-"""Kills the API server amid real `symphony up`s and compares state and cluster; a test runs it elsewhere.
+"""Kill the API server during real runs of `symphony up`, and compare state and cluster.
 
 Usage: python -m tests.toolchain.kill_during_up FOLDER KILLS
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 class _Run:
-    """One experiment that is changed again and again."""
+    """One experiment that is changed repeatedly."""
 
     def __init__(self, layout: Layout, sandbox: Sandbox, kubeconfig: str) -> None:
         self._layout, self._sandbox = layout, sandbox
@@ -81,7 +81,7 @@ class _Run:
         }
 
     def _disturbed(self) -> int | None:
-        """Kill the server amid an `up` of a changed program; return how that ended."""
+        """Kill the API server during an `up` of a changed program; return its exit code."""
         self._turn += 1
         self._sandbox.write(self._program())
         before = self._living()

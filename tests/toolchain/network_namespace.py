@@ -1,4 +1,4 @@
-"""A network namespace in which a second cluster can live beside the first."""
+"""A network namespace in which a second cluster can run beside the first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Elsewhere:
-    """Commands that run in one network namespace, which only has a loopback."""
+    """Runs commands in one network namespace, which has only a loopback interface."""
 
     def __init__(self) -> None:
         self._holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])

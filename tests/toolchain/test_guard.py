@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.support import processes_with
 from tests.sandbox import ROOT, wait_for
-from tests.toolchain.kubernetes.test_cluster_leaves_nothing import look
+from tests.toolchain.kubernetes.test_cluster_leaves_nothing import machine_state
 from tests.toolchain.network_namespace import Elsewhere
 from toolchain.kubernetes.layout import Layout, cache_folder
 
@@ -32,7 +32,7 @@ STARTED = 4  # the server, its process, and the two that sleep
 
 
 class Run:
-    """`scripts/test.sh` on a terminal of its own, with one test that starts something."""
+    """A run of `scripts/test.sh` on its own terminal, with one test that starts processes."""
 
     def __init__(self, place: Path, seconds: int) -> None:
         self.mark = f"guarded-{place}"
@@ -74,7 +74,7 @@ class Run:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Iterator[str]:
+def marker(tmp_path: Path) -> Iterator[str]:
     mark = f"guarded-{tmp_path}"
     yield mark
     for pid in processes_with(mark):
@@ -83,9 +83,9 @@ def left(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", ["terminated", "its group terminated", "Ctrl-C", "terminal closed"])
-def test_a_killed_run_leaves_nothing(way: str, tmp_path: Path, left: str) -> None:
+def test_a_killed_test_run_leaves_no_process(way: str, tmp_path: Path, marker: str) -> None:
     run = Run(tmp_path, seconds=1000)
-    wait_for(lambda: len(processes_with(left)) > STARTED, 20, "all is started")
+    wait_for(lambda: len(processes_with(marker)) > STARTED, 20, "all is started")
     match way:
         case "terminated":
             os.kill(run.pid, signal.SIGTERM)
@@ -96,13 +96,13 @@ def test_a_killed_run_leaves_nothing(way: str, tmp_path: Path, left: str) -> Non
         case _:
             run.close_terminal()
     assert run.ends() != 0
-    assert processes_with(left) == []
+    assert processes_with(marker) == []
 
 
 @pytest.mark.thorough
-def test_a_run_that_ends_leaves_nothing_either(tmp_path: Path, left: str) -> None:
+def test_a_completed_test_run_leaves_no_process(tmp_path: Path, marker: str) -> None:
     assert Run(tmp_path, seconds=0).ends() == 0
-    assert processes_with(left) == []
+    assert processes_with(marker) == []
 
 
 CLUSTERS = {
@@ -123,7 +123,7 @@ subprocess.run(["unshare", "--net", "sh", "-c", up])
 @pytest.mark.kubernetes
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", CLUSTERS)
-def test_a_killed_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder: Path) -> None:
+def test_a_killed_test_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder: Path) -> None:
     """A cluster is killed once its API server has started: the shared one, and one in its own network."""
     cache = folder.parent / "symphony"
     cache.mkdir()
@@ -131,7 +131,7 @@ def test_a_killed_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder:
         if built != Layout.default().folder:
             (cache / built.name).symlink_to(built)
     place = cache / "cluster" if kind == "shared" else folder
-    before = look(elsewhere, place)
+    before = machine_state(elsewhere, place)
     run = subprocess.Popen(
         [*elsewhere.inside, sys.executable, "-m", "toolchain.guard", sys.executable, "-c", CLUSTERS[kind]],
         env={**os.environ, "XDG_CACHE_HOME": str(cache.parent), "FOLDER": str(folder)},
@@ -139,4 +139,4 @@ def test_a_killed_run_leaves_no_cluster(kind: str, elsewhere: Elsewhere, folder:
     wait_for((place / "run" / "kube-apiserver.json").exists, 120, "the API server is started")
     run.send_signal(signal.SIGTERM)
     assert run.wait(120) == 128 + signal.SIGTERM
-    assert look(elsewhere, place) == before
+    assert machine_state(elsewhere, place) == before

@@ -1,4 +1,4 @@
-"""`symphony up`, its engine and its state while the API server is killed under them again and again."""
+"""`symphony up` while the API server is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(
 @pytest.mark.parametrize(
     "kills", [2, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])], ids=str
 )
-def test_nothing_is_dropped_from_the_state(elsewhere: Elsewhere, folder: Path, kills: int):
-    """The state knows all that runs, the next `up` completes it, `delete` leaves nothing."""
+def test_the_state_stays_complete_when_the_api_server_is_killed_during_up(
+    elsewhere: Elsewhere, folder: Path, kills: int
+):
+    """The state has everything that runs, the next `up` completes it, `delete` leaves nothing."""
     script = ("-m", "tests.toolchain.kill_during_up", str(folder), str(kills))
     content = json.loads(elsewhere.run(sys.executable, *script, timeout=60 + 80 * kills))
     assert len(content["ends"]) == kills, content

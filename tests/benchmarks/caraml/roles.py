@@ -1,6 +1,6 @@
 """One process of a benchmark: python roles.py SIDE PATTERN ROLE PAYLOAD COUNT PORT.
 
-The consumer tells of the first and of the last message on another socket, so that the producer measures until
+The consumer reports the first and the last message on another socket, so that the producer measures until
 all messages have arrived. SIDE is `raw` (pyzmq), `ours` or the original caraml.
 """
 

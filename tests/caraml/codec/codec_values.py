@@ -26,5 +26,5 @@ def raw(part: Any) -> bytes:
 
 
 def received(parts: Any) -> Any:
-    """Return the parts as a socket receives them: the first as bytes, the others as memory of their own."""
+    """Return the parts as a socket receives them: the first as bytes, the others as separate buffers."""
     return [raw(parts[0])] + [bytearray(memoryview(part).cast("B")) for part in parts[1:]]

@@ -126,13 +126,13 @@ def assert_same(value, other):
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES)
-def test_whatever_can_be_encoded_comes_back(value):
+def test_encoded_values_decode_to_equal_values(value):
     assert_same(value, codec.decode(received(codec.encode(value))))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.text(), arrays(), max_size=5))
-def test_dicts_of_arrays_come_back_by_the_remembered_layout(value):
+def test_dicts_of_arrays_decode_with_a_cached_layout(value):
     encoder, decoder = codec.Encoder(), codec.Decoder()
     for _ in range(2):
         encoded = encoder.encode(value)
@@ -148,13 +148,13 @@ def test_dicts_of_arrays_come_back_by_the_remembered_layout(value):
         {"x": np.zeros(1 << 17, np.uint8)[::2], "s": np.zeros(3)},
     ],
 )
-def test_large_arrays_are_parts_of_their_own(value):
+def test_large_arrays_become_separate_message_parts(value):
     parts = codec.encode(value)
     assert len(parts) > 1
     assert_same(value, codec.decode(received(parts)))
 
 
-def test_large_arrays_are_not_copied_either_way():
+def test_large_arrays_are_neither_copied_when_encoded_nor_when_decoded():
     value = {"a": np.zeros(1 << 22), "b": [np.zeros((1 << 10, 1 << 10), order="F")]}
     nbytes = value["a"].nbytes + value["b"][0].nbytes
     tracemalloc.start()
@@ -189,7 +189,7 @@ def test_an_unsupported_value_is_an_error_with_its_path(value, where):
 
 
 @pytest.mark.parametrize("dtype", ["|S0", "<U0", "|V0", [["a", "<f8"], ["b", "|S0", [1 << 30]]], []])
-def test_items_of_no_bytes_claim_no_memory(dtype):
+def test_arrays_of_zero_byte_items_are_refused(dtype):
     """A message of 40 bytes once became an array of 2**40 items, which take memory when touched."""
     shape = [1 << 40] if isinstance(dtype, str) else [0]
     description = msgspec.msgpack.encode([dtype, shape, "C"])
@@ -207,7 +207,7 @@ def nested(depth):
     return value
 
 
-def test_limits_hold_on_both_sides():
+def test_limits_apply_to_encoding_and_decoding():
     small = Limits(message_bytes=1000)
     for value in ({"a": np.zeros(200)}, list(range(600)), ["x"] * 600):
         with pytest.raises(EncodeError):

@@ -28,7 +28,7 @@ SEEDS = [
 
 
 def touch(value):
-    """Read the whole value: an array that claims more memory than it has would take it, or crash, here."""
+    """Read the whole value: an array that claims more memory than it has would fail here."""
     if isinstance(value, np.ndarray):
         assert value.nbytes < 1 << 24
         value.copy()

@@ -1,4 +1,4 @@
-"""The memory that a peer without a key can take: structures, subscriptions."""
+"""How much memory a peer without a key can make a receiver allocate."""
 
 import json
 import tracemalloc
@@ -36,7 +36,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(bomb):
+def test_a_message_that_expands_to_many_times_its_size_is_refused(bomb):
     """15 MB of empty lists once took 1.3 GB."""
     message = BOMBS[bomb]
     tracemalloc.start()
@@ -49,7 +49,7 @@ def test_a_structure_that_takes_many_times_its_bytes_is_refused_before_it_does(b
 
 
 @pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\x81\x01\x01", b"\xa2ab", b"\xcd\xff\xff"])
-def test_a_message_within_the_limits_takes_under_100_mb(item):
+def test_decoding_a_message_within_the_limits_takes_under_100_mb(item):
     count = min(MAX_ITEMS - 1, (MIB - 10) // len(item))
     message = list_of(count, item)
     tracemalloc.start()
@@ -91,7 +91,7 @@ def test_json_of_too_many_lists_is_refused(text):
     ],
     ids=["arrays", "dict", "text", "steps", "floats", "integers"],
 )
-def test_contents_are_no_structure(value):
+def test_large_arrays_and_texts_do_not_count_as_structure(value):
     """Messages of megabytes pass the default limits."""
     encoded = codec.Encoder().encode(value)
     head, *rest = encoded if isinstance(encoded, list) else [encoded]
@@ -102,7 +102,7 @@ def test_contents_are_no_structure(value):
     assert repr(again) == repr(first)
 
 
-def test_a_subscription_longer_than_publishers_take_is_an_error():
+def test_a_too_long_subscription_is_an_error():
     with (
         caraml.ZmqPub(port=0) as publisher,
         caraml.ZmqSub(address=publisher.address, topic=b"t" * 255) as subscriber,
@@ -115,7 +115,7 @@ def test_a_subscription_longer_than_publishers_take_is_an_error():
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
+def test_a_busy_server_queues_few_requests_of_one_peer():
     """The server once held a thousand, of up to 1 GiB each; an honest client has one under way."""
     with caraml.ZmqServer(port=0) as server, zmq.Context() as context, context.socket(zmq.DEALER) as peer:
         peer.linger, peer.sndtimeo, peer.sndhwm = 0, 2000, 1
@@ -141,8 +141,8 @@ def test_a_server_that_is_busy_holds_few_requests_of_one_peer():
         "limits=L(1 << 20, unread_bytes=9 << 20)",
     ],
 )
-def test_each_connection_holds_one_unread_message_more_than_the_mark(spawn, bound):
-    """A sender soon has to stop; the memory of the receiver shows what it holds."""
+def test_unread_messages_of_a_connection_are_bounded(spawn, bound):
+    """Each sender soon blocks; the receiver counts what it holds."""
     program = spawn(
         """
         import pathlib, sys, caraml

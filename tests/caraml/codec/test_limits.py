@@ -1,4 +1,4 @@
-"""Limits bound the cost of a peer's messages, and a message over them raises at its sender."""
+"""Limits: a message over them raises at its sender, and batches stay within them."""
 
 import tracemalloc
 
@@ -58,7 +58,7 @@ def test_a_message_over_the_limits_raises_at_the_sender(limits, serializer, valu
         assert puller.rejected == 0
 
 
-def test_pushed_together_they_stay_within_the_limits():
+def test_batched_messages_stay_within_the_limits():
     puller, pusher = pair(SMALL)
     items = [bytes([n % 256]) * (n % 300) for n in range(500)]
     with puller, pusher:
@@ -69,7 +69,7 @@ def test_pushed_together_they_stay_within_the_limits():
         assert puller.rejected == 0
 
 
-def test_a_batch_costs_a_small_multiple_of_a_batch():
+def test_a_batch_of_tiny_items_takes_little_memory():
     """A batch of millions of two-byte items once took twenty times its size in memory."""
     puller = caraml.ZmqPuller(port=0)
     with puller, zmq.Context() as context, context.socket(zmq.PUSH) as peer:

@@ -1,4 +1,4 @@
-"""The shared-memory pool: a name opens one value, once; names of strangers are not trusted."""
+"""The shared-memory pool: a name opens one value once; names from other processes are not trusted."""
 
 import os
 from typing import Any
@@ -18,7 +18,7 @@ def large(value):
     return np.full(20_000, value, "f8")
 
 
-def test_an_old_name_is_refused_and_the_new_value_reaches_its_reader():
+def test_a_used_name_is_refused_and_the_new_value_reaches_its_reader():
     pool = SharedPool()
     old = pool.put(large(1))
     get(old).delete()
@@ -76,7 +76,7 @@ def test_unread_memory_can_be_freed():
     assert held.data[0] == 3
 
 
-def test_a_buffer_let_go_late_leaves_the_next_one_in_place():
+def test_releasing_an_old_buffer_does_not_affect_the_next_one():
     pool = SharedPool()
     buffer = pool.empty(20_000, "f8")
     where = buffer.ctypes.data
@@ -109,7 +109,7 @@ def test_a_view_of_a_value_keeps_its_memory():
 
 
 @pytest.mark.parametrize("dtype", ["f8", "u1", [("a", "i4"), ("b", "f4", 2)]])
-def test_a_buffer_is_read_as_it_was_written(dtype):
+def test_a_buffer_is_read_back_as_written(dtype):
     pool = SharedPool()
     for change in (
         lambda array: array,
@@ -143,7 +143,7 @@ def test_a_buffer_within_a_value_is_not_copied(inside):
         assert buffer[0, 0] == 7
 
 
-def test_a_child_makes_memory_of_its_own():
+def test_a_forked_child_uses_its_own_memory():
     pool = SharedPool()
     name = pool.put(large(1))
     child = os.fork()
@@ -155,7 +155,7 @@ def test_a_child_makes_memory_of_its_own():
         assert value[0] == 1
 
 
-def test_names_that_say_what_is_not_so():
+def test_forged_names_are_refused():
     pool = SharedPool()
     name = pool.put(large(1))
     owner, descriptor, cookie, generation, head, parts = msgspec.msgpack.decode(name[2:])

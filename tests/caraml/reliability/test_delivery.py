@@ -1,4 +1,4 @@
-"""Messages that are delivered, lost or reported, with real processes and deadlines."""
+"""Which messages are delivered, lost or reported as lost, with real processes and deadlines."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def resident(pid):
 
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("scheme", ["tcp", "ipc"])
-def test_close_is_true_only_if_delivered(spawn, scheme, tmp_path):
+def test_close_returns_true_only_if_all_messages_were_delivered(spawn, scheme, tmp_path):
     address = "tcp://127.0.0.1:0" if scheme == "tcp" else f"ipc://{tmp_path}/r5"
     receiver = spawn(
         """
@@ -80,7 +80,7 @@ def test_close_is_true_only_if_delivered(spawn, scheme, tmp_path):
 
 
 @pytest.mark.timeout(30)
-def test_worker_killed_loses_nothing_in_acknowledged_mode(spawn, tmp_path):
+def test_a_killed_receiver_loses_no_message_in_acknowledged_mode(spawn, tmp_path):
     worker = """
         import os, sys, time, caraml
         receiver = caraml.ZmqReceiver(address=sys.argv[1], bind=False, finish="processed", window=64)
@@ -146,7 +146,7 @@ def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spa
 
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("policy", ["drop", "latest", "block"])
-def test_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
+def test_messages_for_a_stopped_subscriber_are_bounded(spawn, policy):
     subscriber = """
         import sys, caraml
         subscriber = caraml.ZmqSub(address=sys.argv[1], topic="t", policy=sys.argv[2])
@@ -193,7 +193,7 @@ def test_stopped_subscriber_is_bounded_by_the_budget(spawn, policy):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("nbytes", [40 << 20, 200_000])
-def test_a_large_message_does_not_narrow_the_queue_of_small_ones_for_ever(nbytes):
+def test_the_queue_for_small_messages_recovers_after_a_large_one(nbytes):
     with (
         caraml.ZmqPub(port=0) as publisher,
         caraml.ZmqSub(address=publisher.address, topic="") as subscriber,
@@ -212,7 +212,7 @@ def test_a_large_message_does_not_narrow_the_queue_of_small_ones_for_ever(nbytes
 
 
 @pytest.mark.timeout(30)
-def test_latest_takes_messages_of_any_publisher_and_all_of_its_topics():
+def test_policy_latest_keeps_the_newest_message_of_all_publishers_and_topics():
     with (
         caraml.ZmqPub(port=0, serializer="msgpack") as publisher,
         caraml.ZmqSub(
@@ -233,7 +233,7 @@ def test_latest_takes_messages_of_any_publisher_and_all_of_its_topics():
 
 
 @pytest.mark.timeout(20)
-def test_slow_joiner_gets_everything_after_wait_subscribers(spawn):
+def test_a_subscriber_gets_every_message_after_wait_subscribers(spawn):
     publisher = caraml.ZmqPub(port=0)
     subscriber = spawn(
         """

@@ -44,7 +44,7 @@ for receiver, sender in zip(receivers, senders):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("what", EXITS)
-def test_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
+def test_the_interpreter_exits_within_two_seconds_with_its_exit_code(spawn, what):
     program = spawn(
         "import sys, time, threading, zmq, caraml\n"
         "puller = caraml.ZmqPuller(port=0)\n" + EXITS[what] + "\nprint(1, flush=True)\nsys.exit(7)\n"
@@ -56,8 +56,8 @@ def test_the_interpreter_exits_within_two_seconds_with_its_code(spawn, what):
 
 
 @pytest.mark.timeout(30)
-def test_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_others(spawn):
-    """Eight senders, seven of them with receivers that do not read: the message of the eighth arrives."""
+def test_at_exit_senders_with_dead_receivers_do_not_delay_the_others(spawn):
+    """Seven of eight senders have receivers that do not read: the message of the eighth arrives."""
     program = spawn("""
         import logging, threading, time, caraml
         from caraml import process
@@ -98,7 +98,7 @@ def test_one_that_fails_and_one_with_a_dead_receiver_take_no_time_from_the_other
 
 
 @pytest.mark.timeout(30)
-def test_a_forked_child_is_told_and_the_parent_unharmed(spawn):
+def test_using_a_socket_in_a_forked_child_raises_and_the_parent_works_on(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address, timeout=5) as asking:
         assert asking.request({"x": 1}) == 1
@@ -116,8 +116,8 @@ def test_a_forked_child_is_told_and_the_parent_unharmed(spawn):
         assert asking.request({"x": 4}) == 4
 
 
-def in_child(call):
-    """The exit code of a forked child: 0 where `call` raised ForkedError."""
+def exit_code_in_child(call):
+    """Return the exit code of a forked child: 0 if `call` raised ForkedError."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -131,7 +131,7 @@ def in_child(call):
 
 
 @pytest.mark.timeout(30)
-def test_messages_fetched_before_a_fork_belong_to_the_parent():
+def test_messages_prefetched_before_a_fork_stay_with_the_parent():
     with (
         caraml.ZmqPub(address="inproc://fork", hwm=0) as publisher,
         caraml.ZmqSub(address="inproc://fork", topic="t") as subscriber,
@@ -141,14 +141,14 @@ def test_messages_fetched_before_a_fork_belong_to_the_parent():
             publisher.pub("t", b"%d" % n)
         assert subscriber.recv() == b"0"
         assert subscriber.pending > 0
-        assert in_child(subscriber.recv) == 0
-        assert in_child(lambda: subscriber.subscribe("u")) == 0
-        assert in_child(lambda: publisher.wait_subscribers(1, timeout=1)) == 0
+        assert exit_code_in_child(subscriber.recv) == 0
+        assert exit_code_in_child(lambda: subscriber.subscribe("u")) == 0
+        assert exit_code_in_child(lambda: publisher.wait_subscribers(1, timeout=1)) == 0
         assert [subscriber.recv() for _ in range(19)] == [b"%d" % n for n in range(1, 20)]
 
 
 @pytest.mark.timeout(20)
-def test_subscriptions_change_in_the_thread_that_receives():
+def test_subscribe_from_another_thread_works_while_recv_waits():
     with (
         caraml.ZmqPub(address="inproc://r16") as publisher,
         caraml.ZmqSub(address="inproc://r16", topic="a") as subscriber,

@@ -1,4 +1,4 @@
-"""With keys, only allowed peers can send, and both sides see a refusal."""
+"""CURVE keys: only allowed peers can send, and both sides report a refusal."""
 
 import socket
 import time
@@ -12,7 +12,7 @@ from caraml.keys import make_keys
 
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("peer", ["allowed", "no key", "unknown key", "wrong server key", "raw tcp"])
-def test_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, peer):
+def test_only_allowed_keys_can_send_and_both_sides_report_a_refusal(spawn, tmp_path, peer):
     make_keys(tmp_path / "ours")
     make_keys(tmp_path / "theirs")
     other = tmp_path / "other"
@@ -55,7 +55,7 @@ def test_only_allowed_keys_deliver_and_both_sides_are_told(spawn, tmp_path, peer
 
 
 @pytest.mark.timeout(20)
-def test_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
+def test_a_silent_connection_is_reported_within_two_seconds(tmp_path):
     make_keys(tmp_path)
     with caraml.ZmqPuller(port=0, keys=tmp_path) as puller:
         with socket.create_connection(("127.0.0.1", puller.socket.port)):
@@ -69,7 +69,7 @@ def test_a_peer_that_says_nothing_is_told_of_within_two_seconds(tmp_path):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("spoil", ["writable list", "writable folder", "not text"])
-def test_a_key_list_that_others_can_write_admits_no_peer_until_it_is_mended(tmp_path, spoil):
+def test_a_key_list_writable_by_others_admits_no_peer(tmp_path, spoil):
     make_keys(tmp_path)
     allowed = tmp_path / "allowed"
     content = allowed.read_bytes()
@@ -100,7 +100,7 @@ def test_a_key_list_that_others_can_write_admits_no_peer_until_it_is_mended(tmp_
 
 
 @pytest.mark.timeout(20)
-def test_a_context_with_an_authenticator_of_its_own_is_refused(tmp_path):
+def test_a_zmq_context_with_another_authenticator_is_refused(tmp_path):
     make_keys(tmp_path)
     with zmq.Context() as context, context.socket(zmq.REP) as authenticator:
         authenticator.bind("inproc://zeromq.zap.01")

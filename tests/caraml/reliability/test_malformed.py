@@ -66,7 +66,7 @@ def test_malformed_messages_are_rejected_and_counted(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_handler_exception_reaches_that_client_and_the_loop_lives(spawn):
+def test_an_exception_in_the_handler_reaches_its_client_and_the_server_continues(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address, timeout=5) as asking, client(address, timeout=5) as other:
         with pytest.raises(caraml.RemoteError, match="KeyError: 'this'"):
@@ -75,7 +75,7 @@ def test_handler_exception_reaches_that_client_and_the_loop_lives(spawn):
 
 
 @pytest.mark.timeout(30)
-def test_raw_tcp_and_zmtp1_peers_deliver_nothing(spawn):
+def test_raw_tcp_and_zmtp1_peers_cannot_deliver_messages(spawn):
     puller = spawn("""
         import caraml
         puller = caraml.ZmqPuller(port=0)

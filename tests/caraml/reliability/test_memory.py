@@ -1,4 +1,4 @@
-"""Arrays and shared memory, and a path bound twice; each with real processes and a time bound."""
+"""Arrays after send, killed fetch workers, full shared memory, an ipc path bound twice."""
 
 # ruff: noqa: E501
 
@@ -14,7 +14,7 @@ import caraml
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("nbytes", [100, 100_000, 4 << 20])
-def test_an_array_may_change_after_send(nbytes):
+def test_changing_an_array_after_send_does_not_change_the_message(nbytes):
     with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
         pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
         array = np.zeros(nbytes, np.uint8)
@@ -32,7 +32,7 @@ def test_an_array_may_change_after_send(nbytes):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("case", ["worker killed", "no memory"])
-def test_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
+def test_the_fetcher_survives_a_killed_worker_and_full_shared_memory(spawn, case):
     before = sorted(path.name for path in Path("/dev/shm").iterdir())
     program = spawn(
         """
@@ -67,7 +67,7 @@ def test_fetcher_survives_a_killed_worker_and_full_memory(spawn, case):
 
 
 @pytest.mark.timeout(20)
-def test_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn, tmp_path):
+def test_binding_an_ipc_path_in_use_raises_and_a_stale_path_is_replaced(spawn, tmp_path):
     address = f"ipc://{tmp_path}/socket"
     first = spawn(
         """
@@ -98,7 +98,7 @@ def test_a_second_bind_of_an_ipc_path_raises_and_a_stale_one_does_not(spawn, tmp
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("nbytes", [24, 200, 5000, 9000, 70_000, 1 << 20])
-def test_received_arrays_are_aligned_writable_and_hold_no_more_than_themselves(nbytes):
+def test_received_arrays_are_aligned_writable_and_keep_no_larger_buffer_alive(nbytes):
     with caraml.ZmqPuller(port=0, deserializer="msgpack") as puller:
         pusher = caraml.ZmqPusher(address=puller.address, serializer="msgpack")
         for value in ({"n": np.zeros(3, np.uint8), "a": np.zeros(nbytes // 8)}, ["x", np.zeros(nbytes // 8)]):

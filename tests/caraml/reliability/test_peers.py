@@ -1,4 +1,4 @@
-"""Peers that die, never come, freeze or are slow; each with real processes and a time bound."""
+"""Peers that die, never appear, freeze or are slow, with real processes and deadlines."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from tests.caraml.reliability.answering import SERVER, client
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("timeout", [40.0, -1.0], ids=["deadline", "forever"])
-def test_server_killed_mid_request_and_restarted(spawn, timeout):
+def test_a_request_succeeds_after_its_server_was_killed_and_restarted(spawn, timeout):
     server = spawn(SERVER, "127.0.0.1:0")
     address = server.line()
     with client(address, timeout=timeout) as asking:
@@ -31,7 +31,7 @@ def test_server_killed_mid_request_and_restarted(spawn, timeout):
 
 
 @pytest.mark.timeout(30)
-def test_a_late_answer_is_never_taken_for_the_next(spawn):
+def test_a_late_answer_is_never_returned_for_the_next_request(spawn):
     address = spawn(SERVER, "127.0.0.1:0").line()
     with client(address) as asking:
         assert asking.request({"x": 0}) == 0
@@ -63,7 +63,7 @@ def test_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_frozen_peer_is_noticed_by_its_heartbeats(spawn):
+def test_a_frozen_peer_is_detected_by_heartbeats(spawn):
     server = spawn(SERVER, "127.0.0.1:0")
     with client(server.line(), heartbeat=0.4) as asking:
         assert asking.request({"x": 1}, timeout=5) == 1
@@ -74,8 +74,8 @@ def test_frozen_peer_is_noticed_by_its_heartbeats(spawn):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "subscriber"])
-def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
-    """Their `recv` waits on, because the peer may thaw; `socket.link.lost` tells that it is frozen."""
+def test_a_frozen_peer_is_detected_by_sockets_that_only_receive(spawn, kind):
+    """`recv` keeps waiting, because the peer may recover; `socket.link.lost` counts the loss."""
     peer = spawn(
         """
         import sys, time, caraml
@@ -106,7 +106,7 @@ def test_frozen_peer_is_noticed_by_who_only_receives(spawn, kind):
 
 
 @pytest.mark.timeout(30)
-def test_slow_consumer_with_heartbeats_loses_nothing_and_stays_connected(spawn):
+def test_a_slow_receiver_with_heartbeats_stays_connected_and_loses_nothing(spawn):
     receiver = spawn("""
         import time, caraml
         receiver = caraml.ZmqReceiver(port=0, heartbeat=0.5, window=20)

@@ -1,4 +1,4 @@
-"""Pickles of strangers are never loaded; with real processes and a time bound."""
+"""Pickles from unauthenticated peers are never loaded."""
 
 import os
 import pickle
@@ -12,7 +12,7 @@ import caraml
 
 
 class Canary:
-    """Unpickled, it leaves a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -22,7 +22,7 @@ class Canary:
 
 
 @pytest.mark.timeout(30)
-def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
+def test_pickles_of_unauthenticated_peers_are_never_loaded(spawn, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     canary = tmp_path / "canary"
     server = spawn("""
@@ -67,7 +67,7 @@ def test_pickles_of_strangers_are_never_loaded(spawn, tmp_path, monkeypatch):
 
 
 @pytest.mark.timeout(20)
-def test_an_impostor_on_an_ipc_path_runs_nothing_in_its_connectors(tmp_path, monkeypatch):
+def test_pickles_of_an_impostor_on_an_ipc_path_are_never_loaded(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     canary = tmp_path / "canary"
     with zmq.Context() as context, context.socket(zmq.REP) as stranger:

@@ -1,4 +1,4 @@
-"""Acknowledged messages over a connection that is cut again and again."""
+"""Acknowledged messages over a connection that is cut repeatedly."""
 
 import select
 import socket
@@ -86,8 +86,8 @@ class Forwarder:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("binder", ["receiver", "sender"])
-def test_nothing_is_lost_or_corrupt_over_reconnects(spawn, binder):
-    """All messages arrive, in order, once."""
+def test_all_messages_arrive_once_and_in_order_over_reconnects(spawn, binder):
+    """"""
     if binder == "receiver":
         receiver = spawn(RECEIVE, MESSAGES, binder)
         wire = Forwarder(receiver.line())

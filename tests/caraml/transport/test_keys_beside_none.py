@@ -9,7 +9,7 @@ from caraml.zmq import ZmqSocket
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("modes", [("PUSH", "PULL"), ("DEALER", "DEALER")], ids=["push", "dealer"])
-def test_a_connector_used_and_closed_at_once_delivers_beside_a_socket_with_keys(tmp_path, modes):
+def test_a_socket_without_keys_delivers_before_close_beside_one_with_keys(tmp_path, modes):
     make_keys(tmp_path)
     with caraml.ZmqPuller(port=0, keys=tmp_path):
         for _ in range(60):

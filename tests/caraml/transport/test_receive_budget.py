@@ -1,4 +1,4 @@
-"""The budget of unread bytes: a peer far over it is disconnected, an honest peer never."""
+"""The budget of unread bytes: a peer far over it is disconnected, a well-behaved peer never."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ LIMITS = Limits(message_bytes=MIB, unread_bytes=16 * MIB)
 
 
 def connected(address, kind):
-    """A ZMTP connection by hand."""
+    """Open a raw ZMTP connection."""
     connection = socket.create_connection((address.host, address.port), 10)
     connection.sendall(b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(52, b"\0"))
     ready = b"\5READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
@@ -28,7 +28,7 @@ def connected(address, kind):
 
 
 def flooded(connection, first, flags):
-    """Send MiB by MiB, at a pace that a busy machine can follow, and return how many were taken."""
+    """Send parts of 1 MiB until the connection breaks, and return how many were accepted."""
     connection.sendall(first)
     connection.settimeout(2)
     frame = bytes([flags]) + struct.pack(">Q", MIB) + bytes(MIB)
@@ -72,8 +72,8 @@ def test_a_peer_that_never_ends_a_message_is_disconnected(receiver, kind, first,
 
 
 @pytest.mark.timeout(60)
-def test_others_are_served_meanwhile_and_a_reader_that_never_waits_is_no_way_around_it():
-    """Small messages that are received all the time do not hide one that never ends."""
+def test_an_endless_message_is_disconnected_while_other_peers_are_served():
+    """Also if the reader always finds small messages and never waits."""
     with caraml.ZmqPuller(port=0, limits=LIMITS) as puller, connected(puller.socket, b"PUSH") as connection:
         done = threading.Event()
 
@@ -94,7 +94,7 @@ def test_others_are_served_meanwhile_and_a_reader_that_never_waits_is_no_way_aro
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "keys"])
-def test_honest_peers_are_never_disconnected(tmp_path, keyed):
+def test_well_behaved_peers_are_never_disconnected(tmp_path, keyed):
     """Every peer sends many times the budget, in all sizes, to a puller that pauses."""
     if keyed:
         make_keys(tmp_path)
@@ -127,7 +127,7 @@ def test_honest_peers_are_never_disconnected(tmp_path, keyed):
             pusher.join(10)
 
 
-def test_a_mark_of_the_programs_own_is_no_budget_of_ours():
+def test_a_socket_with_its_own_high_water_mark_has_no_budget():
     with (
         caraml.ZmqPuller(port=0, limits=LIMITS) as bounded,
         caraml.ZmqPuller(port=0, limits=LIMITS, callback=lambda socket: socket.set_hwm(50)) as own,
@@ -144,8 +144,8 @@ def test_a_mark_of_the_programs_own_is_no_budget_of_ours():
             assert bounded.socket.link.budget is None
 
 
-def test_a_number_that_is_no_connection_any_more_is_left_alone():
-    """Pipes of a subprocess that another thread starts may reuse the number of a closed connection."""
+def test_a_reused_descriptor_is_not_closed():
+    """A pipe of another thread may reuse the descriptor of a closed connection."""
     with caraml.ZmqPuller(port=0) as puller:
         budget = ReceiveBudget(puller._wire, MIB)
         with socket.create_connection(("127.0.0.1", puller.socket.port)) as connection:

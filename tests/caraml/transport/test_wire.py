@@ -1,4 +1,4 @@
-"""Edges of every class: a close by another thread, the raw socket, the limits of the sender."""
+"""Corner cases of all classes: close from another thread, the raw socket, deadlines, handshakes."""
 
 import socket
 import threading
@@ -17,7 +17,7 @@ from caraml.zmq.pubsub.topic_frame import INLINE, header
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "receiver", "subscriber", "pusher"])
-def test_close_ends_the_call_of_another_thread_and_closes(kind):
+def test_close_ends_a_blocking_call_in_another_thread(kind):
     made, call = {
         "puller": lambda: ((end := caraml.ZmqPuller(port=0)), end.pull),
         "receiver": lambda: ((end := caraml.ZmqReceiver(port=0)), end.recv),
@@ -47,7 +47,7 @@ def test_close_ends_the_call_of_another_thread_and_closes(kind):
 
 
 @pytest.mark.timeout(20)
-def test_the_raw_socket_waits_as_pyzmq_does_not_a_slice():
+def test_blocking_calls_on_the_raw_socket_wait_as_in_pyzmq():
     with caraml.ZmqPuller(port=0) as puller, caraml.ZmqPusher(address=puller.address) as pusher:
         threading.Timer(0.6, pusher.push, (b"late",)).start()
         assert puller.socket.recv() == b"late"
@@ -83,7 +83,7 @@ def test_the_raw_socket_waits_as_pyzmq_does_not_a_slice():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("blocking", [True, False])
-def test_a_loop_cannot_start_on_a_closed_socket(blocking):
+def test_start_loop_on_a_closed_socket_raises(blocking):
     server = caraml.ZmqServer(port=0)
     server.close()
     with pytest.raises(caraml.ClosedError, match=server.address):
@@ -91,7 +91,7 @@ def test_a_loop_cannot_start_on_a_closed_socket(blocking):
 
 
 @pytest.mark.timeout(20)
-def test_a_blocking_loop_ends_without_an_error_when_it_is_stopped_or_closed():
+def test_a_blocking_loop_returns_when_stopped_or_closed():
     for end in ("stop", "close"):
         server = caraml.ZmqServer(port=0)
         threading.Timer(0.3, getattr(server, end)).start()
@@ -101,8 +101,8 @@ def test_a_blocking_loop_ends_without_an_error_when_it_is_stopped_or_closed():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["puller", "subscriber"])
-def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
-    """Rejected messages and messages without a subscription keep coming."""
+def test_the_deadline_of_recv_holds_while_unwanted_messages_keep_coming(kind):
+    """They are rejected, or not subscribed to."""
     if kind == "puller":
         end = caraml.ZmqPuller(port=0, deserializer="msgpack")
         noise = zmq.Context.instance().socket(zmq.PUSH)
@@ -133,8 +133,8 @@ def test_a_receive_has_one_deadline_however_much_is_rejected_or_unwanted(kind):
     assert 0.25 < took < 0.6
 
 
-def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
-    """Slow handshakes fail one by one at their deadline; those of a wrong key fail three at once."""
+def test_slow_handshakes_are_not_mistaken_for_refusals(monkeypatch):
+    """Slow handshakes fail one by one at their deadline; those with a wrong key fail three at once."""
     link = socket_monitor.Link("tcp://127.0.0.1:9", bind=False)
     clock = [100.0]
     monkeypatch.setattr(socket_monitor.time, "monotonic", lambda: clock[0])
@@ -150,7 +150,7 @@ def test_a_slow_server_is_not_taken_for_one_that_refuses(monkeypatch):
 
 
 @pytest.mark.timeout(30)
-def test_the_arrays_of_a_request_given_up_are_free_when_it_raises():
+def test_arrays_of_a_timed_out_request_are_released_when_it_raises():
     """ZeroMQ releases addresses in its own thread, some time after the socket is closed."""
     value = {f"a{n}": np.ones(1 << 17) for n in range(8)}
     with socket.create_server(("127.0.0.1", 0)) as deaf:

@@ -1,4 +1,4 @@
-"""Sender and receiver: the window, the sessions and the deadlines."""
+"""ZmqSender and ZmqReceiver: window, sessions, deadlines."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ def receiver():
 
 
 def peer_of(endpoint, mode=zmq.DEALER):
-    """A plain ZeroMQ socket connected to it."""
+    """Return a plain ZeroMQ socket connected to the endpoint."""
     raw = zmq.Context.instance().socket(mode)
     raw.linger, raw.sndtimeo, raw.rcvtimeo = 0, 5000, 5000
     raw.connect(endpoint.address)
@@ -44,8 +44,8 @@ def receive_all(receiver, into, pause=0.0, timeout=2.0):
 
 @pytest.mark.thorough
 @pytest.mark.timeout(20)
-def test_a_slow_receiver_that_gets_on_is_not_taken_for_a_dead_one(receiver):
-    """The receiver takes 60 ms a message and fetched many at once: it acknowledges each as it goes."""
+def test_a_slow_receiver_is_not_mistaken_for_a_dead_one(receiver):
+    """The receiver takes 60 ms for each message and acknowledges each one."""
     got = []
     receiving = receive_all(receiver, got, pause=0.06)
     sender = caraml.ZmqSender(address=receiver.address, timeout=1)
@@ -58,7 +58,7 @@ def test_a_slow_receiver_that_gets_on_is_not_taken_for_a_dead_one(receiver):
 
 
 @pytest.mark.timeout(20)
-def test_a_binding_sender_that_restarts_is_introduced_to_its_receiver_again():
+def test_a_receiver_reconnects_to_a_restarted_binding_sender():
     sender = caraml.ZmqSender(port=0, bind=True, timeout=5)
     receiver = caraml.ZmqReceiver(address=sender.address, bind=False)
     got = []
@@ -74,7 +74,7 @@ def test_a_binding_sender_that_restarts_is_introduced_to_its_receiver_again():
 
 
 @pytest.mark.timeout(20)
-def test_a_lost_connection_is_noticed_by_the_next_send():
+def test_the_next_send_detects_a_lost_connection():
     receiver = caraml.ZmqReceiver(port=0, finish="processed")
     sender = caraml.ZmqSender(address=receiver.address, timeout=5)
     receiving = threading.Thread(target=receiver.recv, args=(5,))
@@ -98,7 +98,7 @@ def test_a_lost_connection_is_noticed_by_the_next_send():
 
 
 @pytest.mark.timeout(20)
-def test_one_connection_has_one_session_so_it_cannot_evict_the_others(receiver):
+def test_a_connection_cannot_open_several_sessions_and_evict_others(receiver):
     sender = caraml.ZmqSender(address=receiver.address, timeout=5)
     got = []
     receiving = receive_all(receiver, got, timeout=3.0)
@@ -120,7 +120,7 @@ def test_one_connection_has_one_session_so_it_cannot_evict_the_others(receiver):
 
 
 @pytest.mark.timeout(30)
-def test_a_peer_that_ignores_the_window_fills_no_memory(spawn):
+def test_a_peer_that_ignores_the_window_cannot_fill_the_memory(spawn):
     receiver = spawn(
         """
         import sys, time, caraml
@@ -147,7 +147,7 @@ def test_a_peer_that_ignores_the_window_fills_no_memory(spawn):
 
 
 @pytest.mark.timeout(20)
-def test_a_message_that_the_receiver_would_refuse_is_an_error_at_the_sender():
+def test_a_message_over_the_receivers_limits_raises_at_the_sender():
     limits = caraml.Limits(message_bytes=10_000)
     with (
         caraml.ZmqReceiver(port=0, limits=limits) as receiver,

@@ -1,4 +1,4 @@
-"""Acknowledged delivery through a ROUTER-DEALER proxy, to one receiver or several, one of which dies."""
+"""Acknowledged delivery through a ROUTER-DEALER proxy to several receivers, also if one is killed."""
 
 import signal
 import threading
@@ -75,8 +75,8 @@ def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spa
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("finish", ["received", "processed"])
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_nothing_acknowledged_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
-    """The killed receiver had one message in work and others fetched; a new one replaces the only one."""
+def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
+    """It was processing one message and had fetched others; if it was the only one, a new one starts."""
     doomed = spawn(RECEIVER, proxy.out_add, finish, 5)
     others = [spawn(RECEIVER, proxy.out_add, finish) for _ in range(count - 1)]
     assert [receiver.line() for receiver in [doomed, *others]] == ["up"] * count
@@ -104,8 +104,8 @@ def test_nothing_acknowledged_is_lost_when_a_receiver_behind_a_proxy_is_killed(p
 
 
 @pytest.mark.timeout(30)
-def test_a_message_that_arrives_twice_is_delivered_once(proxy):
-    """A receiver that is slower than `resend_after` gets the same messages again."""
+def test_a_resent_message_is_delivered_once(proxy):
+    """A receiver slower than `resend_after` gets messages again."""
     given = []
     with caraml.ZmqReceiver(address=proxy.out_add, bind=False) as receiver:
         sender = caraml.ZmqSender(address=proxy.in_add, timeout=20, resend_after=0.1)

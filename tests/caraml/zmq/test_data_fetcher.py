@@ -1,4 +1,4 @@
-"""DataFetcher: slow handlers, lost tasks, workers that never start; reliability/test_memory.py kills some."""
+"""DataFetcher: slow handlers, failing workers, workers that never start."""
 
 import os
 import time
@@ -18,7 +18,7 @@ def port():
 
 
 @pytest.mark.timeout(60)
-def test_a_handler_may_take_longer_than_any_deadline(port):
+def test_a_slow_handler_causes_no_refetch(port):
     got = []
 
     def handle(request, shared):
@@ -34,7 +34,7 @@ def test_a_handler_may_take_longer_than_any_deadline(port):
 
 
 @pytest.mark.timeout(60)
-def test_a_thread_that_cannot_go_on_ends_its_worker_and_all_is_fetched(port, monkeypatch, tmp_path):
+def test_a_failed_worker_is_replaced_and_everything_is_fetched(port, monkeypatch, tmp_path):
     once = tmp_path / "once"
 
     def fail(remote, pool, handler, request):
@@ -56,7 +56,7 @@ def test_a_thread_that_cannot_go_on_ends_its_worker_and_all_is_fetched(port, mon
 
 
 @pytest.mark.timeout(60)
-def test_workers_that_never_begin_are_an_error(port, monkeypatch):
+def test_workers_that_never_start_are_an_error(port, monkeypatch):
     monkeypatch.setattr(data_fetcher, "_fetch_all", lambda plan, pipe: os._exit(7))
     fetcher = caraml.DataFetcher(lambda request, shared: None, "127.0.0.1", port, range(3), n_workers=1)
     fetcher.start()

@@ -1,6 +1,6 @@
-"""Messages of ZeroMQ peers that mean harm: heads that say anything, to every class that reads them.
+"""Malformed protocol frames sent to every class that reads them.
 
-Nothing is raised into the program, and an honest peer is served afterwards.
+The program sees no exception, and a correct peer is served afterwards.
 """
 
 import random
@@ -17,8 +17,8 @@ from caraml.zmq.pubsub import topic_frame
 ROUNDS = 1500
 
 
-class Harm:
-    """Yield messages near those of the protocols: with wrong numbers, cut short, with too many parts."""
+class MalformedFrames:
+    """Generate messages similar to those of the protocols: wrong numbers, truncated, too many parts."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -57,7 +57,7 @@ class Harm:
 
 def attack(mode, address, seed, count=ROUNDS, answers=False):
     """Send all messages over a few connections, and read the answers."""
-    harm = Harm(seed)
+    harm = MalformedFrames(seed)
     with zmq.Context() as context:
         for _ in range(5):
             with context.socket(mode) as raw:
@@ -68,7 +68,7 @@ def attack(mode, address, seed, count=ROUNDS, answers=False):
 
 
 def served_meanwhile(receive, seed, mode, address, honest, **options):
-    """Receive in a thread during the attack until the honest message comes; raise its errors here."""
+    """Receive in a thread during the attack until the correct message arrives; raise its errors here."""
     failed, got = [], []
 
     def run():
@@ -92,7 +92,7 @@ def served_meanwhile(receive, seed, mode, address, honest, **options):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_receiver_survives_and_serves(seed):
+def test_a_receiver_survives_malformed_frames(seed):
     receiver = caraml.ZmqReceiver(port=0, deserializer="msgpack")
     sender = caraml.ZmqSender(address=receiver.address, serializer="msgpack", timeout=10)
     served_meanwhile(receiver.recv, seed, zmq.DEALER, receiver.address, lambda: sender.send("honest"))
@@ -103,7 +103,7 @@ def test_a_receiver_survives_and_serves(seed):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_binding_sender_survives_and_delivers(seed):
+def test_a_binding_sender_survives_malformed_frames(seed):
     sender = caraml.ZmqSender(port=0, bind=True, serializer="msgpack", timeout=20)
     receiver = caraml.ZmqReceiver(address=sender.address, bind=False, deserializer="msgpack")
     attacked = threading.Thread(target=attack, args=(zmq.DEALER, sender.address, seed))
@@ -124,7 +124,7 @@ def test_a_binding_sender_survives_and_delivers(seed):
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("policy", ["all", "latest"])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_subscriber_survives_and_is_served(seed, policy):
+def test_a_subscriber_survives_malformed_frames(seed, policy):
     subscriber = caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", policy=policy)
     publisher = caraml.ZmqPub(address=subscriber.address, bind=False, serializer="msgpack")
 
@@ -141,7 +141,7 @@ def test_a_subscriber_survives_and_is_served(seed, policy):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_publisher_survives_and_publishes(seed):
+def test_a_publisher_survives_malformed_frames(seed):
     with caraml.ZmqPub(port=0) as publisher:
         attack(zmq.XSUB, publisher.address, seed)
         with caraml.ZmqSub(address=publisher.address, topic="mine") as subscriber:
@@ -152,7 +152,7 @@ def test_a_publisher_survives_and_publishes(seed):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_server_survives_and_answers(seed):
+def test_a_server_survives_malformed_frames(seed):
     server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
     server.start_loop(lambda request: request)
     attack(zmq.DEALER, server.address, seed, answers=True)

@@ -1,4 +1,4 @@
-"""Proxies as threads and processes: they forward messages, start, fail and end."""
+"""Proxies as threads and processes: forwarding, start, failed bind, stop."""
 
 import contextlib
 
@@ -30,14 +30,14 @@ def test_proxies_forward_both_patterns_and_stop(kind):
     assert not proxy.is_alive()
     with pytest.raises(ValueError, match="router-dealer"):
         kind("a", "b", pattern="pub-sub")
-    with kind_running(kind, pattern="pull-push") as proxy:
+    with running_proxy(kind, pattern="pull-push") as proxy:
         puller, pusher = ZmqPuller(address=proxy.out_add, bind=False), ZmqPusher(address=proxy.in_add)
         pusher.push(b"through")
         assert puller.pull(timeout=5) == b"through"
 
 
 @contextlib.contextmanager
-def kind_running(kind, **options):
+def running_proxy(kind, **options):
     proxy = kind("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", **options)
     proxy.start()
     try:
@@ -51,7 +51,7 @@ def kind_running(kind, **options):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
-def test_a_proxy_that_cannot_bind_says_so(kind, caplog):
+def test_a_proxy_that_cannot_bind_raises_an_error(kind, caplog):
     with ZmqPuller(port=0) as there:
         proxy = kind("tcp://127.0.0.1:*", there.address)
         proxy.start()
@@ -65,7 +65,7 @@ def test_a_proxy_that_cannot_bind_says_so(kind, caplog):
 
 
 @pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
-def test_proxies_take_services(kind, monkeypatch, port):
+def test_proxies_accept_service_names(kind, monkeypatch, port):
     monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")
     monkeypatch.setenv("SYMPH_FRONT_PORT", str(port))
     monkeypatch.setenv("SYMPH_FRONT_BIND", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""The frames of publish and subscribe: topics, numbers, refusals, and messages fetched ahead."""
+"""Publish and subscribe: topics, message numbers, missed messages, plain ZeroMQ publishers."""
 
 import time
 
@@ -13,14 +13,14 @@ from caraml.zmq.pubsub.topic_frame import (
 
 
 @pytest.mark.parametrize(("topic", "reason"), [(bytes(65_536), "65535"), (b"a" + OPENING, "ends topics")])
-def test_topics_that_cannot_be_published(topic, reason):
+def test_invalid_topics_are_refused(topic, reason):
     with caraml.ZmqPub(address="inproc://topics") as publisher, pytest.raises(ValueError, match=reason):
         publisher.pub(topic, b"x")
 
 
 @pytest.fixture
 def pair(request):
-    """A publisher and a subscriber of everything that begins with `t`, in this process."""
+    """A publisher and a subscriber to the prefix `t`, in this process."""
     with (
         caraml.ZmqPub(address="inproc://pair", hwm=0) as publisher,
         caraml.ZmqSub(address="inproc://pair", topic="t", hwm=0) as subscriber,
@@ -29,7 +29,7 @@ def pair(request):
         yield publisher, subscriber
 
 
-def test_topics_and_sizes_mixed_arrive_in_order(pair):
+def test_messages_of_mixed_topics_and_sizes_arrive_in_order(pair):
     publisher, subscriber = pair
     generator = np.random.default_rng(4)
     sizes = [0, 1, 100, 9000, 70_000, 300_000]
@@ -45,7 +45,7 @@ def test_topics_and_sizes_mixed_arrive_in_order(pair):
     assert (subscriber.missed, subscriber.rejected, subscriber.pending) == (0, 0, 0)
 
 
-def test_a_message_that_was_not_sent_was_not_missed():
+def test_an_unsent_message_does_not_count_as_missed():
     with (
         caraml.ZmqPub(port=0, policy="block", hwm=2, timeout=0.1) as publisher,
         caraml.ZmqSub(address=publisher.address, topic="", hwm=2) as subscriber,
@@ -64,7 +64,7 @@ def test_a_message_that_was_not_sent_was_not_missed():
         assert subscriber.missed == 0
 
 
-def test_plain_publishers_are_understood_between_ours():
+def test_a_subscriber_also_reads_plain_zeromq_publishers():
     with zmq.Context() as context, context.socket(zmq.PUB) as plain:
         plain.linger = 0
         port = plain.bind_to_random_port("tcp://127.0.0.1")

@@ -1,4 +1,4 @@
-"""Requests and answers of one part and of several: whole, and reported where they were not expected."""
+"""Requests and answers of one or several message parts."""
 
 import threading
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.mark.parametrize("serializer", ["msgpack", "pickle"])
-def test_small_and_large_in_any_order_are_whole(serializer):
+def test_small_and_large_requests_in_any_order_arrive_whole(serializer):
     small, head_only, parts = {"x": 1}, {"x": b"y" * 20_000}, {"x": np.arange(40_000)}
     keywords: dict[str, Any] = {"serializer": serializer, "deserializer": serializer}
     with caraml.ZmqServer(port=0, **keywords) as server:
@@ -25,7 +25,7 @@ def test_small_and_large_in_any_order_are_whole(serializer):
         assert server.rejected == 0
 
 
-def test_data_that_looks_like_a_failure_is_data():
+def test_an_answer_equal_to_the_failure_marker_is_returned_as_data():
     with caraml.ZmqServer(port=0) as server:
         server.start_loop(lambda asked: FAILURE)
         with caraml.ZmqClient(address=server.address, timeout=10) as client:
@@ -33,7 +33,7 @@ def test_data_that_looks_like_a_failure_is_data():
 
 
 @pytest.mark.parametrize("deserializer", [None, "str", "json"])
-def test_an_unexpected_answer_of_several_parts_is_reported(deserializer):
+def test_an_unexpected_multipart_answer_is_an_error(deserializer):
     context = zmq.Context()
     server = context.socket(zmq.REP)
     port = server.bind_to_random_port("tcp://127.0.0.1")
@@ -60,7 +60,7 @@ def _raises(data):
 
 
 @pytest.mark.parametrize("deserializer", [None, "str", _raises])
-def test_an_unexpected_request_of_several_parts_is_refused(deserializer):
+def test_an_unexpected_multipart_request_is_refused(deserializer):
     context = zmq.Context()
     client = context.socket(zmq.REQ)
     client.rcvtimeo = 10_000

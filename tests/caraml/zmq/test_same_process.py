@@ -1,4 +1,4 @@
-"""Over inproc both ends are in one process, and share no memory of a message."""
+"""Over inproc, sender and receiver share no memory of a message."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ import caraml
 LARGE = 1 << 16
 
 
-def test_a_request_over_inproc_is_the_servers_own():
+def test_a_request_over_inproc_is_copied_for_the_server():
     kept = []
     address = "inproc://same-process-request"
     keywords: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
@@ -48,7 +48,7 @@ def test_every_subscriber_over_inproc_gets_its_own_copy(way, policy):
 
 
 @pytest.mark.parametrize("way", ["push", "push_uncopied"])
-def test_a_push_over_inproc_is_the_pullers_own(way):
+def test_a_push_over_inproc_is_copied_for_the_puller(way):
     address = f"inproc://same-process-{way}"
     with (
         caraml.ZmqPuller(address=address, deserializer="msgpack") as puller,

@@ -1,4 +1,4 @@
-"""Peers start in any order, and wait for those that come late."""
+"""Peers may start in any order, and wait for each other."""
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +15,8 @@ OPTIONS: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("order", [*itertools.permutations(PEERS)], ids="-".join)
-def test_four_peers_start_in_any_order(order, tmp_path):
-    """The client asks and the pusher pushes as soon as they run, with or without a peer."""
+def test_four_peers_may_start_in_any_order(order, tmp_path):
+    """Client and pusher send as soon as they run, with or without a peer."""
     asked, pushed = f"ipc://{tmp_path}/asked", f"ipc://{tmp_path}/pushed"
     with ExitStack() as peers:
         threads = peers.enter_context(ThreadPoolExecutor(max_workers=2))

@@ -1,4 +1,4 @@
-"""Checkpoints are left out only where all is ours: the recorded state, and what the program registers."""
+"""Checkpoints are skipped only if the state and the program have no resources but symphony's."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:provider
         ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}, False),
     ],
 )
-def test_whose_resource_it_is(type_: str, inputs: dict[str, Any], is_ours: bool) -> None:
+def test_resources_of_symphony_are_recognized(type_: str, inputs: dict[str, Any], is_ours: bool) -> None:
     assert checkpoints.is_ours(type_, inputs) is is_ours
 
 
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
-    """The state of the stack `rl` of the project `mine`."""
+    """Write the state of the stack `rl` of the project `mine`."""
     resources = [
         {"urn": f"urn:pulumi:rl::mine::{type_}::n{i}", "type": type_, "inputs": inputs, "outputs": inputs}
         for i, (type_, inputs) in enumerate(kinds)
@@ -54,7 +54,7 @@ def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
     file.write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
 
 
-def test_states() -> None:
+def test_checkpoints_may_be_skipped_only_for_states_of_symphonys_resources() -> None:
     name = StackName("mine", "rl")
     assert checkpoints.may_be_skipped({}, name), "there is none yet"
     recorded(*OURS)
@@ -80,8 +80,10 @@ COMPONENT = "pulumi.ComponentResource('a:b:C', 'c')"
 
 
 @pytest.fixture
-def traced(tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """traced("Thing('x')") brings it up; with or without checkpoints, for each time that the program ran."""
+def checkpoint_modes(
+    tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., list[str]]:
+    """Return a function that runs `up` and returns "with" or "without" for each engine run."""
     monkeypatch.delenv(checkpoints.VARIABLE)
 
     def runner(program: str, verb: Verb = "up", **more: Any) -> list[str]:
@@ -94,23 +96,25 @@ def traced(tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch) -> Cal
     return runner
 
 
-def test_a_program_that_makes_nothing_else(traced: Callable[..., list[str]]) -> None:
-    assert traced(COMPONENT) == ["without"]
+def test_a_program_with_only_symphonys_resources_runs_without_checkpoints(
+    checkpoint_modes: Callable[..., list[str]],
+) -> None:
+    assert checkpoint_modes(COMPONENT) == ["without"]
 
 
 @pytest.mark.thorough
-def test_other_resources_of_a_program_are_created_once_and_with_checkpoints(
-    traced: Callable[..., list[str]], tiny: Workspace
+def test_a_program_with_other_resources_restarts_with_checkpoints_and_creates_them_once(
+    checkpoint_modes: Callable[..., list[str]], tiny: Workspace
 ) -> None:
     program = f"{COMPONENT}; Thing('x')"
-    assert traced(program, "preview") == ["with"], "a preview has none, and refuses nothing"
-    assert traced(program) == ["without", "with"]
+    assert checkpoint_modes(program, "preview") == ["with"], "a preview has none, and refuses nothing"
+    assert checkpoint_modes(program) == ["without", "with"]
     types = [each.type for each in file_store.read(StackName(tiny.project, "dev")).resources]
     assert types.count("pulumi-python:dynamic/tiny_provider:Thing") == 1
-    assert traced(program) == ["with"], "the state knows of it"
+    assert checkpoint_modes(program) == ["with"], "the state knows of it"
 
 
-def test_the_first_run_of_a_program_that_makes_more_makes_nothing(
+def test_the_run_without_checkpoints_creates_no_other_resource(
     tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(checkpoints.VARIABLE)
@@ -122,11 +126,11 @@ def test_the_first_run_of_a_program_that_makes_more_makes_nothing(
     assert not mark.exists()
 
 
-def test_the_word_of_the_user_goes_first(
-    traced: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+def test_the_users_environment_variable_overrides_checkpoints(
+    checkpoint_modes: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(checkpoints.VARIABLE, "true")
-    assert traced("Thing('x')") == ["without"]
+    assert checkpoint_modes("Thing('x')") == ["without"]
 
 
 def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
@@ -134,7 +138,9 @@ def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
     return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._engine()[1]
 
 
-def test_which_runs_skip_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_and_destroy_skip_checkpoints_but_preview_and_cloud_states_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert skips("up")
     assert skips("destroy")
     assert skips("up", InlineRun, program=print)

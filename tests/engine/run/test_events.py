@@ -1,4 +1,4 @@
-"""Lines of `pulumi --json` as typed events."""
+"""Lines of `pulumi --json` are parsed into typed events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def step(**more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("gone", ["old", "new"])
-def test_a_resource_from_start_to_end(gone: str) -> None:
+def test_events_of_a_resource_from_start_to_end(gone: str) -> None:
     reader = Reader()
     started = reader.read(line(resourcePreEvent=step(**{gone: None})), 10.0)
     assert isinstance(started, Started)
@@ -32,7 +32,7 @@ def test_a_resource_from_start_to_end(gone: str) -> None:
     assert finished.seconds == 2.5
 
 
-def test_failure_diagnostic_summary_and_preview() -> None:
+def test_failure_diagnostic_summary_and_preview_events() -> None:
     reader = Reader()
     failed = reader.read(line(resOpFailedEvent={**step(), "status": 0, "steps": 1}), 1.0)
     assert isinstance(failed, Failed)
@@ -46,7 +46,7 @@ def test_failure_diagnostic_summary_and_preview() -> None:
     assert planned.preview
 
 
-def test_unused_events_are_omitted() -> None:
+def test_unused_events_are_ignored() -> None:
     reader = Reader()
     for text in (
         line(diagnosticEvent={"severity": "debug", "message": "registering"}),

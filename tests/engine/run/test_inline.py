@@ -1,4 +1,4 @@
-"""The engine run of a program that lives in this process, through the real engine."""
+"""Engine runs whose program is a function of this process, with the real engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tiny_provider_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_without_project_uses_a_hidden_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     place = workspace_for("pi")
     assert (place.project, place.hidden) == ("symphony", True)
@@ -61,7 +61,7 @@ def test_script_without_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("engine")
-def test_ctrl_c_in_a_script(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_script_ends_all_processes(tmp_path: Path) -> None:
     there = tmp_path / "there"
     script = tmp_path / "script.py"
     script.write_text(f"""

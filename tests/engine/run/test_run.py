@@ -19,8 +19,8 @@ from tests.engine.support import Runner
 NAME = file_store.StackName("tiny", "dev")
 
 
-def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
-    """Up, nothing to do, a change planned and made, refresh, destroy: events and state agree at each step."""
+def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
+    """Up, no change, preview and update, refresh, destroy: events and state agree at each step."""
     made = run("up")
     assert made.outcome.result == "succeeded"
     assert made.outcome.summary is not None
@@ -50,14 +50,14 @@ def test_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
     assert file_store.read(NAME).resources == ()
 
 
-def test_seconds_are_those_of_the_resource(run: Runner) -> None:
+def test_finished_events_have_the_duration_of_the_resource(run: Runner) -> None:
     made = run("up", program="Thing('slow', sleep=1); Thing('fast')")
     seconds = {event.step.name: event.seconds for event in made.of(Finished)}
     assert seconds["slow"] >= 0.9
     assert seconds["slow"] > seconds["fast"]
 
 
-def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
+def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
     failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
     assert [event.step.name for event in failed.of(Failed)] == ["bad"]
     assert [
@@ -84,12 +84,14 @@ def test_failure_of_one_resource_keeps_the_others(run: Runner) -> None:
     ],
     ids=["provider", "run-error", "plugin"],
 )
-def test_failures_are_one_line(run: Runner, program: str, message: str, details: str, code: int) -> None:
+def test_each_failure_is_one_line_with_its_exit_code(
+    run: Runner, program: str, message: str, details: str, code: int
+) -> None:
     error = errors.error_of(run("up", program=program).outcome)
     assert (error.line, "\n".join(error.details), error.exit_code) == (message, details, code)
 
 
-def test_the_output_of_a_program_is_an_event(run: Runner) -> None:
+def test_program_output_becomes_diagnostic_events(run: Runner) -> None:
     output = run("up", program="print('hello'); pulumi.log.warn('careful')")
     # What is printed and what is logged come by different ways.
     assert {(d.severity, d.message.strip()) for d in output.of(Diagnostic)} == {
@@ -98,12 +100,12 @@ def test_the_output_of_a_program_is_an_event(run: Runner) -> None:
     }
 
 
-def test_a_good_run_writes_nothing_to_stderr(run: Runner) -> None:
+def test_a_successful_run_writes_nothing_to_stderr(run: Runner) -> None:
     assert run("up", program="Thing('one')").outcome.stderr == ""
 
 
 @pytest.mark.thorough
-def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask: int) -> None:
+def test_state_files_and_folders_are_private(run: Runner, own_home: Path, any_umask: int) -> None:
     run("up")
     assert os.umask(any_umask) == any_umask
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [own_home, *own_home.rglob("*")]}
@@ -112,8 +114,8 @@ def test_state_and_its_folder_are_private(run: Runner, own_home: Path, any_umask
 
 
 @pytest.mark.thorough
-def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
-    """Runs of different stacks do not wait for each other; of the same one, the second names the first."""
+def test_different_stacks_run_concurrently(tiny: Workspace, engine: object) -> None:
+    """A second run of the same stack is refused and names the first."""
     for stack in ("left", "right"):
         workspace.create_stack(tiny, stack)
     extra = {"TINY": "Thing('slow', sleep=8)"}
@@ -131,7 +133,7 @@ def test_two_stacks_at_once(tiny: Workspace, engine: object) -> None:
 
 
 @pytest.mark.thorough
-def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_passphrase_is_an_error(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "Thing('safe', value=pulumi.Output.secret('hush'))"
     run("up", program=secret)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
@@ -140,20 +142,24 @@ def test_wrong_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.exit_code == 2
 
 
-def test_missing_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_passphrase_is_an_error(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'elsewhere'}")
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     with pytest.raises(SymphonyError, match=r"^the secrets of dev need a passphrase\."):
         run("up")
 
 
-def test_our_own_store_has_its_own_passphrase(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_state_folder_has_a_generated_passphrase(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PULUMI_BACKEND_URL")
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
     assert run("up").outcome.result == "succeeded"
 
 
-def test_unwritable_store(
+def test_an_unwritable_state_is_an_error(
     tiny: Workspace, engine: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")

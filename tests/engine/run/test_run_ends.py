@@ -1,4 +1,4 @@
-"""Runs that are stopped or killed: within five seconds nothing of them is left, and the next works."""
+"""Runs that are stopped or killed: within five seconds all their processes end, and the next run works."""
 
 from __future__ import annotations
 
@@ -44,87 +44,89 @@ watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0
 
 
 @pytest.fixture
-def mark(tmp_path: Path) -> str:
-    """A text in the environment of every process of the run."""
+def run_marker(tmp_path: Path) -> str:
+    """Return a text that is in the environment of every process of the run."""
     return f"mark-of-{tmp_path.name}-{os.getpid()}"
 
 
 @pytest.fixture
-def begun(
-    tiny: Workspace, engine: object, tmp_path: Path, mark: str, request: pytest.FixtureRequest
+def running_up(
+    tiny: Workspace, engine: object, tmp_path: Path, run_marker: str, request: pytest.FixtureRequest
 ) -> Iterator[subprocess.Popen[str]]:
-    """A command in the middle of an `up`: one resource exists, the provider creates a slow one."""
+    """Start a command and wait until one resource exists and the provider creates a slow one."""
     workspace.create_stack(tiny, "dev")
     there = tmp_path / "there"
     program = f"fast = Thing('fast'); Thing('slow', sleep=600, mark={str(there)!r}, opts=after(fast))"
     program = "after = lambda r: pulumi.ResourceOptions(depends_on=[r])\n" + program
     process = subprocess.Popen(
-        [sys.executable, "-c", getattr(request, "param", "") + DRIVER, str(tiny.folder), program, mark],
+        [sys.executable, "-c", getattr(request, "param", "") + DRIVER, str(tiny.folder), program, run_marker],
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     wait_for(there.exists, 30, "the slow thing is being made")
-    assert len(processes_with(f"MARK={mark}")) >= 3
+    assert len(processes_with(f"MARK={run_marker}")) >= 3
     yield process
     process.kill()
-    for pid in processes_with(f"MARK={mark}"):
+    for pid in processes_with(f"MARK={run_marker}"):
         os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
-def test_a_signal_stops_a_run_long_before_what_it_makes_is_there(
-    begun: subprocess.Popen[str], number: signal.Signals, mark: str, run: Runner
+def test_a_signal_stops_a_run_while_a_resource_is_being_created(
+    running_up: subprocess.Popen[str], number: signal.Signals, run_marker: str, run: Runner
 ) -> None:
-    begun.send_signal(number)
-    out, _ = begun.communicate(timeout=60)
-    assert (out.strip(), begun.returncode) == ("interrupted", 130)
-    assert processes_with(f"MARK={mark}") == []
+    running_up.send_signal(number)
+    out, _ = running_up.communicate(timeout=60)
+    assert (out.strip(), running_up.returncode) == ("interrupted", 130)
+    assert processes_with(f"MARK={run_marker}") == []
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 
-def test_ctrl_c_on_a_terminal_reaches_the_engine_once(begun: subprocess.Popen[str], mark: str) -> None:
-    """The terminal signals the whole group; only the command line is in it."""
-    os.killpg(begun.pid, signal.SIGINT)
-    begun.communicate(timeout=20)
-    assert begun.returncode == 130
-    assert processes_with(f"MARK={mark}") == []
+def test_ctrl_c_on_a_terminal_reaches_the_engine_once(
+    running_up: subprocess.Popen[str], run_marker: str
+) -> None:
+    """The terminal signals the whole process group; only the command is in it."""
+    os.killpg(running_up.pid, signal.SIGINT)
+    running_up.communicate(timeout=20)
+    assert running_up.returncode == 130
+    assert processes_with(f"MARK={run_marker}") == []
     assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("begun", [PATIENT], indirect=True, ids=["patient"])
-def test_impatient_user(begun: subprocess.Popen[str], mark: str) -> None:
-    begun.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("running_up", [PATIENT], indirect=True, ids=["patient"])
+def test_a_second_ctrl_c_kills_the_run_at_once(running_up: subprocess.Popen[str], run_marker: str) -> None:
+    running_up.send_signal(signal.SIGINT)
     time.sleep(0.3)
-    begun.send_signal(signal.SIGINT)
-    begun.communicate(timeout=60)
-    assert processes_with(f"MARK={mark}") == []
+    running_up.send_signal(signal.SIGINT)
+    running_up.communicate(timeout=60)
+    assert processes_with(f"MARK={run_marker}") == []
 
 
-def test_killed_command_line_takes_the_engine_along_for_whose_end_the_next_run_waits(
-    begun: subprocess.Popen[str], mark: str, run: Runner
+def test_the_engine_ends_with_a_killed_command_and_the_next_run_waits_for_it(
+    running_up: subprocess.Popen[str], run_marker: str, run: Runner
 ) -> None:
-    begun.kill()
-    begun.communicate(timeout=20)
+    running_up.kill()
+    running_up.communicate(timeout=20)
     assert [lock for lock in locks.read("tiny", "dev") if not locks.is_dead(lock)], "its engine still runs"
     again = run("up", program="Thing('fast'); Thing('slow')")
-    assert processes_with(f"MARK={mark}") == []
+    assert processes_with(f"MARK={run_marker}") == []
     # What was done is in the state.
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 
-def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
-    begun: subprocess.Popen[str], mark: str, run: Runner
+def test_a_killed_engine_leaves_no_process_and_its_lock_is_removed(
+    running_up: subprocess.Popen[str], run_marker: str, run: Runner
 ) -> None:
     [lock] = locks.read("tiny", "dev")
     assert psutil.Process(lock.pid).name() == "pulumi"
     os.kill(lock.pid, signal.SIGKILL)
-    out, _ = begun.communicate(timeout=20)
+    out, _ = running_up.communicate(timeout=20)
     assert out.strip() == "failed"
-    assert processes_with(f"MARK={mark}") == []
+    assert processes_with(f"MARK={run_marker}") == []
     assert locks.is_dead(locks.read("tiny", "dev")[0])
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert [note.text for note in again.of(Note)] == [
@@ -135,14 +137,14 @@ def test_killed_engine_leaves_nothing_and_its_lock_is_taken_away(
 
 
 @pytest.mark.thorough
-def test_killed_provider_fails_in_one_line(begun: subprocess.Popen[str], mark: str) -> None:
-    for pid in processes_with(f"MARK={mark}"):
+def test_a_killed_provider_fails_the_run(running_up: subprocess.Popen[str], run_marker: str) -> None:
+    for pid in processes_with(f"MARK={run_marker}"):
         with suppress(psutil.Error):
             if "symphony_dynamic.host" in psutil.Process(pid).cmdline():
                 os.kill(pid, signal.SIGKILL)
-    out, _ = begun.communicate(timeout=20)
+    out, _ = running_up.communicate(timeout=20)
     assert out.strip() == "failed"
-    assert processes_with(f"MARK={mark}") == []
+    assert processes_with(f"MARK={run_marker}") == []
 
 
 def test_a_killed_program_ends_the_run(run: Runner) -> None:
@@ -153,28 +155,28 @@ def test_a_killed_program_ends_the_run(run: Runner) -> None:
 
 
 @pytest.mark.thorough
-def test_a_program_that_never_ends_is_stopped(
-    run: Runner, tiny: Workspace, mark: str, tmp_path: Path
+def test_ctrl_c_stops_a_program_that_never_ends(
+    run: Runner, tiny: Workspace, run_marker: str, tmp_path: Path
 ) -> None:
     there = tmp_path / "there"
     program = f"import time, pathlib; pathlib.Path({str(there)!r}).touch(); time.sleep(600)"
     workspace.create_stack(tiny, "dev")
-    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(tiny.folder), program, mark])
+    process = subprocess.Popen([sys.executable, "-c", DRIVER, str(tiny.folder), program, run_marker])
     wait_for(there.exists, 30, "the program runs")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
-    assert processes_with(f"MARK={mark}") == []
+    assert processes_with(f"MARK={run_marker}") == []
 
 
 @pytest.mark.thorough
-def test_signals_that_a_background_shell_ignores_are_not_inherited(tiny: Workspace, mark: str) -> None:
-    """`symphony up &`: the engine ends its plugins with Ctrl-C, and waits 5 s for one that ignores it."""
+def test_engine_and_plugins_do_not_ignore_sigint_in_the_background(tiny: Workspace, run_marker: str) -> None:
+    """`symphony up &` ignores SIGINT, with which the engine ends its plugins."""
     workspace.create_stack(tiny, "dev")
-    words = [sys.executable, "-c", DRIVER, str(tiny.folder), "Thing('slow', sleep=2)", mark]
+    words = [sys.executable, "-c", DRIVER, str(tiny.folder), "Thing('slow', sleep=2)", run_marker]
     driver = subprocess.Popen(["bash", "-c", 'trap "" INT; exec "$@"', "-", *words])
     ignoring: set[bool] = set()
     while driver.poll() is None:
-        for pid in processes_with(f"MARK={mark}"):
+        for pid in processes_with(f"MARK={run_marker}"):
             with contextlib.suppress(OSError, StopIteration):
                 if b"/pulumi\0up" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -187,7 +189,7 @@ def test_signals_that_a_background_shell_ignores_are_not_inherited(tiny: Workspa
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("torn", ["stacks/tiny/dev.json.attrs", "meta.yaml.attrs"])
-def test_a_note_that_a_killed_engine_left_half_written(run: Runner, torn: str) -> None:
+def test_half_written_attribute_files_of_a_killed_engine_are_ignored(run: Runner, torn: str) -> None:
     assert run("up").outcome.result == "succeeded"
     (file_store.root() / torn).write_text('{"user.cache')
     assert run("preview").outcome.result == "succeeded"

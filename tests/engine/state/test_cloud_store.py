@@ -1,4 +1,4 @@
-"""A state that is read through the engine, as from a cloud store, equals the state in files."""
+"""State read through the engine, as from a cloud backend."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NAME = file_store.StackName("tiny", "dev")
 
 
 @pytest.fixture
-def only_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the engine reads the files of the store, as in a bucket."""
+def read_through_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let only the engine read the state files, as in a bucket."""
     monkeypatch.setattr(file_store, "is_files", lambda url=None: False)
 
 
-def test_same_as_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
+def test_state_read_through_the_engine_equals_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
     run("up")
     names, state = store.names(), store.read(NAME)
-    request.getfixturevalue("only_the_engine")
+    request.getfixturevalue("read_through_engine")
     assert store.names() == names == [NAME]
     assert store.read(NAME).resources == state.resources
     assert store.read(NAME).outputs() == {"answer": 42}
@@ -33,7 +33,7 @@ def test_same_as_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
         store.read(file_store.StackName("tiny", "other"))
 
 
-def test_a_damaged_state_is_told_of_the_stack_that_was_asked(
+def test_a_damaged_state_read_through_the_engine_names_its_stack(
     run: Runner, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     run("up", program="")
@@ -46,7 +46,7 @@ def test_a_damaged_state_is_told_of_the_stack_that_was_asked(
         return pulumi(place, arguments)
 
     monkeypatch.setattr(workspace, "pulumi", counting)
-    request.getfixturevalue("only_the_engine")
+    request.getfixturevalue("read_through_engine")
     with pytest.raises(SymphonyError) as error:
         store.read(NAME)
     assert len(asked) == 1
@@ -57,7 +57,7 @@ def test_a_damaged_state_is_told_of_the_stack_that_was_asked(
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
-def test_store_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cloud_backend_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", "https://127.0.0.1:9")
     monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "none")
     with pytest.raises(SymphonyError):

@@ -1,4 +1,4 @@
-"""A state that is cut off or empty comes back from the copy that the engine makes before it writes."""
+"""A truncated or empty state file is restored from the copy that the engine makes before it writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESOURCES = [
 ]
 
 
-def written(count: int = 5) -> Path:
+def write_state(count: int = 5) -> Path:
     latest = {"manifest": {"time": "2026-11-21T09:10:00Z"}, "resources": RESOURCES[:count]}
     file = file_store.root() / "stacks" / NAME.project / f"{NAME.stack}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -31,8 +31,8 @@ def written(count: int = 5) -> Path:
 
 
 @pytest.mark.parametrize("rest", [b"", b"\0\0", b'{"version": 0}', b'{"version": 3, "check'])
-def test_a_damaged_state_is_what_it_was_before(rest: bytes) -> None:
-    file = written(4)
+def test_a_damaged_state_is_restored_from_the_backup(rest: bytes) -> None:
+    file = write_state(4)
     good = file.read_bytes()
     file.with_name("rl.json.bak").write_bytes(good)
     file.write_bytes(rest)
@@ -43,8 +43,8 @@ def test_a_damaged_state_is_what_it_was_before(rest: bytes) -> None:
     assert not file.with_name("rl.json.attrs").exists()
 
 
-def test_the_copy_after_the_last_run_is_newer_than_the_one_before_it() -> None:
-    file = written(4)
+def test_the_newest_backup_is_restored() -> None:
+    file = write_state(4)
     good = file.read_bytes()
     before, after = (
         file.with_name("rl.json.bak"),
@@ -52,7 +52,7 @@ def test_the_copy_after_the_last_run_is_newer_than_the_one_before_it() -> None:
     )
     after.parent.mkdir(parents=True)
     after.write_bytes(good)
-    before.write_bytes(written(0).read_bytes())
+    before.write_bytes(write_state(0).read_bytes())
     os.utime(before, (1, 1))
     file.write_bytes(b"{")
     with pytest.warns(UserWarning, match="the state of rl was damaged"):
@@ -61,8 +61,8 @@ def test_the_copy_after_the_last_run_is_newer_than_the_one_before_it() -> None:
 
 
 @pytest.mark.parametrize("copy", [None, b"{"])
-def test_a_damaged_state_without_a_whole_copy_stays(copy: bytes | None) -> None:
-    file = written()
+def test_a_damaged_state_without_a_valid_backup_is_an_error_and_stays_unchanged(copy: bytes | None) -> None:
+    file = write_state()
     if copy is not None:
         file.with_name("rl.json.bak").write_bytes(copy)
     file.write_bytes(b"{")
@@ -75,7 +75,7 @@ def test_a_damaged_state_without_a_whole_copy_stays(copy: bytes | None) -> None:
 def test_small_files_that_are_no_files_block_nothing_and_are_made_again(
     plant: Callable[[Path], None],
 ) -> None:
-    state = written()
+    state = write_state()
     mark, layout, note = (
         file_store.root() / "symphony-id",
         file_store.root() / "meta.yaml",

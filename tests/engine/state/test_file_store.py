@@ -1,4 +1,4 @@
-"""State read straight from the files of a store."""
+"""State read directly from the files of the backend."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(text: str | bytes, name: file_store.StackName = NAME, ending: str = ".
 
 
 @pytest.mark.parametrize("ending", [".json", ".json.gz"])
-def test_read(ending: str) -> None:
+def test_read_resources_and_pending_operations(ending: str) -> None:
     data = json.dumps(CHECKPOINT).encode()
     write(gzip.compress(data) if ending == ".json.gz" else data, ending=ending)
     state = file_store.read(NAME)
@@ -69,7 +69,7 @@ def test_a_stack_without_a_run_is_empty() -> None:
     assert file_store.read(NAME).resources == ()
 
 
-def test_names() -> None:
+def test_names_lists_stacks_and_ignores_other_files() -> None:
     for project, stack in (("b", "z"), ("a", "rl.gke"), ("a", "rl")):
         write("{}", file_store.StackName(project, stack))
     for clutter in ("rl.json.bak", "rl.json.attrs", "rl.pulumi-tags", "noise.tmp"):
@@ -81,7 +81,7 @@ def test_names() -> None:
     ]
 
 
-def test_nothing_there() -> None:
+def test_without_state_there_are_no_stacks() -> None:
     assert file_store.names() == []
     assert not file_store.exists(NAME)
     with pytest.raises(KeyError):
@@ -89,7 +89,7 @@ def test_nothing_there() -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"version":0,"checkpoint":{"stack":"organization/symphony/rl"}}'])
-def test_a_state_in_which_nothing_is_written_is_set_aside(text: str) -> None:
+def test_an_empty_state_file_without_backup_is_set_aside(text: str) -> None:
     file = write(text)
     file.with_name("rl.json.bak").write_text(text)
     with pytest.warns(UserWarning, match="was empty and has no copy"), pytest.raises(KeyError):
@@ -98,13 +98,13 @@ def test_a_state_in_which_nothing_is_written_is_set_aside(text: str) -> None:
     assert file.with_name("rl.json.damaged").read_text() == text
 
 
-def test_newer_version() -> None:
+def test_a_state_of_a_newer_version_is_refused() -> None:
     write(json.dumps({**CHECKPOINT, "version": 9}))
     with pytest.raises(SymphonyError, match="the state of rl has version 9"):
         file_store.read(NAME)
 
 
-def test_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_state_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -130,5 +130,5 @@ def test_prepare_makes_a_private_folder(any_umask: int) -> None:
         ("file://./here", str(Path("here/.pulumi").absolute())),
     ],
 )
-def test_root(url: str, place: str) -> None:
+def test_state_folder_of_each_backend_url(url: str, place: str) -> None:
     assert str(file_store.root(url)) == place

@@ -1,4 +1,4 @@
-"""Locks: dead owners' are taken away, live and distant ones never."""
+"""Locks of the state: those of dead owners are removed, those of live owners and other hosts never."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def lock(**changes: Any) -> Path:
         "timestamp": datetime.now(UTC).isoformat(),
         **changes,
     }
-    return written(json.dumps(body))
+    return write_lock(json.dumps(body))
 
 
-def written(text: str) -> Path:
+def write_lock(text: str) -> Path:
     folder = file_store.root() / "locks" / "organization" / "symphony" / "rl"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{len(list(folder.iterdir()))}.json"
@@ -39,20 +39,20 @@ def written(text: str) -> Path:
     return file
 
 
-def gone() -> int:
-    """The number of a process that was and is no more."""
+def dead_pid() -> int:
+    """Return the pid of a process that has ended."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
 
 
-def test_none() -> None:
+def test_without_locks_nothing_is_recovered() -> None:
     assert locks.recover("symphony", "rl") == []
 
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[int]:
-    """The number of a process with the engine's name."""
+    """Return the pid of a process with the engine's name."""
     program = tmp_path / "pulumi"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "60"]) as process:
@@ -61,7 +61,7 @@ def owner(tmp_path: Path) -> Iterator[int]:
         process.kill()
 
 
-def test_live_owner(owner: int) -> None:
+def test_the_lock_of_a_live_owner_is_an_error(owner: int) -> None:
     file = lock(pid=owner)
     clock = time.strftime("%H:%M")
     with pytest.raises(SymphonyError) as error:
@@ -70,15 +70,15 @@ def test_live_owner(owner: int) -> None:
     assert file.exists()
 
 
-def test_dead_owner() -> None:
-    files = [lock(pid=gone()), lock(pid=gone())]
+def test_locks_of_dead_owners_are_removed() -> None:
+    files = [lock(pid=dead_pid()), lock(pid=dead_pid())]
     notes = locks.recover("symphony", "rl")
     assert len(notes) == 2
     assert "removed the lock that alice, pid" in notes[0]
     assert not any(file.exists() for file in files)
 
 
-def test_zombie_owner_is_dead() -> None:
+def test_the_lock_of_a_zombie_is_removed() -> None:
     process = subprocess.Popen(["true"])
     while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
@@ -87,42 +87,42 @@ def test_zombie_owner_is_dead() -> None:
     process.wait()
 
 
-def test_a_number_that_another_program_has_now() -> None:
+def test_a_lock_whose_pid_now_belongs_to_another_program_is_removed() -> None:
     lock()
     assert len(locks.recover("symphony", "rl")) == 1
 
 
-def test_a_number_that_a_later_engine_has_now(owner: int) -> None:
+def test_a_lock_whose_pid_now_belongs_to_a_later_engine_is_removed(owner: int) -> None:
     lock(pid=owner, timestamp="2020-01-01T00:00:00.123456789+01:00")
     assert len(locks.recover("symphony", "rl")) == 1
 
 
-def test_distant_owner_is_never_judged() -> None:
-    file = lock(hostname="elsewhere", pid=gone(), timestamp="2020-01-01T00:00:00Z")
+def test_the_lock_of_another_host_is_never_removed() -> None:
+    file = lock(hostname="elsewhere", pid=dead_pid(), timestamp="2020-01-01T00:00:00Z")
     with pytest.raises(SymphonyError, match=r"on elsewhere since 2020-01-01 .*`pulumi cancel rl`"):
         locks.recover("symphony", "rl")
     assert file.exists()
 
 
-def test_a_live_one_beside_a_dead_one(owner: int) -> None:
-    dead, live = lock(pid=gone()), lock(pid=owner)
+def test_a_dead_lock_is_removed_beside_a_live_one(owner: int) -> None:
+    dead, live = lock(pid=dead_pid()), lock(pid=owner)
     with pytest.raises(SymphonyError):
         locks.recover("symphony", "rl")
     assert (dead.exists(), live.exists()) == (False, True)
 
 
 @pytest.mark.parametrize("text", ["", '{"pid":1,"username":"a"}'])
-def test_torn_lock(text: str) -> None:
-    file = written(text)
+def test_a_half_written_lock_is_removed(text: str) -> None:
+    file = write_lock(text)
     [note] = locks.recover("symphony", "rl")
     assert "an unknown owner" in note
     assert not file.exists()
 
 
 @pytest.mark.parametrize("age", [0.0, 60.0, -60.0])
-def test_drafts_of_locks_are_swept_however_young(age: float) -> None:
-    """A full disk leaves an empty one, which the engine takes for a lock; -60 is a clock put back since."""
-    draft = written("").rename(file_store.root() / "locks/organization/symphony/rl/1.json.18ea.tmp")
+def test_temporary_lock_files_are_removed_at_any_age(age: float) -> None:
+    """A full disk leaves an empty one, which the engine mistakes for a lock; -60: the clock was set back."""
+    draft = write_lock("").rename(file_store.root() / "locks/organization/symphony/rl/1.json.18ea.tmp")
     then = time.time() - age
     os.utime(draft, (then, then))
     assert locks.recover("symphony", "rl") == []

@@ -1,4 +1,4 @@
-"""The history of our own store stays short, that of others as it is."""
+"""The history of stacks is pruned in symphony's default state folder only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fill(kind: str, runs: int) -> Path:
     return folder
 
 
-def test_the_newest_runs_stay() -> None:
+def test_prune_keeps_the_newest_history_entries() -> None:
     store.prune(NAME)
     history, backups = fill("history", 25), fill("backups", 3)
     (history / "notes.txt").write_text("not ours")
@@ -37,15 +37,17 @@ def test_the_newest_runs_stay() -> None:
     assert len(list(backups.iterdir())) == 9
 
 
-def test_a_users_own_store_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_of_a_users_own_backend_is_not_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'theirs'}")
     history = fill("history", 25)
     store.prune(NAME)
     assert len(list(history.glob("*.history.json"))) == 25
 
 
-def test_after_a_run(run: Runner) -> None:
-    """The names of the pruned files are those that the engine writes."""
+def test_up_prunes_the_history_of_its_stack(run: Runner) -> None:
+    """The pruned file names are those that the engine writes."""
     folder = fill("history", 20)
     run("up")
     assert len(list(folder.glob("*.history.json"))) == store.KEPT

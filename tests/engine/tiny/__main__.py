@@ -1,4 +1,4 @@
-"""A component with two things in it; $TINY is Python that the test puts in their place."""
+"""A component with two things; the test replaces them by the Python code in $TINY."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A dynamic provider that does nothing, slowly or with an error when told so."""
+"""A dynamic provider that does nothing; on request slowly, or with an error."""
 
 import base64
 import pickle

@@ -1,4 +1,4 @@
-"""The tests on an existing cluster use it as it is, with the images that it can pull."""
+"""Running the tests on an existing cluster (SYMPHONY_TEST_KUBECONFIG)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USES_IT = "tests/backends/kubernetes/test_classic.py"
 NEEDS_OURS = "tests/backends/kubernetes/cluster/test_role.py"
 
 
-def test_they_run_on_it_and_say_what_only_ours_can_show(cluster: Access) -> None:
+def test_tests_run_on_an_existing_cluster_and_skip_what_needs_ours(cluster: Access) -> None:
     env = {
         **os.environ,
         "PATH": f"{Path(cluster.kubectl).parent}{os.pathsep}{os.environ['PATH']}",

@@ -26,7 +26,7 @@ def own(cluster: Access) -> Layout:
     return Layout.default()
 
 
-def test_up_again_starts_nothing_anew(own: Layout):
+def test_up_again_restarts_nothing(own: Layout):
     first = pids(own, one_machine.up(own, say=lambda text: None))
     again = one_machine.up(own, say=lambda text: None)
     assert again.ready
@@ -40,7 +40,7 @@ def pids(own: Layout, state: one_machine.Status) -> dict[str, int]:
     return {name: process.pid for name, process in result.items() if process}
 
 
-def test_a_program_that_was_killed_is_started_by_up(own: Layout):
+def test_up_restarts_a_killed_program_of_the_cluster(own: Layout):
     killed = daemons.running(own, "kube-scheduler")
     assert killed
     killed.kill()
@@ -50,7 +50,7 @@ def test_a_program_that_was_killed_is_started_by_up(own: Layout):
     assert "kube-scheduler" in one_machine.up(own, say=lambda text: None).running
 
 
-def test_it_listens_on_loopback_and_its_own_bridge_only(own: Layout):
+def test_the_cluster_listens_only_on_loopback_and_its_own_bridge(own: Layout):
     pids = {process.pid for process in processes.of_cluster(own.folder)}
     listening = [
         each for each in psutil.net_connections("inet") if each.status == "LISTEN" and each.pid in pids
@@ -59,12 +59,12 @@ def test_it_listens_on_loopback_and_its_own_bridge_only(own: Layout):
     assert {each.laddr.ip for each in listening if each.laddr} <= {"127.0.0.1", "::1", NODE_ADDRESS}
 
 
-def test_only_the_owner_reads_the_keys(own: Layout):
+def test_keys_are_readable_only_by_their_owner(own: Layout):
     for path in (own.folder, own.path("certificates"), own.path("kubeconfigs")):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_down_refuses_while_tests_use_it(own: Layout):
+def test_down_refuses_while_tests_use_the_cluster(own: Layout):
     command = [sys.executable, "-m", "toolchain.kubernetes", "down"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

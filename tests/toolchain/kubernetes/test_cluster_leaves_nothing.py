@@ -41,8 +41,8 @@ POD = {
 }
 
 
-def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
-    """Return all that the cluster may leave on the machine."""
+def machine_state(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
+    """Return everything that a cluster could leave on the machine."""
     rules = [elsewhere.run(f"{family}-save") for family in ("iptables", "ip6tables")]
     settings = {name: kernel.PROC / name for name in kernel.SETTINGS}
     return {
@@ -63,8 +63,8 @@ def look(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
     }
 
 
-def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere: Elsewhere, folder: Path):
-    before = look(elsewhere, folder)
+def test_the_cluster_is_ready_within_30_s_and_down_leaves_nothing(elsewhere: Elsewhere, folder: Path):
+    before = machine_state(elsewhere, folder)
     command = (sys.executable, "-m", "toolchain.kubernetes")
     began = time.monotonic()
     state = json.loads(elsewhere.run(*command, "up", "--folder", str(folder), "--kwok", "1"))
@@ -75,13 +75,13 @@ def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere
     kubectl = (state["kubectl"], f"--kubeconfig={state['kubeconfig']}")
     elsewhere.run(*kubectl, "apply", "-f", "-", stdin=json.dumps(POD))
     elsewhere.run(*kubectl, "wait", "--for=condition=Ready", "pod/it", "--timeout=60s")
-    during = look(elsewhere, folder)
+    during = machine_state(elsewhere, folder)
     for name in ("processes", "links", "rules", "chains", "groups"):
         assert len(during[name]) > len(before[name]), f"the comparison would see {name}"  # type: ignore[arg-type]
     assert during["mounts"] == [], "mounts live in the node's namespace"
 
     elsewhere.run(*command, "down", "--folder", str(folder))
-    assert look(elsewhere, folder) == before
+    assert machine_state(elsewhere, folder) == before
     if taken[0] > 30:  # Other tests may be at work beside this one.
         began = time.monotonic()
         assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
@@ -92,17 +92,17 @@ def test_it_is_ready_within_30_s_and_down_leaves_the_machine_as_it_was(elsewhere
 
 
 @pytest.mark.thorough
-def test_up_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):
-    before = look(elsewhere, folder)
+def test_up_works_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):
+    before = machine_state(elsewhere, folder)
     command = (sys.executable, "-m", "toolchain.kubernetes")
     for seconds in ("0.4", "1", "2.5"):
         elsewhere.run("timeout", "-s", "KILL", seconds, *command, "up", "--folder", str(folder), ok=False)
     assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
     elsewhere.run(*command, "down", "--folder", str(folder))
-    assert look(elsewhere, folder) == before
+    assert machine_state(elsewhere, folder) == before
 
 
-def test_a_second_cluster_leaves_the_first_alone(elsewhere: Elsewhere, cluster: Access, tmp_path: Path):
+def test_a_second_cluster_does_not_affect_the_first(elsewhere: Elsewhere, cluster: Access, tmp_path: Path):
     second = Layout(tmp_path / "c")
     if len(str(second.folder)) > 70:
         second = Layout(Path("/tmp") / f"symphony-{os.getpid()}")
@@ -114,7 +114,7 @@ def test_a_second_cluster_leaves_the_first_alone(elsewhere: Elsewhere, cluster: 
 
 
 @pytest.mark.thorough
-def test_a_program_whose_port_is_taken_is_one_line(elsewhere: Elsewhere, folder: Path):
+def test_a_port_in_use_is_a_one_line_error(elsewhere: Elsewhere, folder: Path):
     taken = "import socket, time; _ = socket.create_server(('', 5000)); print(flush=True); time.sleep(200)"
     script = f"""
 import subprocess, sys
@@ -132,13 +132,15 @@ print(done.returncode, done.stderr.splitlines()[-1])
     elsewhere.run(sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder))
 
 
-def test_a_folder_too_deep_for_sockets_is_one_line(tmp_path: Path):
+def test_a_folder_too_deep_for_sockets_is_a_one_line_error(tmp_path: Path):
     deep = Layout(tmp_path / ("deep" * 20))
     with pytest.raises(ToolchainError, match="shorter"):
         one_machine.up(deep, say=lambda text: None)
 
 
-def test_an_interrupted_build_never_looks_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_build_is_not_mistaken_for_a_complete_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = golang.cached(build.ALL[0])
     command = [sys.executable, "-m", "toolchain.kubernetes", "build"]

@@ -1,4 +1,4 @@
-"""The stand-in refuses what GKE's messages refuse, and makes of a pool what GKE makes."""
+"""The fake Google Cloud validates requests by GKE's protobuf messages, and creates nodes as GKE does."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ OF_CLUSTER = {
 }
 
 
-def changed(inputs: dict[str, Any], **config: Any) -> dict[str, Any]:
+def with_changes(inputs: dict[str, Any], **config: Any) -> dict[str, Any]:
     return {**inputs, "nodeConfig": {**inputs["nodeConfig"], **config}}
 
 
-def test_a_correct_pool_is_accepted_with_the_names_of_google():
+def test_valid_requests_become_gke_messages():
     assert [*messages.problems(POOL, GPU_POOL)] == []
     assert [*messages.problems(CLUSTER, OF_CLUSTER)] == []
     pool = messages.message(POOL, GPU_POOL)
@@ -64,13 +64,13 @@ def test_a_correct_pool_is_accepted_with_the_names_of_google():
 @pytest.mark.parametrize(
     ("type_", "inputs", "words"),
     [
-        (POOL, changed(GPU_POOL, machinetyp="n1"), 'no field named "machinetyp"'),
+        (POOL, with_changes(GPU_POOL, machinetyp="n1"), 'no field named "machinetyp"'),
         (
             POOL,
-            changed(GPU_POOL, taints=[{"key": "a", "effect": "NoSchedule"}]),
+            with_changes(GPU_POOL, taints=[{"key": "a", "effect": "NoSchedule"}]),
             "Invalid enum value NoSchedule",
         ),
-        (POOL, changed(GPU_POOL, diskSizeGb="large"), "disk_size_gb"),
+        (POOL, with_changes(GPU_POOL, diskSizeGb="large"), "disk_size_gb"),
         (POOL, {**GPU_POOL, "autoscaling": {"totalMaxNodes": 3}}, 'no field named "total_max_nodes"'),
         (POOL, {**GPU_POOL, "nodeLocations": ["europe-west4-a"]}, "outside of us-central1"),
         (POOL, {**GPU_POOL, "name": "GPU"}, 'Invalid value for field "name"'),
@@ -78,11 +78,11 @@ def test_a_correct_pool_is_accepted_with_the_names_of_google():
         (CLUSTER, {**OF_CLUSTER, "resourceLabels": "rl"}, "resource_labels"),
     ],
 )
-def test_pools_that_the_api_refuses_are_refused(type_: str, inputs: dict[str, Any], words: str):
+def test_requests_that_gke_would_refuse_are_refused(type_: str, inputs: dict[str, Any], words: str):
     assert words in "; ".join(messages.problems(type_, inputs))
 
 
-def test_a_pool_becomes_nodes_as_gke_makes_them():
+def test_a_pool_becomes_nodes_with_gkes_labels_taints_and_capacity():
     pool = messages.pool_of(GPU_POOL)
     assert Taint("nvidia.com/gpu", "present") in pool.taints
     node = nodes._node("gke-rl-gpu-0", "rl", "us-central1-a", pool, 0)
