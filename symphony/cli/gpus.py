@@ -5,6 +5,7 @@ from __future__ import annotations
 from symphony.cli import arguments, screen
 from symphony.errors import UserError
 from symphony.operations.usage import size
+from symphony.plan.problems import count
 from symphony_tmux import gpus
 
 HEAD = ("gpu", "name", "memory", "use", "held by", "programs")
@@ -59,4 +60,4 @@ def command(as_json: arguments.AsJson = False) -> None:
         ],
     )
     for claim in waiting:
-        print(screen.clean(f"{claim.who} waits for {claim.count}"))
+        print(screen.clean(f"{claim.who} waits for {count(claim.count, 'GPU')}"))

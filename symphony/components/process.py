@@ -50,7 +50,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         exposes: Services that it serves to users; `symphony visit` opens them.
         image: The name of the container image, an Image, or an Output (Kubernetes).
         image_pull_policy: "Always", "IfNotPresent" or "Never" (Kubernetes).
-        resources: The cpu and memory that the container requests, and its GPUs (Kubernetes).
+        resources: The cpu and memory that it requests, and its GPUs (Kubernetes, Slurm; tmux: GPUs only).
         limits: The cpu and memory that the container may use at most (Kubernetes).
         place: The machines that it runs on (Kubernetes, Slurm); see place().
         node_selector: Labels that its node must have (Kubernetes).
