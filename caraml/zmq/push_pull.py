@@ -166,15 +166,6 @@ class ZmqPuller(Endpoint):
             except MalformedMessageError as error:
                 self._reject(error)
 
-    def pull_many(self, timeout: float | None = None) -> list[Any]:
-        """Return all messages of the next frame: what one `push_many` sent together, or one.
-
-        `timeout` and errors as of `pull`.
-        """
-        items = [self.pull(timeout), *self._batch]
-        self._batch.clear()
-        return items
-
     def _decode(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         if len(rest) == 1 and len(frame) == len(BATCH) and frame.bytes == BATCH:
             return self._open_batch(rest[0])

@@ -2,8 +2,10 @@
 
 This happens in the user's program, unlike on tmux, for three reasons. Each pod carries the attempt of the
 one in the cluster; a plain `pulumi up` and a script need it too, and no command of symphony runs before
-their engine. An interrupted run may have left pods that no state records: the engine cannot delete them, and
-Pulumi's plugin would adopt them. The engine replaces pods a few at a time; here all of them end at once.
+their engine. A resource of ours cannot read it for them: the outputs of one that changes are unknown in a
+preview, which would then replace every pod. An interrupted run may have left pods that no state records: the
+engine cannot delete them, and Pulumi's plugin would adopt them. The engine replaces pods a few at a time;
+here all of them end at once.
 """
 
 from __future__ import annotations
