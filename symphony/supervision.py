@@ -384,7 +384,7 @@ class Supervisor:
         # A server that has ended no longer listens.
         listens = bool(self._members[wait.path].ports) if wait.path in self._members else False
         is_good = fact.state == "completed" and not (wait.condition == "ready" and listens)
-        is_met = is_good or wait.condition == "ended"
+        is_met = is_good or wait.condition in ("started", "ended")
         return _Answer(is_met, not is_met, f"{wait.path} {fact.state}: {fact.why}")
 
     def _not_ready(self, path: str, look: _Look) -> str:

@@ -169,6 +169,15 @@ def test_processes_start_when_their_dependencies_are_met(world: World) -> None:
     assert world.states["train"] == "running"
 
 
+def test_a_process_that_has_failed_has_run(world: World) -> None:
+    """It may have failed before the supervisor looked."""
+    members = {"a": Member(), "b": Member(waits_for=(_wait("a", "started"),))}
+    supervisors = _supervisors_of(world, members=members)
+    world.end("a", 1)
+    _steps(supervisors)
+    assert world.states["b"] == "running"
+
+
 def test_the_timeout_of_a_wait_counts_from_the_start_of_the_dependency(world: World) -> None:
     members = {
         "prepare": Member(),

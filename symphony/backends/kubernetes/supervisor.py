@@ -177,7 +177,8 @@ def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tu
     status = _container(pod, "status", "containerStatuses", wait["container"])
     code = exit_code(pod, wait["container"], given_up)
     if code is not None:
-        is_met = condition == "ended" or (code == 0 and not (condition == "ready" and wait["serves"]))
+        is_good = code == 0 and not (condition == "ready" and wait["serves"])
+        is_met = is_good or condition in ("started", "ended")
         how = note(pod, STOPPED) or (f"exit {code}" if code >= 0 else pod["status"].get("reason", "failed"))
         return is_met, not is_met, "" if is_met else f"{path} {'failed' if code else 'completed'}: {how}"
     state = status.get("state", {})

@@ -73,6 +73,7 @@ def notes(patch: Mapping[str, Any]) -> dict[str, str]:
     [
         ("started", pod(RUNNING), "starts"),
         ("started", pod({"waiting": {"reason": "ErrImagePull"}}), "waits"),
+        ("started", pod(exited(3)), "starts"),
         ("ready", pod(RUNNING, ready=True), "starts"),
         ("ready", pod(RUNNING), "waits"),
         ("ready", pod(exited(0)), "starts"),
