@@ -27,7 +27,8 @@ my $set_foreground_group = $^O eq 'linux' ? 0x5410 : 0x80047476;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $in_line, $lost, $why, $noted) = (undef, undef, 0, 0, 0, '', 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
-my $in_use = 0;
+# Whether a port of the process was held, and whether its last line had no end.
+my ($in_use, $cut) = (0, 0);
 my $is_step = $ENV{SYMPHONY_STEP};
 delete $ENV{SYMPHONY_STEP};
 my ($launch, $output, $stopped) = ($is_step ? "$folder/launch\@$attempt.sh" : "$folder/launch.sh", undef, 0);
@@ -64,11 +65,11 @@ while (1) {
     my $began = now();
     # The user may have removed the one before.
     open_log() if $restarts;
-    # End the last line of the previous start.
-    put("\n") if $in_line;
+    end_line();
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
     @unheard = @ports if $is_step;
     run_once();
+    end_line();
     mark_end();
     unlink "$folder/restart" if $asked;
     ($asked, $to_restart) = (0, 0);
@@ -143,7 +144,7 @@ sub port_was_held {
             syswrite $_, "$holder\n" for grep { defined } open_own("$folder/waiting");
         }
         if (!$told) {
-            my $break = $in_line ? "\r\n" : '';
+            my $break = $cut ? "\r\n" : '';
             print STDERR "$break\[symphony: waiting for $holder; the process starts again when the port is free]\r\n";
         }
         $told = $holder;
@@ -453,6 +454,12 @@ sub put {
         $in_line = substr($data, $wrote - 1, 1) ne "\n";
         substr($data, 0, $wrote, '');
     }
+}
+
+# Ends a last line that the process, or a start before a killed supervisor, left without its end.
+sub end_line {
+    $cut = $in_line;
+    put("\n") if $cut;
 }
 
 sub overlap {
