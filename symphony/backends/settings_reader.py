@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
         _unknown(key, _where(places, key)) for key in config if key.startswith(PREFIX) and key not in _known()
     ]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
+    problems += _unread(*files) if len(files) == 2 else ()
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
@@ -122,6 +124,15 @@ def _outside_config(file: Path) -> Iterator[Problem]:
         where = Location(str(file), text.count("\n", 0, match.start()) + 1)
         what = f"{quoted(match[1])} is not under `config:`"
         yield Problem(what, "indent it, below a line `config:`", (where,))
+
+
+def _unread(own: Path, project: Path) -> Iterator[Problem]:
+    """Yield files with settings of the stack that the engine does not read: it reads `own`."""
+    for file in (project.parent / own.name, own.with_suffix(".yml")):
+        if places(file) and file.resolve() != own.resolve():
+            name, read = (os.path.relpath(each, project.parent) for each in (file, own))
+            what = f"{name} is not read: the settings of its stack are in {read}"
+            yield Problem(what, "move them there", (Location(str(file), 1),))
 
 
 def _content(file: Path) -> str:

@@ -32,6 +32,7 @@ def run_program(folder: str | Path = "stacks") -> None:
     require_root()
     home = Path(folder)
     stack = pulumi.get_stack()
+    _refuse_unread_settings(home, stack)
     try:
         name = settings().program or stack.partition(".")[0]
     except SymphonyError as error:
@@ -43,7 +44,6 @@ def run_program(folder: str | Path = "stacks") -> None:
         similar = near(name, programs)
         hint = f"Did you mean {' or '.join(similar)}?" if similar else f"The programs in {home} are: {listed}"
         raise pulumi.RunError(f"stack {stack} has no program: {file} does not exist. {hint}")
-    _refuse_unread_settings(home, stack)
     sys.path.insert(0, str(home.resolve()))
     try:
         runpy.run_path(str(file), run_name="__main__")

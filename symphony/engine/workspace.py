@@ -76,6 +76,12 @@ def require(start: Path | None = None) -> Workspace:
 
 def load(file: Path) -> Workspace:
     """Return the project of a Pulumi.yaml, or raise UserError if symphony cannot run it."""
+    if file.name != _FILES[0]:
+        raise UserError(
+            f"the project file is called {file.name}; symphony reads {_FILES[0]}",
+            where=str(file),
+            remedy="Rename it, and each Pulumi.STACK.yml beside it, to .yaml",
+        )
     raw = _yaml(file)
     if not raw:
         raise UserError(

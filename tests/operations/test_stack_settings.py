@@ -40,6 +40,31 @@ def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: S
     assert sandbox.stacks() == set()
 
 
+@pytest.mark.parametrize(
+    ("project", "stack", "file"),
+    [
+        ("", "short", "stacks/Pulumi.short.yaml"),
+        ("", "other", "stacks/Pulumi.other.yaml"),
+        ("stackConfigDir: settings\n", "short", "Pulumi.short.yaml"),
+        ("stackConfigDir: stacks\n", "short", "stacks/Pulumi.short.yml"),
+    ],
+    ids=["beside the program", "that name the program", "beside Pulumi.yaml", "yml"],
+)
+def test_settings_where_pulumi_does_not_read_them_are_refused(
+    sandbox: Sandbox, project: str, stack: str, file: str
+) -> None:
+    """Otherwise, what is to run on a cluster starts on the laptop."""
+    (sandbox.folder / "stacks").mkdir()
+    sandbox.write(SLEEPER, "stacks/short.py")
+    sandbox.write('from symphony import run_program\nrun_program("stacks")')
+    with (sandbox.folder / "Pulumi.yaml").open("a") as opened:
+        opened.write(project)
+    (sandbox.folder / file).write_text("config:\n  symphony:program: short\n  symphony:backend: kubernetes\n")
+    refused = sandbox.symphony("up", stack, "-y", code=2).err
+    assert f"{file} is not read" in refused
+    assert sandbox.trees() == {}
+
+
 def test_an_unknown_backend_is_refused(sandbox: Sandbox) -> None:
     sandbox.config("rl", bakend="kubernetes")
     assert "did you mean symphony:backend?" in sandbox.symphony("plan", "rl", code=2).err
