@@ -1,3 +1,1 @@
-"""The backends in which experiments run, and the protocols of their modules: expand, observe, access,
-prerequisites.
-"""
+"""The backends that run experiments, and the protocols of their modules (expand, observe, access, ...)."""

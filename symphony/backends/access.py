@@ -1,4 +1,4 @@
-"""The protocol by which a backend reaches into processes: commands, files, services."""
+"""The protocol through which a backend runs commands, copies files and reaches services of processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CannotStart(SymphonyError):
 
 @dataclass(frozen=True)
 class Streams:
-    """The open descriptors of a command; terminal: whether a person sits at them."""
+    """The open descriptors of a command; terminal: whether they are an interactive terminal."""
 
     stdin: int = 0
     stdout: int = 1
@@ -36,36 +36,36 @@ OnBytes = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Copied:
-    """The number of files and bytes copied; left_out: the entries that were not, with the reasons."""
+    """The number of files and bytes copied; left_out: entries that were skipped, with the reasons."""
 
     files: int = 0
     bytes: int = 0
     left_out: tuple[str, ...] = ()
 
     def more(self, files: int = 0, size: int = 0, left_out: str = "") -> Copied:
-        """Return the sum of this count and these."""
+        """Return this count with more files, bytes or skipped entries added."""
         further = (left_out,) if left_out else ()
         return Copied(self.files + files, self.bytes + size, (*self.left_out, *further))
 
 
 class Forward(Protocol):
-    """A port of this machine whose connections go to a service."""
+    """A port of this machine that is forwarded to a service."""
 
     @property
     def address(self) -> str:
-        """Its host:port on this machine."""
+        """The host:port on this machine."""
         ...
 
     def troubles(self) -> Iterator[str]:
-        """Yield why connections failed, each reason once; never end."""
+        """Yield the reasons why connections failed, each reason once; never end."""
         ...
 
 
 @dataclass(frozen=True)
 class ServiceRoute:
-    """The route to a service from this machine: an address, else a forward, opened on demand.
+    """The route to a service from this machine: an address, or a forward to open on demand.
 
-    warning: why no process of the experiment answers there now.
+    warning: why no process of the experiment answers at present.
     """
 
     address: str = ""
@@ -80,7 +80,7 @@ class Access(Protocol):
         """Run a command in a process to its end and return its exit code.
 
         Raises:
-            CannotStart: There is no such command.
+            CannotStart: The command does not exist or cannot be run.
         """
         ...
 
@@ -89,16 +89,16 @@ class Access(Protocol):
         ...
 
     def send(self, recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
-        """Copy a file or folder of this machine to a place of a process; a relative one begins where it runs.
+        """Copy a local file or folder to a process; a relative place is relative to its start folder.
 
-        An existing folder takes it in under its own name.
+        If the place is an existing folder, the copy goes into it under the source's name.
         """
         ...
 
     def fetch(self, recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-        """Copy a file or folder of a process to this machine, as target."""
+        """Copy a file or folder of a process to `target` on this machine."""
         ...
 
     def route(self, recorded: Recorded, service: str, address: str) -> ServiceRoute:
-        """Return the route to a service; address is the one that processes of the experiment use."""
+        """Return the route to a service; address: the address that the processes use."""
         ...

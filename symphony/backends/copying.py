@@ -1,4 +1,4 @@
-"""Copies files and folders, on one machine or as tar archives that are packed and unpacked with care."""
+"""Copies files and folders locally, and packs and safely unpacks them as tar archives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.paths import umask
 from symphony.plan.names import printable
 
 CHUNK = 1 << 20
-# The bytes of an extension that a header may announce: longer ones would only fill the memory.
+# The largest extension header, in bytes: a larger header would only fill the memory.
 LONGEST_HEADER = 1 << 20
 _EXTENSIONS = b"xgXLK"
 
@@ -25,18 +25,18 @@ class Damaged(SymphonyError):
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose size is checked before that much is read."""
+    """A tar header whose size is checked before it is read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0 or (header.type in _EXTENSIONS and header.size > LONGEST_HEADER):
-            raise SymphonyError(f"the archive is refused: one of its headers has {header.size} bytes")
+            raise SymphonyError(f"the tar archive is refused: one of its headers has {header.size} bytes")
         return header
 
 
 class CountingStream:
-    """A stream that reports the bytes that go through it."""
+    """A stream that reports the number of bytes read and written."""
 
     def __init__(self, on_bytes: OnBytes, *, read: Any = None, write: Any = None) -> None:
         self._on_bytes, self._read, self._write = on_bytes, read, write
@@ -53,40 +53,42 @@ class CountingStream:
 
 
 def final_name(target: str, name: str) -> Path:
-    """Return where a copy of that name goes: into target if that is a folder, else to target itself.
+    """Return the path of a copy: target/name if target is a folder, else target itself.
 
     Raises:
-        UserError: The folder that it would be in does not exist.
+        UserError: The parent folder of the copy does not exist.
     """
     place = Path(target)
     if place.is_dir():
         return place / name
     if target.endswith("/") or not place.parent.is_dir():
         missing = place if target.endswith("/") else place.parent
-        raise UserError("there is no such folder", where=str(missing), remedy="Create it first")
+        raise UserError("the target folder does not exist", where=str(missing), remedy="Create it first")
     return place
 
 
 def existing(source: Path) -> Path:
-    """Return the file or folder to copy, behind any link.
+    """Return the file or folder to copy, with links resolved.
 
     Raises:
-        UserError: It does not exist, or is neither file nor folder.
+        UserError: The source does not exist, or is neither file nor folder.
     """
     if not source.exists():
-        raise UserError(f"there is no such file or folder: {source}")
+        raise UserError(
+            "the file or folder to copy does not exist", where=str(source), remedy="Check its path"
+        )
     if not (source.is_file() or source.is_dir()):
         raise UserError(
-            "only files and folders can be copied", where=str(source), remedy="Copy a file or a folder"
+            "only files and folders can be copied", where=str(source), remedy="Name a file or a folder"
         )
     return source.resolve()
 
 
 def pack(source: Path, stream: IO[bytes] | CountingStream) -> Copied:
-    """Write a file or folder as a tar archive, as `./its name` or `.`."""
+    """Write a file, as `./NAME`, or a folder, as `.`, to a tar archive."""
     done = Copied()
 
-    def taken(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    def accept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         nonlocal done
         if why := _why_left_out(member):
             done = done.more(left_out=f"{_shown(member)}: {why}")
@@ -99,18 +101,18 @@ def pack(source: Path, stream: IO[bytes] | CountingStream) -> Copied:
     with tarfile.open(
         None, "w|", out, CHUNK, format=tarfile.GNU_FORMAT, encoding="utf-8", errors="surrogateescape"
     ) as archive:
-        archive.add(source, name, filter=taken)
+        archive.add(source, name, filter=accept)
     return done
 
 
 def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
-    """Unpack the file or folder of a tar stream as `final`; an existing folder is merged with it.
+    """Unpack the file or folder in a tar stream as `final`; merge it into an existing folder.
 
     Links that lead out of the folder, devices and pipes are left out.
 
     Raises:
-        Damaged: The archive is cut off.
-        SymphonyError: A name in it leads out of the folder, or the disk refuses it.
+        Damaged: The archive is truncated.
+        SymphonyError: A name in the archive leads out of the folder, or the disk refuses a file.
     """
     done, links, written = Copied(), list[tarfile.TarInfo](), set[str]()
     folder, is_single = final, None
@@ -127,7 +129,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
                 if why:
                     done = done.more(left_out=f"{_shown(member)}: {why}")
                 elif member.issym():
-                    # Last, so that nothing goes through them.
+                    # Extracted last, so that no file is written through a link.
                     links.append(member)
                 else:
                     own = member.replace(mode=member.mode & ~umask(), deep=False)
@@ -140,27 +142,28 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
             for link in links:
                 archive.extract(link, folder, filter="data")
     except tarfile.ReadError as error:
-        raise Damaged(f"the archive is damaged: {error}") from error
+        raise Damaged(f"the tar archive is damaged: {error}") from error
     except (tarfile.TarError, ValueError, LookupError, OverflowError, RecursionError) as error:
-        raise SymphonyError(f"the archive is refused: {printable(str(error), 300)}") from error
+        raise SymphonyError(f"the tar archive is refused: {printable(str(error), 300)}") from error
     except OSError as error:
         raise SymphonyError(
             (error.strerror or str(error)).lower(), where=str(error.filename or final)
         ) from error
     if is_single is None or (is_single and not done.files):
-        raise SymphonyError(next(iter(done.left_out), "the archive is empty"))
+        raise SymphonyError(next(iter(done.left_out), "the copy is empty: the tar archive has no entries"))
     return done
 
 
 def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
-    """Copy on one machine: an archive goes through a pipe.
+    """Copy on this machine, as an archive through a pipe.
 
     Raises:
-        UserError: There is no source, or it would be copied into itself.
+        UserError: The source does not exist, or would be copied into itself.
     """
     source = existing(source)
     if source.is_dir() and final.resolve().is_relative_to(source):
-        raise UserError("a folder cannot be copied into itself", where=str(source))
+        what = "a folder cannot be copied into itself"
+        raise UserError(what, where=str(source), remedy="Choose a target outside of it")
     reader, writer = os.pipe()
     with ThreadPoolExecutor(1) as pool:
         packing = pool.submit(_packed, source, writer)
@@ -188,14 +191,14 @@ def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
         is_inside = _stays_inside(place, member.linkname)
         return "" if is_inside else "a link that leads out of the folder"
     if member.issparse():
-        return "a file with holes"
+        return "a sparse file"
     return "" if member.isreg() or member.isdir() or member.islnk() else "neither file, folder nor link"
 
 
 def _stays_inside(place: PurePosixPath, target: str) -> bool:
-    """Return whether a link at a place of a copied folder stays in that folder.
+    """Return whether the target of a link in a copied folder is inside that folder.
 
-    `..` may be only at its beginning, so that it means the same whatever links are on the way.
+    `..` is allowed only at the beginning, so that other links cannot change its meaning.
     """
     if not target or target.startswith("/") or "\0" in target:
         return False

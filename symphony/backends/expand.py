@@ -1,4 +1,4 @@
-"""The protocol by which a backend makes the Pulumi resources of an experiment: its module `expand`."""
+"""The protocol of a backend's module `expand`, which registers the Pulumi resources of an experiment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.provider import ImageResource
 
-# The facts of a process beside its plan; they become inputs of its component.
+# A process's facts besides its plan; they become inputs of its component.
 Facts = Mapping[str, Any]
 
 
@@ -25,11 +25,11 @@ class Context:
     """The stack of the running program, and its settings.
 
     Attributes:
-        owner: Tells this stack from every other of the user, in whichever state store.
-        offline: No cluster is asked: only the manifests are wanted, or nothing of it is there to compare.
-        recorded: The uids of what its state records; None where that is not known, under plain `pulumi`.
-        images: Those that are built for the experiment.
-        is_partial: The run starts some processes again and leaves all others as they are.
+        owner: The owner mark of this stack, unique among all stacks and state stores.
+        offline: Whether no cluster may be asked, because only manifests of a stack that is not up are wanted.
+        recorded: The uids of the objects in its state; None if unknown, under a plain `pulumi`.
+        images: The images to build for the experiment.
+        is_partial: Whether the run restarts some processes and leaves all others unchanged.
     """
 
     project: str
@@ -48,9 +48,9 @@ class Context:
 
 @dataclass(frozen=True)
 class Components:
-    """The components under which a backend makes its resources; processes by path, groups by name.
+    """The components under which a backend registers resources; processes by path, groups by name.
 
-    images: those that are built, by their names in the plan.
+    images: the resources of images to build, by their names in the plan.
     """
 
     experiment: pulumi.Resource
@@ -60,25 +60,25 @@ class Components:
 
 
 class Expander(Protocol):
-    """The module `expand` of a backend, which runs inside the user's Pulumi program."""
+    """A backend's module `expand`, which runs inside the user's Pulumi program."""
 
     def target(self, spec: ExperimentSpec, context: Context) -> Target:
-        """Return what the backend supports for this experiment, and what it would refuse."""
+        """Return the limits of the backend and the problems that it sees in this experiment."""
         ...
 
     def image_registry(self, context: Context) -> str:
-        """Return where images are pushed without symphony:registry; empty where that is unknown."""
+        """Return the registry to push to if symphony:registry is not set; empty if there is none."""
         ...
 
     def prepare(self, plan: Plan, spec: ExperimentSpec, context: Context) -> Any:
-        """Return the plan in the terms of this backend, for the calls below."""
+        """Return the plan in this backend's terms, for the other functions."""
         ...
 
     def facts(self, prepared: Any) -> Mapping[str, Facts]:
-        """Return the facts of each process, by its path.
+        """Return the facts of every process, by path.
 
-        fingerprint: tells the process from another start of it; Recorded has that of the one that runs.
-        services: the variables of the services that it uses. secret_digests: what stands for its secret_env.
+        fingerprint: if it differs from the recorded fingerprint, the process restarts.
+        services: the variables of the services that it uses. secret_digests: digests of its secret_env.
         """
         ...
 
@@ -87,5 +87,5 @@ class Expander(Protocol):
         ...
 
     def manifests(self, prepared: Any) -> Sequence[Mapping[str, Any]]:
-        """Return the objects that `expand` makes, without the values of secrets; none in some backends."""
+        """Return the objects that `expand` registers, without secret values; empty in some backends."""
         ...

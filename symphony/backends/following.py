@@ -1,4 +1,4 @@
-"""Follows processes whose logs are files here: their states until an `up` may return, and their output."""
+"""Follows processes whose logs are local files: their states while an `up` waits, and their output."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from symphony.backends.observe import Link, LogLine, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 
-# Seconds between two looks, and that a supervisor may need to look at what a run changed.
+# Seconds between two looks, and until a supervisor has noticed the changes of a run.
 _LOOK, _SETTLED = 0.2, 3.0
-# Seconds that an `up` waits for a service without a probe: it may listen much later, or by UDP.
+# Seconds that an `up` waits for a service without a probe, which may listen much later, or by UDP.
 _UNDECLARED = 3.0
 Statuses = Callable[[Sequence[Recorded]], Sequence[Sequence[ProcessStatus] | SymphonyError]]
 Progress = Callable[[Sequence[ProcessStatus]], bool]
@@ -25,15 +25,15 @@ def watch(
     starts: Progress = lambda _: False,
     queues: Progress = lambda _: False,
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the statuses, again after a change, while some are not ready or wait for that.
+    """Yield the statuses at once and after every change, until waiting longer would not help.
 
     Args:
         recorded: The experiment.
-        statuses: Returns them.
+        statuses: Returns the statuses of experiments.
         patience: Seconds to wait for trouble that may pass.
         limit: Seconds to wait in all.
-        starts: Tells that a process is about to start by itself.
-        queues: Tells that it will at a time that is not known.
+        starts: Returns whether a process is about to start by itself.
+        queues: Returns whether a process will start at an unknown time.
     """
     began, last = time.monotonic(), None
     changed = began
@@ -42,7 +42,7 @@ def watch(
         if isinstance(answer, SymphonyError):
             raise answer
         now = tuple(answer)
-        # The pid of a shell's program changes with each line.
+        # Without the pid, which changes with every line of a shell script.
         seen = [(each.path, each.state, each.ready, each.why, each.restarts) for each in now]
         if seen != last:
             yield now
@@ -61,7 +61,7 @@ def watch(
 
 
 def _ends_soon(status: ProcessStatus) -> bool:
-    """Return whether a process waits for starts only, and not for the end of a computation."""
+    """Return whether a process waits only for starts, not for the end of a computation."""
     return status.state == "waiting" and all(
         wait.endswith(("(started)", "(ready)")) for wait in status.waits_for
     )
@@ -89,6 +89,6 @@ def logs(
 
 
 def never_started(name: str) -> list[Link]:
-    """Return why a declared process has nothing to tell of: the remedy names the experiment."""
-    again = f"`symphony up {name}` tries again and says why it fails"
+    """Return the steps of a declared process that was never started; name: the experiment's."""
+    again = f"`symphony up {name}` tries again and shows why it fails"
     return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]

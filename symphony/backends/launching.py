@@ -1,4 +1,4 @@
-"""The resources of processes that launch files on a disk start: in tmux, and as steps on Slurm."""
+"""The resource inputs that tmux windows and Slurm steps share: both start processes with launch files."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def process(
     Args:
         plan: The plan.
         process: The process.
-        start_dir: Its start folder.
-        folder: That of the project, from which the files of its code are named.
+        start_dir: The start folder of the process.
+        folder: The folder of the project, to which the names of code files are relative.
         files: The folder of the experiment's secret and config files.
-        key: That of the digests of secret_env.
+        key: The key for the digests of secret_env.
     """
     places = (str(files / kind) for kind in experiment_folder.KINDS)
     return {
@@ -72,7 +72,7 @@ def files_of(plan: Plan, context: Context) -> dict[str, list[str]]:
 
 
 def changed_files(spec: ExperimentSpec, folder: Path) -> tuple[str, ...]:
-    """Return the secret and config files that changed since the experiment with this folder was started."""
+    """Return the secret and config files that changed since the experiment in this folder was started."""
     changes: list[str] = []
     for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
         home = folder / f"{kind}s"
@@ -88,14 +88,14 @@ def register(
     components: Components,
     make: Callable[[PlannedProcess, Mapping[str, str], pulumi.ResourceOptions], pulumi.Resource],
 ) -> pulumi.ResourceOptions:
-    """Register the resource of each process after that of the experiment; return the options they share."""
-    # Also when the engine replaces one: the old process would be taken for the new one.
+    """Register a resource for each process after the experiment's; return the options that they share."""
+    # delete_before_replace: otherwise the old process would be mistaken for the new one.
     shared = pulumi.ResourceOptions(
         depends_on=[experiment], deleted_with=experiment, delete_before_replace=True
     )
     made: dict[str, pulumi.Resource] = {}
     for process in _in_order(plan):
-        # If both restart, the process that is waited for does so first: its previous end does not count.
+        # If both restart, the dependency restarts first, so that its previous end does not count.
         before = [made[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
         secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
@@ -104,7 +104,7 @@ def register(
 
 
 def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
-    """Yield every process after those that it waits for."""
+    """Yield every process after its dependencies."""
     after = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
     by_path = {process.path: process for process in plan.processes}
     return map(by_path.__getitem__, TopologicalSorter(after).static_order())

@@ -1,4 +1,4 @@
-"""Reads the secret and config files of an experiment, and compares them with those that it runs with."""
+"""Reads secret and config files, and compares them with the running experiment's copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 
 def sizes(spec: ExperimentSpec) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the bytes of each secret and config file, and for others why they cannot be read."""
+    """Return the sizes of the readable secret and config files, and why the others cannot be read."""
     readable: dict[str, int] = {}
     unreadable: dict[str, str] = {}
     for file in dict.fromkeys((*spec.secrets, *spec.configs)):
@@ -29,12 +29,12 @@ def contents(names: Iterable[str]) -> dict[str, bytes]:
 
 
 def changes(kind: str, names: Iterable[str], live: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield `secret key.txt changed` for each file that is other than in the running experiment.
+    """Yield `secret key.txt changed` for each file that differs from the running experiment's.
 
     Args:
         kind: `secret` or `config`.
-        names: The files that the program names.
-        live: The contents that the running experiment has, by file name.
+        names: The paths of the files in the program.
+        live: The contents in the running experiment, by file name.
     """
     declared = {Path(name).name: name for name in names}
     for name in dict.fromkeys((*declared, *live)):
@@ -43,7 +43,7 @@ def changes(kind: str, names: Iterable[str], live: Mapping[str, bytes]) -> Itera
         elif name not in live:
             yield f"{kind} {name} added"
         else:
-            # A rule reports the files that cannot be read.
+            # The rule files_are_readable reports unreadable files.
             with suppress(OSError, RuntimeError, ValueError):
                 if contents([declared[name]])[declared[name]] != live[name]:
                     yield f"{kind} {name} changed"

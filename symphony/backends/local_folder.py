@@ -1,4 +1,4 @@
-"""The start folder of a process on this machine or a shared disk, and copies into and out of it."""
+"""Copies files to and from the start folder of a process, on this machine or a shared disk."""
 
 from __future__ import annotations
 
@@ -13,27 +13,32 @@ from symphony.errors import SymphonyError
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
-    """Copy to a place on this machine or a shared disk, beginning at the folder of the process."""
+    """Copy a local file or folder to a place, which is relative to the start folder of the process."""
     from symphony.backends.copying import copy, final_name  # imports tarfile, which only copying needs
 
     return copy(source, final_name(_placed(recorded, path, place), source.name), on_bytes)
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-    """Copy from a place on this machine or a shared disk, beginning at the folder of the process."""
+    """Copy a place, which is relative to the start folder of the process, to a local target."""
     from symphony.backends.copying import copy
 
     return copy(Path(_placed(recorded, path, place)), target, on_bytes)
 
 
 def start_folder(path: str, facts: Mapping[str, Any]) -> Path:
-    """Return the start folder of a process. SymphonyError: it is gone."""
+    """Return the start folder of a process.
+
+    Raises:
+        SymphonyError: The folder no longer exists.
+    """
     folder = Path(str(facts.get("cwd") or Path.home()))
     if not folder.is_dir():
-        raise SymphonyError(f"the start folder of {path} is gone", where=str(folder), remedy="Make it again")
+        what = f"the start folder of {path} no longer exists"
+        raise SymphonyError(what, where=str(folder), remedy="Create that folder again")
     return folder
 
 
 def _placed(recorded: Recorded, path: str, place: str) -> str:
-    """Return a place as the process sees it; an ending slash says that it is a folder."""
+    """Return a place as an absolute path; a slash at its end, which marks a folder, is kept."""
     return os.path.join(start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash

@@ -1,4 +1,4 @@
-"""The protocol by which a backend is observed, and the values that it returns."""
+"""The protocol of a backend's module `observe`, and the values that it returns."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from symphony.errors import SymphonyError
 
-# Seconds that a watch waits for trouble that may pass (no machine free, an image that does not come).
+# Seconds that a watch waits for trouble that may pass: no free machine, an image that cannot be pulled.
 PATIENCE = 60.0
-# Seconds that it waits in all: large images take their time.
+# Seconds that a watch waits in all: large images take long.
 LIMIT = 600.0
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped", "unknown"]
 
 
 class Resource(Protocol):
-    """One resource of a stack's state."""
+    """A resource in a stack's state."""
 
     @property
     def urn(self) -> str: ...
@@ -34,16 +34,16 @@ class Resource(Protocol):
 
 @dataclass(frozen=True)
 class Recorded:
-    """An experiment in this backend, as the state of a stack records it.
+    """An experiment as the state of its stack records it.
 
     Attributes:
-        owner: The stack, as the backend's objects name it.
-        physical_name: The name of the tmux session, the namespace or the job.
+        owner: The owner mark on the backend's objects.
+        physical_name: The name of the tmux session, the namespace or the Slurm job.
         processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
-        host: The machine it was started on, where that matters.
-        connection: How its backend is reached, where there is more than one.
-        objects: The path of each object beside its processes -> its uid.
-        unmade: The processes that the program declares and the last run did not make.
+        host: The machine it was started on, if the backend is local.
+        connection: How to reach its backend, such as the Kubernetes context.
+        objects: The path of each other object -> its uid.
+        unmade: The processes that the program declares and the last run did not create.
     """
 
     owner: str
@@ -57,22 +57,22 @@ class Recorded:
 
 @dataclass(frozen=True)
 class ProcessStatus:
-    """The status of one process.
+    """The status of a process.
 
     Attributes:
-        path: That of the process.
-        state: Its state.
+        path: The path of the process.
+        state: The state.
         ready: Whether it runs and is ready.
-        restarts: How often it was started again.
-        why: What a person should know beside the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
+        restarts: The number of restarts.
+        why: The reason of the state: `exit 1`, `SIGSEGV`, `window closed`; may be empty.
         since: When the state began, in seconds since the epoch.
-        last: How the attempt before this one ended.
-        pid: Its process id, where it is on this machine.
-        words: The last lines of a failed process, where its backend keeps them.
-        exit_code: Its exit code where it has ended, 128 and more for a signal; None where that is not known.
+        last: How the previous attempt ended.
+        pid: The process id, if it runs on this machine.
+        words: The last lines of output of a failed process, if the backend keeps them.
+        exit_code: The exit code, 128 + n for signal n; None if it has not ended or the code is unknown.
         waits_for: The processes that it waits for, with the condition: `prepare (completed)`.
-        node: The machine that it runs on, where there are several.
-        code: The digest of its code when `up` started it; empty where it declares none.
+        node: The machine that it runs on, if there are several.
+        code: The digest of its code when `up` started it; empty if it declares no code.
     """
 
     path: str
@@ -100,15 +100,15 @@ class ProcessStatus:
 
 @dataclass(frozen=True)
 class Usage:
-    """The machine that one process and all below it use; None where the backend does not say.
+    """The resources that a process and its children use; None if the backend does not report them.
 
     Attributes:
         cpu: Cores in use.
         memory: Bytes of resident memory.
         gpu: The GPUs in use, with their memory: `0: 6.2G`.
         node: The machine.
-        cpu_time: Seconds of CPU so far; two looks give cpu.
-        moment: Monotonic seconds of this look.
+        cpu_time: CPU seconds so far; the difference of two measurements gives cpu.
+        moment: Monotonic seconds of this measurement.
     """
 
     cpu: float | None = None
@@ -124,8 +124,8 @@ class Port:
     """A port of this machine.
 
     Attributes:
-        listener: The process that listens; empty where that is another program, None where nothing listens.
-        users: The processes that have a connection to it.
+        listener: The process that listens; empty for another program, None if no program listens.
+        users: The processes that are connected to it.
     """
 
     listener: str | None
@@ -134,7 +134,7 @@ class Port:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of a process's output; `ended` lines are symphony's own, that the process ended."""
+    """A line of a process's output, or, if `ended`, symphony's line that the process has ended."""
 
     path: str
     text: str
@@ -144,9 +144,9 @@ class LogLine:
 
 @dataclass(frozen=True)
 class Link:
-    """One step of a process on its way to running, in the order of time: `scheduled`, `node-1`.
+    """A step of a process on its way to running, such as `scheduled`, `node-1`.
 
-    broken: it has come no further; more: what is known beside it, such as the last lines of its log.
+    broken: the process has come no further. more: details, such as the last lines of its log.
     """
 
     step: str
@@ -159,7 +159,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Owned:
-    """An experiment that lives on this machine, by the marker of its processes."""
+    """An experiment that runs on this machine, found by the marker of its processes."""
 
     owner: str
     physical_name: str
@@ -167,13 +167,13 @@ class Owned:
 
 
 class Observer(Protocol):
-    """The module `observe` of a backend; it never loads Pulumi.
+    """A backend's module `observe`; it must not import Pulumi.
 
-    It may offer MeasuringObserver, PortObserver, LocalObserver or RemoteObserver as well.
+    It may also implement MeasuringObserver, PortObserver, LocalObserver or RemoteObserver.
     """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
-        """Return what the state records in this backend; None when it records nothing here."""
+        """Return the experiment that the state records in this backend; None if there is none."""
         ...
 
     def statuses(self, recorded: Sequence[Recorded]) -> Sequence[Sequence[ProcessStatus] | SymphonyError]:
@@ -181,13 +181,13 @@ class Observer(Protocol):
         ...
 
     def restart_reasons(self, recorded: Recorded) -> dict[str, str]:
-        """Return path -> why the next `up` starts a process again although its settings did not change."""
+        """Return path -> why the next `up` restarts a process although its settings did not change."""
         ...
 
     def watch(
         self, recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
     ) -> Iterator[tuple[ProcessStatus, ...]]:
-        """Yield the statuses at once and after every change, until waiting would change nothing more.
+        """Yield the statuses at once and after every change, until waiting longer would not help.
 
         Args:
             recorded: The experiment.
@@ -209,29 +209,29 @@ class Observer(Protocol):
         ...
 
     def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-        """Return the steps of a process to its state, up to the first one that failed.
+        """Return the steps of a process to its state, up to the first failed step.
 
-        path may be declared and not recorded: it was never created. name: the experiment, for remedies.
+        A path that is declared but not recorded was never created. name: the experiment's, for remedies.
         """
         ...
 
     def ensure_same_location(
         self, recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
     ) -> Recorded:
-        """Return the record, reached by the way of `connection` where that leads to the same place.
+        """Return the record with a connection that reaches the place where the processes run.
 
         Args:
             recorded: The experiment.
-            name: Its name, for the message.
-            connection: Where its next `up` would go.
+            name: The experiment's name, for the message.
+            connection: The connection of its next `up`, used if it leads to the same place.
 
         Raises:
-            UserError: The processes are in another place than the one that would answer now.
+            UserError: The settings now lead to another place than where the processes run.
         """
         ...
 
     def delete_orphans(self, owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-        """Delete the objects of an interrupted run that no state records; return their number of processes.
+        """Delete the objects of an interrupted run that no state records; return the number of processes.
 
         recorded: the record before the deletion, whose connection is used.
         """
@@ -240,64 +240,64 @@ class Observer(Protocol):
 
 @runtime_checkable
 class MeasuringObserver(Protocol):
-    """The further function of a backend that can measure what processes use."""
+    """An optional function: measures the resources that processes use."""
 
     def usage(self, recorded: Recorded) -> Mapping[str, Usage]:
-        """Return path -> usage; processes that are not measured are left out."""
+        """Return path -> usage of every measured process."""
         ...
 
 
 @runtime_checkable
 class PortObserver(Protocol):
-    """The further function of a backend whose services are ports of this machine."""
+    """An optional function, for backends whose services are ports of this machine."""
 
     def ports(self, recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
-        """Return port -> who listens there and who is connected, without connecting to it."""
+        """Return port -> the process that listens and the connected processes, without connecting."""
         ...
 
 
 @runtime_checkable
 class LocalObserver(Protocol):
-    """The further functions of a backend whose processes are on this machine."""
+    """Optional functions, for backends whose processes run on this machine."""
 
     def list_owned(self) -> Sequence[Owned]:
-        """Return every experiment that lives on this machine, by its marker."""
+        """Return every experiment that runs on this machine, by its marker."""
         ...
 
     def stop_removed(self, owner: str, declared: Collection[str]) -> int:
-        """After an `up`, stop the processes of a killed run that no state records; return how many."""
+        """Stop the processes of a killed run that no state records, after an `up`; return their number."""
         ...
 
     def order_windows(self, owner: str, paths: Sequence[str]) -> None:
-        """After an `up`, put the windows in the order of their declaration."""
+        """Put the windows in the order of their declaration, after an `up`."""
         ...
 
 
 @runtime_checkable
 class RemoteLister(Protocol):
-    """The further function of a backend that may have processes in several places."""
+    """An optional function, for backends that may have processes in several places."""
 
     def list_everywhere(self) -> Iterable[tuple[str, Owned | SymphonyError, str]]:
-        """Return places with an experiment, or why one does not answer, and the command to remove it."""
+        """Return (place, experiment or why the place does not answer, command that removes it)."""
         ...
 
 
 @runtime_checkable
 class RemoteObserver(Protocol):
-    """The further functions of a backend that is reached over a network, where there may be several."""
+    """Optional functions, for backends that are reached over a network."""
 
     def connection_settings(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
         """Return the connection in the settings of a stack; folder: the folder of the project."""
         ...
 
     def terminate_early(self, recorded: Recorded) -> None:
-        """End all processes at once when a deletion begins; the engine would end them one after another."""
+        """End all processes at once when a deletion begins; the engine would end them one by one."""
         ...
 
     def ensure_reachable(self, recorded: Recorded) -> None:
-        """Raise SymphonyError where a deletion cannot reach the backend, or would hit objects of others."""
+        """Raise SymphonyError if a deletion cannot reach the backend, or would delete others' objects."""
         ...
 
     def deletion_blockers(self, recorded: Recorded) -> str:
-        """Return the objects that block a deletion; empty where the backend does not report them."""
+        """Return the objects that block a deletion, in words; empty if unknown."""
         ...

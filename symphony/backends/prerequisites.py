@@ -1,4 +1,4 @@
-"""The protocol by which a backend lists what it needs on this machine."""
+"""The protocol of a backend's module `prerequisites`, which lists what it needs on this machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from symphony.errors import SymphonyError
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One prerequisite: whether it is installed, its version, and the command that installs it.
+    """A prerequisite: whether it is installed, its version, and how to install it.
 
-    needed:  required by every experiment; the others are for one backend or for convenience.
-    package: the Debian package that `symphony setup` installs for it.
+    needed:  whether every experiment requires it; others are for a backend or for convenience.
+    package: the Debian package with which `symphony setup` installs it.
     """
 
     name: str
@@ -27,15 +27,15 @@ class Finding:
 
 
 class Prerequisites(Protocol):
-    """The module `prerequisites` of a backend; it never loads Pulumi."""
+    """A backend's module `prerequisites`; it must not import Pulumi."""
 
     def findings(self) -> list[Finding]:
-        """Return all prerequisites, without asking a server: users of another backend would wait for it."""
+        """Return all prerequisites without asking a server, for which users of other backends would wait."""
         ...
 
 
 def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:
-    """Return the finding of look(), or the error that it raises as one."""
+    """Return the finding of look(), or a finding that shows the error it raises."""
     try:
         return look()
     except SymphonyError as error:

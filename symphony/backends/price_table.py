@@ -1,4 +1,4 @@
-"""The prices that a user gives in a file, in place of the list prices."""
+"""Reads the user's price file, which replaces the list prices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Price = Annotated[float, Meta(ge=0, lt=1e6)]
 
 
 class _Rates(msgspec.Struct, forbid_unknown_fields=True):
-    """Dollars an hour: of a machine, or of a vCPU and a GiB, by machine type or family; of a GPU by type."""
+    """Dollars an hour: a machine by its type, [vCPU, GiB] by family, a GPU by its type."""
 
     machines: dict[str, _Price | Annotated[list[_Price], Meta(min_length=1, max_length=2)]] = {}
     gpus: dict[str, _Price] = {}
@@ -33,10 +33,10 @@ class _PriceFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(name: str | None, folder: Path) -> Prices:
-    """Return the prices in a file, from the folder of the project, or the list prices without a file.
+    """Return the prices in a file, relative to the project's folder; without a file, the list prices.
 
     Raises:
-        UserError: The file cannot be read, or a field of it is wrong.
+        UserError: The file cannot be read, or a field is wrong.
     """
     if name is None:
         return LIST_PRICES
@@ -46,7 +46,7 @@ def read(name: str | None, folder: Path) -> Prices:
     except OSError as error:
         raise _wrong(file, f"cannot be read: {(error.strerror or str(error)).lower()}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise _wrong(file, f"is wrong: {' '.join(str(error).split()):.200}") from None
+        raise _wrong(file, f"is not a price list: {' '.join(str(error).split()):.200}") from None
     return Prices(str(table.date), table.region, _rates(file, table.on_demand), _rates(file, table.spot))
 
 
@@ -54,7 +54,7 @@ def _rates(file: Path, table: _Rates) -> Rates:
     machines = {
         name: tuple(price) if isinstance(price, list) else (price,) for name, price in table.machines.items()
     }
-    # Machine types and GPUs that are newer than the list prices are priced by their whole names.
+    # Unknown machine types and GPUs may be newer than the list prices; unknown families are a mistake.
     _refuse_unknown(file, (name for name in machines if "-" not in name), LIST_PRICES.on_demand.machines)
     gpus = {gpu_type_of(name): price for name, price in table.gpus.items()}
     old = (name for name in gpus if not name.startswith("nvidia-") or name.startswith("nvidia-tesla-"))
@@ -66,8 +66,9 @@ def _refuse_unknown(file: Path, names: Iterable[str], known: Iterable[str]) -> N
     for name in names:
         if name not in (every := [*known]):
             near = nearest(name, every)
-            raise _wrong(file, f"has the unknown {name!r:.40}{f', did you mean {near}?' if near else ''}")
+            hint = f", did you mean {near}?" if near else ""
+            raise _wrong(file, f"has the unknown entry {name!r:.40}{hint}")
 
 
 def _wrong(file: Path, what: str) -> UserError:
-    return UserError(f"{file.name} {what}", where=KEY, remedy="See docs/gke.md for its format")
+    return UserError(f"the price file {file.name} {what}", where=KEY, remedy="docs/gke.md shows the format")

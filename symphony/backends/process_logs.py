@@ -1,4 +1,4 @@
-"""The log files of processes as lines, merged by time, and what is appended to them."""
+"""Reads and follows the log files of processes as lines, merged by time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from symphony_tmux.logs import Mark, Part
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.observe import log_trouble, signal_name
 
-# Colours, cursor moves and titles: a terminal's business, not a log's.
+# Terminal escapes: colours, cursor moves and titles.
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -/]*[0-~])")
-# All of these but colours, which a terminal shows.
+# All escapes except colours, which are kept for terminals.
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
-# A shell's words for the line of its file that failed; the file is symphony's.
+# The prefix of a shell's error that names symphony's launch file.
 _OF_SHELL = re.compile(r"^\S*/processes/\S+/launch(@\d+)?\.sh: (line )?\d+: ")
-# How bash tells that a signal ended a program of a script: `21331 Killed    sleep 5000`.
+# Bash's line about a program of a script that a signal ended: `21331 Killed    sleep 5000`.
 _KILLED_PROGRAM = re.compile(r"\d+ [A-Z][a-z ]+(\(core dumped\))?\s{2,}(?P<program>\S.*)")
 _ROUND = 0.1
-# A process that is started again has no attempt for a moment: only after this long is it taken to have ended.
+# A restarting process has no attempt for a moment, so it counts as ended only after this long.
 _ENDED_AFTER = 1.5
-# The parts that one fast process may print before the next one's turn.
+# How many parts of a fast process's log are read before the next process's.
 _PARTS = 4
 _LONGEST = 1 << 20
 _WIDEST = 120
@@ -45,9 +45,9 @@ def merged(
     follow: bool,
     alive: Callable[[], bool],
 ) -> Iterator[LogLine]:
-    """Yield the lines of processes in the order of time; with follow, also later ones until all have ended.
+    """Yield the lines of processes in the order of time; with follow, also new lines until all have ended.
 
-    alive is asked when no line has come for a while: False ends a follow.
+    alive is called when no line has come for a while; False ends the following.
     """
     readers = [_Reader(path, processes[path]) for path in paths]
     yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=_time)
@@ -56,7 +56,7 @@ def merged(
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
-    """Return the last lines of the last attempt that are not empty, without symphony's own."""
+    """Return the last non-empty lines of the last attempt, without symphony's own lines."""
     lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
     return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
@@ -74,7 +74,7 @@ def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterato
         elif over:
             return
         elif time.monotonic() - quiet_since > _ENDED_AFTER:
-            # One more round follows: for what was printed before the end, but after we read.
+            # Another round follows, for lines printed before the end but after the last read.
             over = all(reader.has_ended() for reader in readers) or not alive()
             quiet_since = time.monotonic()
         if not behind:
@@ -82,7 +82,7 @@ def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterato
 
 
 class _Reader:
-    """The log of one process: its lines so far, then new ones."""
+    """The log of a process: its lines so far, then new lines."""
 
     def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
         self.path = path
@@ -96,7 +96,7 @@ class _Reader:
         self._stream: Iterator[Part | None] = iter(())
 
     def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
-        """Yield the lines so far; news() continues there."""
+        """Yield the lines so far; news() continues from there."""
         if not self.log.exists():
             yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
@@ -104,15 +104,15 @@ class _Reader:
         self._stream = files.follow(self.log, position, pause=0)
         printed = self._printed(files.read(self.log, since=since or 0, tail=tail, until=position))
         if tail is not None:
-            # The last lines of the program, and the ends that came among them.
+            # The last lines of the program, and the ends of attempts among them.
             last = list(printed)
             first = _time(last[0]) if last else math.inf
             printed, ends = iter(last), [end for end in ends if _time(end) >= first] or ends[-1:]
         yield from heapq.merge(printed, ends, key=_time)
 
     def news(self) -> Iterator[LogLine]:
-        """Yield the lines since the last call, at most those of a few parts."""
-        # The ends first: what is read after them holds all that was printed before them.
+        """Yield lines since the last call, at most a few parts."""
+        # Ends are read before lines, so that every line printed before an end is seen.
         self._ended += self._ends()
         for part in islice(self._stream, _PARTS):
             self.is_behind = part is not None
@@ -132,7 +132,7 @@ class _Reader:
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
-        # Keep only the last text of an endless progress bar, and cut an endless line.
+        # Keep only the last text of a progress bar, and cut an endless line.
         rest = rest[rest.rstrip(b"\r").rfind(b"\r") + 1 :]
         if len(rest) > _LONGEST:
             whole, rest = [*whole, rest], b""
@@ -150,7 +150,7 @@ class _Reader:
         yield from self._unfinished(moment)
 
     def _unfinished(self, moment: float) -> Iterator[LogLine]:
-        """Yield a last line without an end, such as a prompt or a progress bar."""
+        """Yield a last line without a newline, such as a prompt or a progress bar."""
         if self._rest:
             rest, self._rest = self._rest, b""
             yield self._line(rest, moment)
@@ -164,7 +164,7 @@ class _Reader:
 
 
 def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
-    """Return the status of a process that its supervisor restarts: between two starts it is waiting."""
+    """Return the status of a process that its supervisor restarts, which waits between two starts."""
     status = replace(status, restarts=files.restarts(log))
     attempts = files.attempts(log)
     if status.state != "running" or not attempts:
@@ -172,7 +172,7 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     _, began, end = attempts[-1]
     if end is None:
         before = attempts[-2][2] if len(attempts) > 1 else None
-        # If a rotation of the log lost the start, use that of the launch.
+        # If a rotation of the log lost the start, use the time of the launch.
         return replace(status, since=began or status.since, last=how(before) if before else "")
     words = last_lines(log, 5)
     why = ": ".join([f"restarting after {how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
@@ -180,7 +180,7 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
 
 
 def after_restarts(facts: Mapping[str, Any]) -> str:
-    """Return ` after 5 restarts` for a process that its supervisor has restarted."""
+    """Return ` after 5 restarts` for a process that its supervisor has restarted, else an empty string."""
     again = files.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
     return f" after {count(again, 'restart')}" if again else ""
 
@@ -190,13 +190,13 @@ def _time(line: LogLine) -> float:
 
 
 def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
-    """Return a line as a terminal shows it, without what a progress bar overwrote."""
+    """Return a line as a terminal shows it, without the overwritten text of a progress bar."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
     return _OF_SHELL.sub("", text) if "/launch" in text else text
 
 
 def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
-    """Return `killed by SIGKILL: sleep 5000` where a signal ended a program of a script, else nothing."""
+    """Return `killed by SIGKILL: sleep 5000` if a signal ended a program of a script, else empty."""
     line = _KILLED_PROGRAM.fullmatch(words[-1].strip()) if words else None
     if line is None or exit_code is None or exit_code <= 128:
         return ""

@@ -1,4 +1,4 @@
-"""The backends that are installed: each is a row in the entry point group `symphony.backends`."""
+"""The installed backends: the rows of the entry point group `symphony.backends`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ DEFAULT = "tmux"
 
 @dataclass(frozen=True)
 class Backend:
-    """One backend; the modules of its package load when they are used.
+    """A backend; the modules of its package are imported on first use.
 
     Attributes:
-        name: That of its entry point, and the value of `symphony:backend`.
-        package: Has the modules `expand`, `observe`, `access` and `prerequisites`.
-        aliases: Further values of `symphony:backend` that mean it.
-        local: Its processes are on this machine; those that no state records are found there.
-        plugins: The Pulumi plugins that make its resources, which the engine installs.
-        settings: Those that it supports of the settings that not every backend does; a mount by its kind.
-        labels: Its objects are called by DNS labels; other names are mapped to those.
-        cluster: `module:class` of its Cluster, with options of its own.
-        stack_settings: `module:class` of the settings of a stack that it takes.
+        name: The name of its entry point, and the value of `symphony:backend`.
+        package: The package with the modules `expand`, `observe`, `access` and `prerequisites`.
+        aliases: Other values of `symphony:backend` for it.
+        local: Whether its processes run on this machine, where those without a state can be found.
+        plugins: The Pulumi plugins that it needs, which the engine installs.
+        settings: The supported settings, among those that vary by backend; a mount by its kind.
+        labels: Whether its objects need DNS labels as names; other names are mapped to labels.
+        cluster: `module:class` of its Cluster.
+        stack_settings: `module:class` of its stack settings.
     """
 
     name: str
@@ -74,16 +74,16 @@ class Backend:
 
 
 def names() -> list[str]:
-    """Return the names of all backends, the default one first."""
+    """Return the names of all backends, the default backend first."""
     return sorted(_entry_points(), key=lambda name: (name != DEFAULT, name))
 
 
 @cache
 def get(name: str) -> Backend:
-    """Return the backend of exactly this name.
+    """Return the backend with exactly this name.
 
     Raises:
-        KeyError: There is none.
+        KeyError: No backend has this name.
         SymphonyError: Its package cannot be loaded.
     """
     entry = _entry_points()[name]
@@ -99,12 +99,12 @@ def get(name: str) -> Backend:
 
 
 def every() -> list[Backend]:
-    """Return all backends, the default one first."""
+    """Return all backends, the default backend first."""
     return [get(name) for name in names()]
 
 
 def resolve(name: str | None) -> str | None:
-    """Return the name of the backend with this name or alias; None where there is none."""
+    """Return the name of the backend with this name or alias; None if there is none."""
     wanted = name or DEFAULT
     if wanted in _entry_points():
         return wanted
@@ -112,13 +112,13 @@ def resolve(name: str | None) -> str | None:
 
 
 def named(name: str | None) -> Backend:
-    """Return the backend of a name or an alias.
+    """Return the backend with a name or alias.
 
     Raises:
-        UserError: There is none; its remedy lists those there are.
+        UserError: No backend has this name; the remedy lists the backends.
     """
     if (known := resolve(name)) is None:
-        raise UserError(f'there is no backend "{name}"', remedy=f"The backends are: {', '.join(names())}")
+        raise UserError(f'there is no backend "{name}"', remedy=f"Use one of: {', '.join(names())}")
     return get(known)
 
 

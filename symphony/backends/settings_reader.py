@@ -1,4 +1,4 @@
-"""Reads the settings of a stack, gathers what is wrong with its line, and lists every setting."""
+"""Reads the settings of a stack, gathers their problems with their lines, and lists all settings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from symphony.spec.location import NOWHERE, Location
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
-# `symphony:backend: kubernetes` at the beginning of a line: the engine reads what is under `config:` only.
+# `symphony:backend: kubernetes` at the beginning of a line, where the engine, which reads `config:`, ignores
+# it.
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
 
 
 def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
-    """Return the settings in the configuration of a stack, as the class of its backend, with their problems.
+    """Return the settings of a stack as its backend's settings class, with their problems.
 
     files: the settings files, the stack's own first.
     """
@@ -59,7 +60,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
 
 
 def table() -> list[Definition]:
-    """Return every setting once: those of all backends, then those of single ones."""
+    """Return every setting once: first the common settings, then those of single backends."""
     every = {row.key: row for row in definitions(StackSettings)}
     names = tuple(registry.names())
     every[_BACKEND] = dataclasses.replace(every[_BACKEND], type=Literal[names], takes=", ".join(names))
@@ -70,12 +71,12 @@ def table() -> list[Definition]:
 
 
 def places(*files: Path) -> dict[str, Location]:
-    """Return the line of every setting, in the first file that has it."""
+    """Return the line of every setting in the first file that sets it."""
     return {key: location for key, (location, _) in _places(files).items()}
 
 
 def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
-    """Return the settings files of a stack, its own first; folder: in the project."""
+    """Return the settings files of a stack, its own first; folder: any folder in the project."""
     import yaml
 
     names = (above / name for above in (folder, *folder.parents) for name in ("Pulumi.yaml", "Pulumi.yml"))
@@ -86,7 +87,7 @@ def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
 
 
 def _places(files: tuple[Path, ...]) -> dict[str, tuple[Location, Any]]:
-    """Return the line of every setting and the YAML node of its value, in the first file that has it."""
+    """Return the line and the YAML node of every setting, in the first file that sets it."""
     import yaml
 
     places: dict[str, tuple[Location, Any]] = {}
@@ -110,7 +111,7 @@ def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
 
 
 def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
-    """Return the text in the file of a value that YAML read as another number: 1e3 is 1000, 007 is 7."""
+    """Return the text in the file if YAML read it as another number (1e3 as 1000, 007 as 7), else empty."""
     node: Any = place[1] if place else None
     if type(node).__name__ != "ScalarNode" or node.style is not None or node.value == text:
         return ""
@@ -118,12 +119,12 @@ def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
 
 
 def _outside_config(file: Path) -> Iterator[Problem]:
-    """Yield the settings at the top of a file, where the engine does not read them."""
+    """Yield a problem for each setting at the top level of a file, where the engine ignores it."""
     text = _content(file)
     for match in _OUTSIDE.finditer(text):
         where = Location(str(file), text.count("\n", 0, match.start()) + 1)
         what = f"{quoted(match[1])} is not under `config:`"
-        yield Problem(what, "indent it, below a line `config:`", (where,))
+        yield Problem(what, "indent it below a line `config:`", (where,))
 
 
 def _unread(own: Path, project: Path) -> Iterator[Problem]:
@@ -147,7 +148,7 @@ def _known() -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a value as the engine hands it to programs, and nothing for one that is encrypted."""
+    """Return a value as the engine passes it to programs; empty for an encrypted value."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, (bool, int, float, list, dict)) else ""
@@ -155,7 +156,7 @@ def _text(value: Any) -> str:
 
 def _unknown(key: str, where: Location) -> Problem:
     near = nearest(key.removeprefix(PREFIX), [known.removeprefix(PREFIX) for known in _known()])
-    remedy = f"did you mean {PREFIX}{near}?" if near else "`symphony config` lists them"
+    remedy = f"did you mean {PREFIX}{near}?" if near else "`symphony config` lists all settings"
     return Problem(f"{quoted(key)} is not a setting", remedy, (where,))
 
 

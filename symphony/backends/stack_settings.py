@@ -1,4 +1,4 @@
-"""The settings of a stack: a field each, with its type, which msgspec reads, and its help."""
+"""The settings of a stack, as dataclass fields with their types and help texts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _KEY = "stack setting"
 
 @dataclass(frozen=True)
 class Definition:
-    """One setting.
+    """The definition of a stack setting.
 
     Attributes:
-        key: Its name in the configuration.
-        field: The field that holds it.
-        type: Its type, as msgspec reads it.
-        takes: Its values, in words.
-        default: Its default, in words.
-        help: What it is for.
-        backends: The backends that use it, or all.
-        convert: Turns the text of a value into that of the field, and raises ValueError for a wrong one.
+        key: The name in the configuration.
+        field: The name of the dataclass field.
+        type: The type, for msgspec.
+        takes: The allowed values, in words.
+        default: The default, in words.
+        help: The help text.
+        backends: The backends that use it, or "all".
+        convert: Converts the msgspec value to the field's value; raises ValueError for a wrong value.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Definition:
         return self.key, self.takes, self.default, self.backends, self.help
 
     def read(self, text: str) -> Any:
-        """Return the value of a text. ValueError: it has none."""
+        """Return the value that a text stands for; raise ValueError if it is invalid."""
         value: Any = texts(text) if get_origin(self.type) is tuple else text
         value = next((word for word in self.choices if word.lower() == text.lower()), value)
         converted = msgspec.convert(value, self.type, strict=False)
@@ -72,7 +72,7 @@ def setting(
     takes: str = "",
     convert: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """Return a dataclass field for a setting; otherwise and takes: its default and values in words."""
+    """Return a dataclass field for a setting; otherwise, takes: the default and the values in words."""
     about = {"type": type, "help": help, "default": otherwise or _words(default), "takes": takes}
     return dataclasses.field(default=default, metadata={_KEY: {**about, "convert": convert}})
 
@@ -96,55 +96,54 @@ _TAKES: dict[Any, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings:
-    """The settings of a stack that every backend uses; a backend adds its own in a subclass.
+    """The settings of a stack that every backend uses; backends add settings in subclasses.
 
-    config: the whole configuration. problems: what is wrong in it; a wrong value is replaced by the default.
+    config: the whole configuration. problems: the mistakes in it; a wrong value is replaced by the default.
     """
 
-    backend: str = setting(str, "tmux", "What runs the processes.")
+    backend: str = setting(str, "tmux", "The backend that runs the processes.")
     program: str | None = setting(
-        str, None, "The program that the stack runs.", otherwise="the stack's name up to its first dot"
+        str, None, "The program of the stack.", otherwise="the stack's name up to its first dot"
     )
     namespace: str | None = setting(
         str,
         None,
-        "Name of the tmux session or Kubernetes namespace.",
+        "Name of the tmux session, Kubernetes namespace or Slurm job.",
         otherwise="the stack's name, with - for dots",
     )
     patience: float = setting(
         Patience,
         PATIENCE,
-        "How long `up` waits for processes that do not come up by themselves: pods that no machine takes,"
-        " whose image cannot be pulled (at most 35 s) or that keep crashing, readiness probes that fail, a"
-        " job in the queue of Slurm. Then it says which and leaves all in place; it exits with 1, or"
-        " with 0 where all run and are not ready.",
+        "How long `up` waits for processes that do not get ready: unschedulable or crashing pods, images that"
+        " cannot be pulled (at most 35 s), failing readiness probes, a job in Slurm's queue. Then `up` names"
+        " them, leaves everything in place, and exits with 1, or with 0 if all run and some are not ready.",
     )
     grace: float = setting(Seconds, 5.0, "Seconds between SIGTERM and SIGKILL.")
     registry: str | None = setting(
-        str, None, "Where an `Image` without a repository of its own is pushed, as REGISTRY/NAME."
+        str, None, "The registry for each `Image` without a repository; it is pushed to REGISTRY/NAME."
     )
     keep_runs: int = setting(
         Annotated[int, Meta(ge=1, le=100_000)],
         20,
-        "The number of kept runs, with their logs.",
+        "How many past runs are kept, with their logs.",
         takes="1 or more",
     )
     keep_gigabytes: float = setting(
         Annotated[float, Meta(gt=0)],
         5.0,
-        "The disk that the kept runs of a stack may take.",
+        "Disk space for the kept runs of a stack.",
         takes="gigabytes",
     )
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
 
     def clashes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield settings that exclude each other, as field, problem and remedy."""
+        """Yield settings that conflict, as (field, problem, remedy)."""
         yield from ()
 
 
 def definitions(kind: type[StackSettings], backends: str = "all") -> list[Definition]:
-    """Return the settings of a class; backends: those that use them."""
+    """Return the definitions of a settings class; backends: the name of the backend, or "all"."""
     return [
         _definition(field.name, backends, **field.metadata[_KEY])
         for field in dataclasses.fields(kind)
@@ -159,6 +158,6 @@ def _definition(field: str, backends: str, **about: Any) -> Definition:
 
 
 def key_of(field: str) -> str:
-    """Return the name of a field's setting in the configuration: pod_security is symphony:podSecurity."""
+    """Return the configuration key of a field: symphony:podSecurity for pod_security."""
     first, *rest = field.split("_")
     return f"{PREFIX}{first}{''.join(map(str.capitalize, rest))}"

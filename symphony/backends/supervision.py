@@ -1,4 +1,4 @@
-"""The order, the probes and the ends of a plan, for the supervisor of an experiment."""
+"""Converts a plan's order, probes and ends to the declaration that a supervisor carries out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTIFY = "symphony:notify"
 
 
 def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
-    """Return whether the plan declares an order, equal workers, a probe or an end."""
+    """Return whether the plan needs a supervisor: for an order, equal workers, a probe, an end or notify."""
     probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
     return bool(plan.is_ordered or probed or plan.equal_workers or plan.ends.are_declared or notify)
 
@@ -25,12 +25,12 @@ def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
 def declaration(
     plan: Plan, notify: tuple[str, ...] = (), tokens: Mapping[str, int] | None = None
 ) -> Declaration:
-    """Return what a supervisor has to do.
+    """Return the declaration for the supervisor.
 
     Args:
         plan: The plan.
-        notify: The command that is run at an end.
-        tokens: What stands for the ports of services where those are not known yet.
+        notify: The command to run at the end of the experiment.
+        tokens: Placeholders for the ports of services, if the ports are not known yet.
     """
     ports = {service.name: service.port for service in plan.services} if tokens is None else tokens
     return Declaration(
@@ -45,15 +45,15 @@ def declaration(
 
 
 def notify_is_not_used(context: Context) -> tuple[Problem, ...]:
-    """Return the remark that the command of symphony:notify is not run; none where there is none.
+    """Return a remark if symphony:notify is set, which this backend does not support.
 
-    It is a command of this machine, and what tells of the end runs on another.
+    The command would have to run on this machine, but the supervisor runs on another.
     """
     if not context.settings.config.get(_NOTIFY):
         return ()
     where = settings_reader.places(*settings_reader.files_of(context.folder, context.stack)).get(_NOTIFY)
-    what = f"{_NOTIFY} is not run on {context.backend}: its command is one of this machine"
-    remedy = f"`symphony wait {context.stack}; COMMAND` runs it here"
+    what = f"{_NOTIFY} has no effect on {context.backend}, where this machine's commands cannot run"
+    remedy = f"run `symphony wait {context.stack}; COMMAND` here instead"
     return (Problem(what, remedy, (where,) if where else ()),)
 
 

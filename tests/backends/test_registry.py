@@ -25,7 +25,7 @@ def test_a_name_or_alias_finds_its_backend(message, backend):
 def test_an_unknown_backend_name_is_an_error_that_lists_all():
     with pytest.raises(UserError) as raised:
         registry.named("tmx")
-    assert str(raised.value).startswith('there is no backend "tmx". The backends are: tmux, kubernetes')
+    assert str(raised.value).startswith('there is no backend "tmx". Use one of: tmux, kubernetes')
 
 
 def test_a_broken_backend_of_another_package_is_an_error_that_names_the_package(

@@ -43,7 +43,7 @@ def problems(settings: StackSettings) -> list[str]:
             {"podSecurty": "restricted"},
             '"symphony:podSecurty" is not a setting: did you mean symphony:podSecurity?',
         ),
-        ({"xyz": "1"}, '"symphony:xyz" is not a setting: `symphony config` lists them'),
+        ({"xyz": "1"}, '"symphony:xyz" is not a setting: `symphony config` lists all settings'),
         (
             {"expose": "LoadBalancer"},
             "symphony:expose would open a LoadBalancer to the whole internet: set who may reach it with"

@@ -80,9 +80,9 @@ def test_the_tag_has_the_experiment_and_the_digest_of_the_content(declare_image:
     ("platform", "what"),
     [
         ("linux/amd64", []),
-        ("linux/arm64/v8", ["image rl is for arm64, the cluster's machines are amd64"]),
+        ("linux/arm64/v8", ["image rl is built for arm64, but the nodes are amd64"]),
         ("linux/amd64,linux/arm64", []),
-        ("linux/arm64,linux/s390x", ["image rl is for arm64, s390x, the cluster's machines are amd64"]),
+        ("linux/arm64,linux/s390x", ["image rl is built for arm64, s390x, but the nodes are amd64"]),
         ("amd64", []),
     ],
 )

@@ -33,7 +33,7 @@ def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: S
         assert head == "symphony: rl cannot run: 2 problems in Pulumi.rl.yaml"
         assert [" ".join(line.split()) for line in lines] == [
             '"symphony:podSecurty" is not a setting line 4 did you mean symphony:podSecurity?',
-            '"symphony:grace" is not under `config:` line 1 indent it, below a line `config:`',
+            '"symphony:grace" is not under `config:` line 1 indent it below a line `config:`',
         ]
         assert end == "Nothing was started."
     assert file.read_text() == text

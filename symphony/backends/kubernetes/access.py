@@ -1,4 +1,4 @@
-"""Reaches into the containers of an experiment: commands, files, forwarded ports."""
+"""The Kubernetes backend's `access`: runs commands, copies files and forwards ports of containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symphony.backends.kubernetes.remote import exec as running
 from symphony.backends.kubernetes.remote.exec import Place
 from symphony.backends.observe import Recorded
 
-# A login shell: bash where the image has it.
+# A login shell, bash if the image has it.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec sh -l")
 
 
@@ -29,7 +29,7 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
-    """Copy to a place in the container, which needs sh and tar."""
+    """Copy to a place in the container, whose image needs sh and tar."""
     # Imported only by the commands that use it.
     from symphony.backends.kubernetes.remote import copy
 
@@ -37,14 +37,14 @@ def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBy
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-    """Copy from a place in the container, which needs sh and tar."""
+    """Copy from a place in the container, whose image needs sh and tar."""
     from symphony.backends.kubernetes.remote import copy
 
     return copy.fetch(_place(recorded, path), place, target, on_bytes)
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
-    """Return the address at which a service is exposed, else a forwarded port."""
+    """Return the route to a service: its exposed address, else a forwarded port."""
     from symphony.backends.kubernetes.remote import port_forward
 
     # In a shared namespace the service has another name.
@@ -56,7 +56,7 @@ def _place(recorded: Recorded, path: str) -> Place:
     facts, client = recorded.processes[path], client_for(recorded)
     pod = str(facts["pod_name"])
     if facts.get("controller"):
-        # A Job gives its pods names of its own.
+        # A Job chooses the names of its pods.
         live = inventory.pod_of(client, recorded.physical_name, pod)
         pod = text(live, "metadata", "name") or pod
     return Place(

@@ -1,4 +1,4 @@
-"""Makes the Kubernetes objects of a plan as resources of the running program."""
+"""The Kubernetes backend's `expand`: registers the objects of a plan as resources."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-# Seconds that the cluster may take for an object, beside the grace of the processes in it.
+# Seconds that the cluster may take for an object, besides the grace period of its processes.
 _SECONDS = 120
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return what Kubernetes supports for the experiment, and everything it would refuse."""
+    """Return the capabilities of Kubernetes, and the experiment's problems."""
     chosen = settings.settings_of(context)
     sizes, unreadable = local_files.sizes(spec)
     if context.offline:
@@ -77,26 +77,26 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
 
 
 def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
-    """Yield the images for another architecture: their pods would fail with `exec format error`."""
+    """Yield images built for another architecture; their pods would fail with `exec format error`."""
     if not images or not (architectures := _architectures(client)):
         return
     machine = platform.machine().lower()
     for image in images:
-        # A platform without a slash is reported elsewhere.
+        # Images reports a platform without a slash.
         platforms = (image.platform or f"linux/{_ARCHITECTURES.get(machine, machine)}").split(",")
         wanted = {each.partition("/")[2].partition("/")[0] for each in platforms} - {""}
         if wanted and not wanted & architectures:
             nodes = ", ".join(sorted(architectures))
             remedy = f'set platform="linux/{min(architectures)}"'
             yield Problem(
-                f"image {image.name} is for {', '.join(sorted(wanted))}, the cluster's machines are {nodes}",
+                f"image {image.name} is built for {', '.join(sorted(wanted))}, but the nodes are {nodes}",
                 remedy,
                 (image.where,),
             )
 
 
 def _architectures(client: Client) -> set[str]:
-    """Return the architectures of the cluster's nodes; none where the user may not list them."""
+    """Return the architectures of the cluster's nodes; empty if the user may not list nodes."""
     try:
         nodes = listing(client.get("/api/v1/nodes"), "items")
     except Refused:
@@ -107,7 +107,7 @@ def _architectures(client: Client) -> set[str]:
 def _changed_files(
     client: Client, namespace: str, chosen: settings.Settings, spec: ExperimentSpec
 ) -> tuple[str, ...]:
-    """Return the files that an `up` changes in the cluster; none where the experiment is not up."""
+    """Return the files that an `up` would change in the cluster; empty if the experiment is not up."""
     every: list[str] = []
     kinds = (
         ("secret", "secrets", labels.SECRETS, spec.secrets),
@@ -140,7 +140,7 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return the facts of each process, by its path."""
+    """Return the facts of every process, by path."""
     plan = prepared.plan
     by_path: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
@@ -159,7 +159,7 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     if context.offline:
         return
     manifests = prepared.manifests
-    # A namespace that the program makes has no identity of its own before.
+    # A namespace that the program creates cannot identify the cluster before it exists.
     shared = "" if manifests.namespace else prepared.plan.physical_name
     provider = _provider(components.experiment, prepared.connection, shared)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
@@ -167,13 +167,13 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     if built:
         pulumi.Output.all(*built).apply(lambda _: _end(prepared))
     else:
-        # Before any pod is made: what waits for one that is replaced does not see its last end.
+        # Before any pod is created, so that a waiting pod does not see the previous end of its dependency.
         _end(prepared)
     _Maker(components, provider, deadline, prepared.replaced).make(manifests)
 
 
 def manifests(prepared: Prepared) -> list[Manifest]:
-    """Return the objects of the plan; of a Secret only the names of its values."""
+    """Return the objects of the plan, with the values of Secrets masked."""
     return [
         {**each, "data": dict.fromkeys(each["data"], "***")} if each["kind"] == "Secret" else each
         for each in prepared.manifests.all()
@@ -182,7 +182,7 @@ def manifests(prepared: Prepared) -> list[Manifest]:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes resources of manifests: pods under their processes and groups, all else under the experiment."""
+    """Registers manifests: pods under their processes and groups, other objects under the experiment."""
 
     components: Components
     provider: pulumi.ProviderResource
@@ -198,7 +198,7 @@ class _Maker:
             first.append(namespace)
         before = [self._object(manifests.variables, experiment, first, namespace)]
         for secret in filter(None, (manifests.secrets, manifests.secret_env)):
-            # Encrypted in the state, hidden on every screen.
+            # Encrypted in the state and hidden in output.
             hidden = {**secret, "data": pulumi.Output.secret(secret["data"])}
             before.append(self._object(hidden, experiment, first, namespace))
         if manifests.configs is not None:
@@ -225,11 +225,11 @@ class _Maker:
         namespace: pulumi.Resource | None,
     ) -> None:
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's plugin
-        # compares with the cluster: our digest decides whether the pod is another one.
+        # compares with the cluster. So the spec is ignored, and the digest decides about a replacement.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
         built = self.components.images
         pinned = process_inputs.pinned(manifest, {name: each.image for name, each in built.items()})
-        # After all builds: where one fails, no pod ends.
+        # After all builds, so that no pod ends if a build fails.
         after = [*after, *built.values()]
         self._object(pinned, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
@@ -260,15 +260,15 @@ class _Maker:
 
 
 def _end(prepared: Prepared) -> None:
-    """Delete all pods that are replaced at once."""
+    """Delete all pods to replace at once."""
     for path, uid in prepared.ending.items():
-        # The engine deletes it again, and reports the reason.
+        # If this fails, the engine deletes the object itself and reports the reason.
         with suppress(SymphonyError):
             prepared.connection.client.delete(path, uid)
 
 
 def _grace(manifests: Manifests, usual: int) -> int:
-    """Return the longest grace of a pod in seconds: pod_yml may set more than the settings."""
+    """Return the longest grace period of a pod in seconds; pod_yml may override the settings."""
     specs = [controllers.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
     return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
 
@@ -276,7 +276,7 @@ def _grace(manifests: Manifests, usual: int) -> int:
 def _provider(
     experiment: pulumi.Resource, connection: ClusterConnection, shared: str
 ) -> pulumi.ProviderResource:
-    """Return the provider of all objects, bound to one context: `delete` finds the same cluster again."""
+    """Register the provider of all objects, bound to a context so that `delete` finds the same cluster."""
     is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(
         connection.kubeconfig
     )
@@ -286,10 +286,10 @@ def _provider(
         "kubeconfig": pulumi.Output.secret(connection.kubeconfig)
         if is_secret
         else connection.kubeconfig or None,
-        # ConfigMaps and Secrets change in place: pods read them when they start.
+        # ConfigMaps and Secrets are updated in place; pods read them when they start.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
-        # Objects of an interrupted run are taken over; those of others were refused before.
+        # Objects of an interrupted run are adopted; `prepare` has refused foreign objects before.
         "upsertExistingObjects": "true",
         "enablePatchForce": "true",
     }
@@ -299,7 +299,7 @@ def _provider(
 
 
 def _plugin_version() -> str | None:
-    """Return the version of the package, so that the engine runs the plugin that goes with it."""
+    """Return the version of the SDK package, so that the engine runs the matching plugin."""
     try:
         return metadata.version("pulumi-kubernetes")
     except metadata.PackageNotFoundError:

@@ -21,22 +21,22 @@ from symphony.plan.names import printable
 
 _AT_ONCE = 16
 _ROUND = 0.5
-# How often one listing shows whether a process that has ended was started again.
+# Seconds between listings that show whether an ended process was started again.
 _LOOK_AGAIN = 2.0
-# The API server sends nothing while a process is silent, so after this long the pod is looked at. With one
-# answer that does not come it makes less than the 30 s after which a silent server is an error.
+# The API server sends nothing while a process is silent, so after this long the pod is looked at. Together
+# with an unanswered request it stays below the 30 s after which a silent server is an error.
 _SILENCE = 12.0
-# How long a process that is followed may be without a pod: an `up` is replacing it.
+# How long a followed process may be without a pod, while an `up` replaces it.
 _REPLACED_WITHIN = 5.0
-# A node tells of an end up to a second after the last line, a busy API server passes it on seconds later.
+# A node reports an end up to a second after the last line, a busy API server seconds later.
 _EXIT_STATUS_WITHIN = 6.0
-# The last lines come at once, or the node does not answer.
+# The last lines arrive at once, or the node does not answer.
 _WORDS_DEADLINE = 10.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """The pod and the container of one process."""
+    """The pod and the container of a process."""
 
     path: str
     pod: str
@@ -52,9 +52,9 @@ def merged(
     since: float | None,
     tail: int | None,
 ) -> Iterator[LogLine]:
-    """Yield the lines of some processes in the order of time; with follow, until all have ended.
+    """Yield the lines of processes in the order of time; with follow, until all have ended.
 
-    since: by the clock of this machine; the lines have the times of theirs.
+    since: by the clock of this machine; the lines carry the times of the nodes.
     """
     since = since + client.clock_skew if since else since
     readers = [_Reader(client, namespace, place) for place in places]
@@ -64,9 +64,9 @@ def merged(
 
 
 def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
-    """Return the lines of each process so far; read several at once."""
+    """Return the lines of each process so far; several logs are read at once."""
     if len(readers) == 1:
-        # Over the connection that is open already, and without threads, which take as long to load.
+        # Uses the open connection, and no threads, whose import takes as long.
         return [readers[0].past(since, tail)]
     from concurrent.futures import ThreadPoolExecutor
 
@@ -75,7 +75,7 @@ def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) ->
 
 
 def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:
-    """Return the last lines of a container, or of its previous start; none where the log is gone."""
+    """Return the last lines of a container, or of its previous start; empty if the log is gone."""
     query: dict[str, str | int] = {"container": place.container, "tailLines": count, "limitBytes": 20_000}
     query |= {"previous": "true"} if previous else {}
     try:
@@ -87,9 +87,9 @@ def last_lines(client: Client, namespace: str, place: Place, count: int, *, prev
 
 
 def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
-    """Yield new lines until all processes have ended; a thread follows the log of each.
+    """Yield new lines until all processes have ended; each log is followed by a thread.
 
-    While one of them runs, an `up` may start the others again.
+    While any process runs, an `up` may restart the ended ones, so they are looked at again.
     """
     lines: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
     ended = threading.Event()
@@ -100,7 +100,7 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
                 lines.put(line)
             lines.put(reader)
         except Exception as error:
-            # Raised by the thread that reads the lines, which would wait for ever without it.
+            # Passed on to the reading thread, which would otherwise wait for ever.
             lines.put(error)
 
     finished: list[_Reader] = []
@@ -130,19 +130,19 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
 
 
 class _Seen:
-    """The lines of the last second of a log: the server is asked for all of them again.
+    """The lines of the last second of a log, to drop repetitions when the log is read again.
 
-    It cuts the time to ask from to whole seconds. Its stamps all have nine digits.
+    A request can start only at a whole second. All time stamps have nine digits.
     """
 
     def __init__(self) -> None:
-        # The time of the last line; not the newest one where a clock stepped back.
+        # The time of the last line, which may not be the newest if a clock was set back.
         self.last = ""
         self._first = ""
         self._lines: set[tuple[str, str]] = set()
 
     def add(self, stamp: str, text: str) -> bool:
-        """Return whether a line is new; older lines of the first line's second were not asked for."""
+        """Record a line and return whether it is new, and not older than the requested time."""
         self._first = self._first or stamp
         if _second(stamp) == _second(self._first) and stamp < self._first:
             return False
@@ -160,7 +160,7 @@ def _second(stamp: str) -> str:
 
 
 class _Reader:
-    """The log of one process: its lines so far, then the new ones."""
+    """The log of a process: its lines so far, then new lines."""
 
     def __init__(self, client: Client, namespace: str, place: Place) -> None:
         self.place = place
@@ -174,15 +174,15 @@ class _Reader:
         self._from: float | None = None
 
     def past(self, since: float | None, tail: int | None) -> list[LogLine]:
-        """Return the lines so far, with those of the previous start of a restarted container."""
+        """Return the lines so far, including the previous start of a restarted container."""
         self._from = since
         query = _since(since)
-        # At least one line: its time is where following begins.
+        # At least one line, since following begins at its time.
         query |= {} if tail is None else {"tailLines": str(max(tail, 1))}
         lines: list[LogLine] = []
         pods = self._pods()
         if not pods:
-            self._unread[""] = "its pod is gone"
+            self._unread[""] = "the pod no longer exists"
         for pod in pods:
             self._select(pod)
             own = pod_status.container_status(pod, self.place.container)
@@ -218,12 +218,12 @@ class _Reader:
             time.sleep(_ROUND)
 
     def is_started_again(self, pods: Mapping[str, Body]) -> bool:
-        """Return whether the process has another pod than the one that was read to its end."""
+        """Return whether the process has a new pod since its log was read to the end."""
         uid = text(pods.get(self.place.pod), "metadata", "uid")
         return uid not in ("", self._uid)
 
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
-        """Return the newest pod after its log was read, and how starts of the process ended.
+        """Return the newest pod after its log was read, and lines for the ends of starts.
 
         at_end: the log came to its end, so the node is about to report how the container ended.
         """
@@ -244,14 +244,14 @@ class _Reader:
         if state not in ("completed", "failed", "lost"):
             return False
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
-            # An `up` that starts it again deletes its pod first.
+            # An `up` that restarts the process deletes its pod first.
             return False
         if state == "completed" or not controllers.is_controlled(pod):
             return True
         return self.place.pod not in inventory.active_jobs(self._client, self._namespace)
 
     def _pods(self) -> list[Body]:
-        """Return the pods of the process, the newest last: a Job makes several, one after the other."""
+        """Return the pods of the process, the newest last; a Job creates several, one after another."""
         selector = f"{labels.POD}={self.place.pod}"
         items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
         return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
@@ -263,7 +263,7 @@ class _Reader:
             self._seen = _Seen()
 
     def _read(self, pod: Body, query: dict[str, str]) -> list[LogLine]:
-        """Return the lines of a pod now; none where its node did not answer before."""
+        """Return the lines of a pod so far; empty if its node did not answer before."""
         lines: list[LogLine] = []
         if self._uid in self._unread:
             return lines
@@ -279,25 +279,26 @@ class _Reader:
         except (Unreachable, TimeoutError):
             # Raises if the API server itself does not answer.
             self._pods()
-            self._unread[self._uid] = "its node does not answer"
+            self._unread[self._uid] = "the node does not answer"
         except OSError as error:
-            raise Unreachable(f"the log of {self.place.path} was interrupted: {error}") from error
+            what = f"the connection broke while reading the log of {self.place.path}: {error}"
+            raise Unreachable(what, remedy="Run the same command again") from error
         return lines
 
     def _take_notes(self) -> list[LogLine]:
-        """Return a line for every log that could not be read, once."""
+        """Return a line for every log that could not be read; each is reported once."""
         reasons = list(self._unread.values())
         self._unread.clear()
         return [LogLine(self.place.path, f"could not read the log: {why}", time.time()) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
-        """Yield new lines; return whether a start ended whose exit code is not known yet."""
+        """Yield new lines; return whether a start has ended and its exit code is not known yet."""
         query = {"follow": "true", **_since(pod_status.epoch(self._seen.last) or self._from)}
         grew = False
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
-                    # A line that was cut off comes again, whole.
+                    # A truncated line is read again, whole.
                     if ended.is_set() or not raw.endswith(b"\n"):
                         return False
                     for line in self._line(raw):
@@ -308,7 +309,7 @@ class _Reader:
                 raise
             return False
         except (Unreachable, OSError):
-            # Silence, or a connection that broke: news() asks again.
+            # After silence or a broken connection, news() asks again.
             return False
         return grew or self._runs(pod)
 
@@ -320,7 +321,7 @@ class _Reader:
         stamp, _, content = whole.partition(" ")
         moment = pod_status.epoch(stamp)
         if moment is None:
-            # A message of the node itself, such as why it has no log.
+            # A message from the node, such as why it has no log.
             stamp, content, moment = self._seen.last, whole, self._latest
         if not self._seen.add(stamp, content):
             return []
@@ -328,7 +329,7 @@ class _Reader:
         return [LogLine(self.place.path, content, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
-        """Return lines for starts that ended, each once; before: only those before the present start."""
+        """Return lines for starts that ended, each once; before: only starts before the present one."""
         lines: list[LogLine] = []
         uid = text(pod, "metadata", "uid")
         for ended in pod_status.ends(pod, self.place.container, before=before):
@@ -340,13 +341,13 @@ class _Reader:
         return lines
 
     def _end_at(self, stamp: str) -> float:
-        """Return the time of an end, which the API server cuts to whole seconds, after the last line."""
+        """Return the time of an end, not before the last line; the API server truncates it to seconds."""
         moment = pod_status.epoch(stamp)
         return self._latest if moment is None or moment <= self._latest < moment + 1 else moment
 
 
 def _has_no_log(refused: Refused) -> bool:
-    """Return whether the container has not started yet, or is gone; other refusals stay."""
+    """Return whether a refusal means that the container has not started or no longer exists."""
     wrong = ("parsing time", "is not valid for pod")
     return refused.status == 404 or (
         refused.status == 400 and not any(each in refused.what for each in wrong)
@@ -354,7 +355,7 @@ def _has_no_log(refused: Refused) -> bool:
 
 
 def _is_away(refused: Refused) -> bool:
-    """Return whether the node is away, or the API server is busy, for now."""
+    """Return whether a refusal means that the node is away or the API server is busy."""
     return refused.status == 429 or refused.status >= 500
 
 
@@ -363,7 +364,7 @@ def _log_of(pod: Body) -> str:
 
 
 def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
-    """Return the last lines of a process, and the ends among them."""
+    """Return the last `tail` lines of a process, with the ends among them."""
     printed = [number for number, line in enumerate(lines) if not line.ended]
     if tail == 0 or not printed:
         return [line for line in lines[len(lines) - 1 :] if line.ended] if not tail else lines
@@ -371,7 +372,7 @@ def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:
 
 
 def _since(moment: float | None) -> dict[str, str]:
-    """Return the query for lines from a moment on; None, or one before the epoch, means all."""
+    """Return the query for lines since a moment; None, or a moment before the epoch, means all."""
     if moment is None or moment <= 0:
         return {}
     return {"sinceTime": datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

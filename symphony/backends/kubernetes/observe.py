@@ -1,4 +1,4 @@
-"""Reads the state of an experiment on Kubernetes, from its record and one listing of its namespace."""
+"""The Kubernetes backend's `observe`: the status of processes, from the state and a listing of pods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
-# The other objects of an experiment: their type in the state -> their name in API paths.
+# Other objects of an experiment: the type in the state -> the name in API paths.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
     "kubernetes:core/v1:ConfigMap": "configmaps",
@@ -49,7 +49,7 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """Return what the state records on Kubernetes; None when it has no namespace and no pod of symphony."""
+    """Return the experiment that the state records on Kubernetes; None if there is none."""
     result: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
@@ -77,7 +77,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             namespace = text(resource.inputs, "metadata", "namespace")
             result.update(_processes(resource))
     for facts in result.values():
-        # The processes of a pod wait together.
+        # The processes of a pod start together, so each waits for the dependencies of all.
         own = [other for other, each in result.items() if each["pod_name"] == facts["pod_name"]]
         facts |= {"waits_for": [wait for other in own for wait in waits.get(other, ())]}
         facts["supervisor"] = supervised
@@ -89,14 +89,14 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
-    """Return the statuses of each experiment, or the error that prevents reading them."""
+    """Return the statuses of each experiment, or the error that prevented reading them."""
     away: dict[tuple[str, str], SymphonyError] = {}
     with short_timeouts():
         return [_statuses(each, away) for each in recorded]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
-    """Return path -> why the next `up` starts a process again although its settings did not change."""
+    """Return path -> why the next `up` restarts a process although its settings did not change."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
@@ -106,7 +106,7 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
         if facts["pod_name"] in job_statuses:
             continue
         if pod is None:
-            why_by_path[path] = "its pod is gone"
+            why_by_path[path] = "its pod no longer exists"
         elif not pod_status.is_good(pod):
             own = pod_status.status(path, facts["container_name"], pod)
             why_by_path[path] = (
@@ -123,8 +123,8 @@ def logs(
     since: float | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
-    """Yield the output of some processes, merged by time; with follow also that of their next starts."""
-    # Imported only by the commands that use it.
+    """Yield the output of processes, merged by time; with follow, also of their next starts."""
+    # Imported here: only `logs` needs it.
     from symphony.backends.kubernetes import logs as log_lines
 
     places = [
@@ -166,7 +166,7 @@ def watch(
 
 
 def _late(recorded: Recorded) -> set[str]:
-    """Return the pods that wait for the end of a computation, or for others that do."""
+    """Return the pods that wait, directly or indirectly, for the end of a computation."""
     late: set[str] = set()
     while True:
         more = {
@@ -182,22 +182,22 @@ def _late(recorded: Recorded) -> set[str]:
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of one process up to its present one, or up to the one that failed."""
-    # Imported only by the commands that use it.
+    """Return the steps of a process to its state, up to the first failed step."""
+    # Imported here: only `why` needs it.
     from symphony.backends.kubernetes.why import read_chain
 
     return read_chain(client_for(recorded), recorded, path, name)
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
-    """Return path -> what its container uses, by the metrics API; nothing where the cluster has none."""
+    """Return path -> the resources that the container uses, from the metrics API; empty without that API."""
     try:
         with short_timeouts():
             every = client_for(recorded).items(
                 f"{_METRICS}/{quote(recorded.physical_name)}/pods", labelSelector=labels.OURS
             )
     except SymphonyError:
-        # Not every cluster has it, and not every user may read it.
+        # Not every cluster has the metrics API, and not every user may read it.
         return {}
     used = {
         (name, text(container, "name")): mapping(container, "usage")
@@ -215,7 +215,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return a stack's kubeconfig and context; an encrypted kubeconfig is left to the user's own."""
+    """Return a stack's kubeconfig and context; an encrypted kubeconfig counts as unset."""
     chosen = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
     values = {name: value if isinstance(value, str) else "" for name, value in chosen.items()}
     return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
@@ -224,32 +224,32 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """Raise UserError where the recorded context means another cluster by now, or the user switched."""
+    """Raise UserError if the recorded context now means another cluster, or the user switched contexts."""
     return identity.ensure_same_location(recorded, name, connection)
 
 
 def terminate_early(recorded: Recorded) -> None:
-    """End all pods at once: the cluster deletes the contents of a namespace late, and in turns."""
+    """Delete all pods at once; the cluster deletes the contents of a namespace late, kind by kind."""
     with contextlib.suppress(SymphonyError):
         inventory.end_pods(client_for(recorded), recorded.physical_name, recorded.owner)
 
 
 def ensure_reachable(recorded: Recorded) -> None:
-    """Raise SymphonyError where the API server is away, UserError where an object belongs to another."""
+    """Raise SymphonyError if the API server does not answer, UserError if an object is another owner's."""
     identity.refuse_foreign_objects(identity.ensure_reachable(recorded), recorded)
 
 
 def deletion_blockers(recorded: Recorded) -> str:
-    """Return the objects that block a deletion; empty where the cluster does not report them."""
+    """Return the objects that block a deletion, in words; empty if unknown."""
     with contextlib.suppress(SymphonyError):
         return inventory.deletion_blockers(client_for(recorded), recorded.physical_name)
     return ""
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """Delete the objects of an owner in a namespace, and its own namespace; return how many processes ran.
+    """Delete the objects of an owner in a namespace, and its namespace; return how many processes ran.
 
-    recorded: the earlier record, whose connection is used; without it the user's current context is.
+    recorded: the earlier record, whose connection is used; by default the user's current context.
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
     ours = [pod for pod in pods_of(client, physical_name).values() if labels.belongs_to(pod, owner)]
@@ -258,7 +258,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
 
 
 def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
-    """Yield contexts with an experiment in it, or why one does not answer, and the command to remove it."""
+    """Yield (context, experiment or why the context does not answer, command that removes it)."""
     for context in kubeconfig.contexts():
         try:
             with short_timeouts():
@@ -306,7 +306,7 @@ def _statuses(
         return [*statuses, *_not_created(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
-            # The same cluster would not answer for the next experiment either.
+            # The next experiment in the same cluster need not ask again.
             away[connection] = error
         return error
 
@@ -333,7 +333,7 @@ def _status_of(
 def _with_attempts(
     recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
-    """Count the earlier pods of a Job as restarts, and add how the last one ended."""
+    """Return the statuses with earlier pods of a Job counted as restarts, and how the last of them ended."""
     counted: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
@@ -346,7 +346,7 @@ def _with_attempts(
 
 
 def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
-    """Return the processes whose pods were never created; ask the cluster only where there are some."""
+    """Return the processes whose pods were never created; the cluster is asked only if there are any."""
     if not recorded.unmade:
         return []
     rules = reasons.admission_rules(client, recorded.physical_name)
@@ -355,7 +355,7 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
 
 
 def _pending(client: Client, recorded: Recorded) -> Collection[str]:
-    """Return the load balancers without an address; ask only where there are load balancers."""
+    """Return the load balancers without an address; the cluster is asked only if there are any."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
     return service_address.pending(client.items(path_of("services", recorded.physical_name)))
@@ -364,7 +364,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
 def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
-    """Add to each process its load balancers that have no address yet."""
+    """Return the statuses with the load balancers that have no address yet."""
     complete: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
@@ -375,7 +375,7 @@ def _with_balancers(
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """Return the status of pods that no longer exist and that a Job creates."""
+    """Return the status of pods that no longer exist, or have failed, and that a Job creates."""
     every = recorded.processes.values()
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")

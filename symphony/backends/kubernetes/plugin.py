@@ -24,14 +24,14 @@ def program(name: str) -> str:
 
 
 def find(name: str, version: str) -> Path | None:
-    """Return the plugin that the engine would run: on PATH, else this version in its folder, else None."""
+    """Return the plugin that the engine would run, on PATH or in its plugin folder; None if there is none."""
     if executable := shutil.which(program(name)):
         return Path(executable)
     return place(name, version) if place(name, version).exists() else None
 
 
 def require(name: str) -> None:
-    """Raise SymphonyError where the engine has no plugin and no host to get it from."""
+    """Raise SymphonyError if the engine has no plugin and cannot download it."""
     version = metadata.version(f"pulumi-{name}")
     if (
         find(name, version)
@@ -40,8 +40,8 @@ def require(name: str) -> None:
     ):
         return
     raise SymphonyError(
-        f"Pulumi's plugin {name} {version} is not on this machine, and {' and '.join(_HOSTS)} do not answer",
-        remedy=f"Check https_proxy, or run `pulumi plugin install resource {name} {version} --file FILE`",
+        f"Pulumi's plugin {name} {version} is not installed, and {' and '.join(_HOSTS)} do not answer",
+        remedy=f"Set https_proxy, or run `pulumi plugin install resource {name} {version} --file FILE`",
     )
 
 
@@ -56,5 +56,5 @@ def _answers(host: str) -> bool:
 
 
 def place(name: str, version: str) -> Path:
-    """Return where the engine keeps a version of a plugin."""
+    """Return the path at which the engine keeps a version of a plugin."""
     return paths.pulumi_home() / "plugins" / f"resource-{name}-v{version}" / program(name)

@@ -1,11 +1,11 @@
-"""Reads the cluster before objects are made of a plan, and deletes the pods that conflict with them.
+"""Prepares the objects of a plan: reads the cluster, and deletes pods that conflict with the plan.
 
-This happens in the user's program, unlike on tmux, for three reasons. Each pod carries the attempt of the
-one in the cluster; a plain `pulumi up` and a script need it too, and no command of symphony runs before
-their engine. A resource of ours cannot read it for them: the outputs of one that changes are unknown in a
-preview, which would then replace every pod. An interrupted run may have left pods that no state records: the
-engine cannot delete them, and Pulumi's plugin would adopt them. The engine replaces pods a few at a time;
-here all of them end at once.
+Unlike on tmux, this happens in the user's program, for three reasons. Each manifest carries the attempt of
+the pod in the cluster, also under a plain `pulumi up` or in a script, where no symphony command runs before
+the engine. A resource cannot read the attempts: outputs of a changed resource are unknown in a preview, which
+would then replace every pod. An interrupted run may have left pods that no state records; the engine cannot
+delete them, and Pulumi's plugin would adopt them. The engine replaces few pods at a time; here all of them
+end at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from symphony.spec.experiment import ExperimentSpec
 
 @dataclass(frozen=True)
 class ClusterConnection:
-    """The connection to the cluster of a stack; a kubeconfig is a path or the whole text."""
+    """The connection to the cluster of a stack; kubeconfig is a path or the text itself."""
 
     kubeconfig: str
     context: str
@@ -48,10 +48,10 @@ class ClusterConnection:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objects to make.
+    """The objects to register.
 
-    replaced: the names of running pods that differ from the plan, and are replaced.
-    ending: path -> uid of the objects to delete first, all at once; the engine would delete few at a time.
+    replaced: the names of running pods that differ from the plan.
+    ending: path -> uid of the objects to delete first, all at once.
     """
 
     plan: Plan
@@ -63,9 +63,9 @@ class Prepared:
 
 
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
-    """Return the objects of the plan; unless this is a dry run, delete the objects that conflict with them.
+    """Return the objects of the plan; unless this is a dry run, delete objects that conflict with them.
 
-    Wait for the end of those that the state does not record; the engine waits for the others.
+    Wait for the end of unrecorded objects; the engine waits for the others.
     """
     chosen = settings.settings_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
@@ -116,9 +116,9 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 def _resumed(
     plan: Plan, chosen: settings.Settings, manifests: Manifests, live: Inventory, stale: Collection[str]
 ) -> tuple[Manifests, set[str]]:
-    """Return the manifests with another start of the pods that completed primaries have stopped, and which.
+    """Return the manifests with new attempts for pods that completed primaries stopped, and their names.
 
-    They start again with a primary that starts again.
+    Such pods start again if a primary starts again.
     """
     living = {**live.pods, **live.job_pods}
     primaries = {path.partition("/")[0] for path in plan.ends.primary}
@@ -135,7 +135,7 @@ def _resumed(
 
 
 def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:
-    """Return the manifests with another start of the supervisor, where it has ended and pods start."""
+    """Return the manifests with a new attempt of the supervisor if it has ended and pods will start."""
     job = live.jobs.get(_name(manifests.supervisor[-1])) if manifests.supervisor else None
     names = [_name(manifest) for _, manifest in manifests.pods.values()]
     starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
@@ -146,7 +146,7 @@ def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
-    """Return the key of the digests of secrets; it is kept in the cluster, for all users of the stack."""
+    """Return the key of the digests of secrets, which all users of the stack read from the cluster."""
     if not any(each.secret_env for each in plan.processes):
         return b""
     secret = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV))) or {}
@@ -161,7 +161,7 @@ def cluster_of(context: Context) -> ClusterStack | None:
 
 
 def connection_of(context: Context) -> ClusterConnection:
-    """Return the connection that the program's configuration names: by a kubeconfig, else by a stack."""
+    """Return the connection that the configuration names with a kubeconfig, else with a cluster's stack."""
     if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
         return ClusterConnection(
             cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or "")
@@ -173,7 +173,7 @@ def connection_of(context: Context) -> ClusterConnection:
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
-    """Return the names of the objects to make, by kind."""
+    """Return the names of the planned objects, by kind."""
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
         pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))

@@ -1,4 +1,4 @@
-"""Finds what Kubernetes experiments need on this machine: packages, plugin, kubeconfig."""
+"""The Kubernetes backend's `prerequisites`: packages, plugins, kubeconfig, gcloud."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.errors import SymphonyError
 
 
 def findings() -> list[Finding]:
-    """Return what experiments on Kubernetes and GKE need; none of it is needed on tmux."""
+    """Return the prerequisites of experiments on Kubernetes and GKE; tmux needs none of them."""
     return [
         _extra("kubernetes"),
         _plugin("kube plugin", plugin.KUBERNETES),
@@ -39,12 +39,12 @@ def _extra(name: str) -> Finding:
 
 
 def _plugin(shown: str, which: str) -> Finding:
-    """Find the plugin of the engine that makes resources."""
+    """Find a resource plugin of the engine."""
     name = f"{shown} (optional)"
     try:
         version = metadata.version(f"pulumi-{which}")
     except metadata.PackageNotFoundError:
-        return Finding(name, False, get=f"install {which}, above, first", needed=False)
+        return Finding(name, False, get=f"install the package pulumi-{which} first", needed=False)
     place = plugin.find(which, version)
     if place is None:
         return Finding(name, False, get="`symphony up` installs it", needed=False)
@@ -58,7 +58,7 @@ def _program(shown: str, program: str, get: str) -> Finding:
 
 
 def _project() -> Finding:
-    """Find the project of gcloud; a stack may set its own with gcp:project."""
+    """Find gcloud's default project; a stack may override it with gcp:project."""
     folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
     name, get = "gcp project (optional)", "gcloud config set project PROJECT"
     parser = configparser.ConfigParser(interpolation=None)
@@ -74,7 +74,7 @@ def _project() -> Finding:
 
 
 def _kubeconfig() -> Finding:
-    """Find the kubeconfig, and ask no cluster: one that is away would hold up users of tmux."""
+    """Find the kubeconfig without asking the cluster, which may not answer."""
     name = "kubeconfig (optional)"
     try:
         place, context = kubeconfig.current()

@@ -1,4 +1,4 @@
-"""Computes what a pod needs to find a node, from the nodes and the pods on them. Pure."""
+"""Computes which change would let a pod be scheduled, from the nodes and the pods on them. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ _KINDS = ("cpu", "memory", "gpus")
 
 
 def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
-    """Return `fits after: 1 more node of its kind, or cpu <= 1.8`, or the label or taint in the way."""
+    """Return a remedy: `fits after: 1 more such node, or cpu <= 1.8`, or the blocking label or taint."""
     selected = [node for node in nodes if _is_selected(pod, node)]
     pool = annotation(pod, POOL)
     if not selected:
-        return f"pool {pool} has no machine now" if pool else _labels(pod, nodes)
+        return (
+            f"Pool {pool} has no machine now: wait for a new one, or raise min"
+            if pool
+            else _labels(pod, nodes)
+        )
     tolerated = [node for node in selected if not _taints(pod, node)]
     if not tolerated:
         taint = _taints(pod, selected[0])[0]
@@ -33,7 +37,7 @@ def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
         parts.append(_one_more(pod, len(selected)))
     used = _used(pods)
     lacking = [_lacking(offer - used.get(name, Amounts()), request) for name, offer in offers.items()]
-    # The node that lacks the fewest kinds, and the least of them.
+    # The node that lacks the fewest kinds, and the smallest part of them.
     least = min(
         lacking, key=lambda free: (len(free), -sum(free[kind] / getattr(request, kind) for kind in free))
     )
@@ -43,7 +47,7 @@ def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
 
 
 def _one_more(pod: Values, machines: int) -> str:
-    """Return `1 more machine of pool gpu`, with its max where that is reached."""
+    """Return `1 more machine of pool gpu`, and whether the pool's maximum is reached."""
     pool, most = annotation(pod, POOL), annotation(pod, POOL_MAX)
     if not pool:
         return "1 more node of its kind"
@@ -52,12 +56,12 @@ def _one_more(pod: Values, machines: int) -> str:
 
 
 def _labels(pod: Values, nodes: Sequence[Values]) -> str:
-    """Return the label that no node has, and the values that nodes have instead."""
+    """Return a remedy that names the label that no node has, and the labels that nodes have."""
     for key, wanted in mapping(pod, "spec", "nodeSelector").items():
         existing = sorted({text(node, "metadata", "labels", key) for node in nodes} - {""})
         if str(wanted) not in existing:
             have = f"{key}: {', '.join(existing[:8])}" if existing else f"no {key} at all"
-            return f"no node has {key}={wanted}; nodes have {have}"
+            return f"Change node_selector: no node has {key}={wanted}; nodes have {have}"
     return GENERAL
 
 
@@ -87,7 +91,7 @@ def _used(pods: Iterable[Values]) -> dict[str, Amounts]:
 
 
 def _lacking(free: Amounts, request: Amounts) -> dict[str, int]:
-    """Return what is free of each resource that a node has too little of."""
+    """Return the free amount of each resource of which a node has too little."""
     amounts = {kind: max(getattr(free, kind), 0) for kind in _KINDS}
     return {kind: left for kind, left in amounts.items() if left < getattr(request, kind)}
 

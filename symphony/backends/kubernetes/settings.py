@@ -1,4 +1,4 @@
-"""The settings of a stack on Kubernetes."""
+"""The stack settings of the Kubernetes backend."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from symphony.plan.names import physical_name
 
 
 def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ranges as Kubernetes wants them, with the lengths of their prefixes."""
+    """Return address ranges in CIDR notation."""
     return tuple(str(ipaddress.ip_network(each, strict=False)) for each in texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
-    """The settings of a stack that this backend uses."""
+    """The settings of a stack on Kubernetes."""
 
     cluster: str | None = setting(
         str,
         None,
-        "The stack whose GkeCluster it runs on: STACK of this project, or PROJECT/STACK.",
-        otherwise="where the kubeconfig leads",
+        "The stack whose GkeCluster to run on: STACK of this project, or PROJECT/STACK.",
+        otherwise="the kubeconfig's cluster",
     )
     prices: str | None = setting(
         str,
@@ -34,12 +34,12 @@ class Settings(StackSettings):
         "Price list used by `symphony plan`.",
         otherwise="Google's list prices",
     )
-    image: str | None = setting(str, None, "The image of processes without one of their own.")
+    image: str | None = setting(str, None, "The image of processes that set none.")
     expose: str = setting(
         Literal["ClusterIP", "NodePort", "LoadBalancer"],
         "ClusterIP",
-        "How the services of `exposes` are reached: a ClusterIP is forwarded by `symphony visit`, a NodePort"
-        " is a port that the cluster chooses, a LoadBalancer needs symphony:sourceRanges.",
+        "The type of exposed Services: `symphony visit` forwards a ClusterIP; a NodePort is a port that the"
+        " cluster chooses; a LoadBalancer needs symphony:sourceRanges.",
     )
     source_ranges: tuple[str, ...] = setting(
         tuple[str, ...],
@@ -51,14 +51,15 @@ class Settings(StackSettings):
     pod_security: str = setting(
         Literal["baseline", "restricted", "privileged"],
         "baseline",
-        "The Pod Security level of the namespace; host paths need privileged. An existing one keeps its own.",
+        "The Pod Security level of the namespace; host paths need privileged. An existing namespace keeps its"
+        " level.",
     )
     pull_secrets: tuple[str, ...] = setting(
         tuple[str, ...],
         (),
-        "The Secrets with which images are pulled. Create them, and their namespace, yourself.",
+        "The Secrets for pulling images. Create them, and the namespace, yourself.",
     )
-    create_namespace: bool = setting(bool, True, "Set to false where an administrator creates the namespace.")
+    create_namespace: bool = setting(bool, True, "Set to false if an administrator creates the namespace.")
     controller: str = setting(
         Literal["Pod", "Job"],
         "Pod",
@@ -69,10 +70,10 @@ class Settings(StackSettings):
     supervisor_image: str = setting(
         str,
         "python:3-alpine",
-        "The image, with Python 3, that starts processes in their order and ends experiments.",
+        "The image of the supervisor, which starts processes in order and ends experiments; needs Python 3.",
     )
 
-    # Not a setting: the prefix of object names where experiments may share the namespace.
+    # Not a setting: the prefix of object names in a shared namespace.
     shared_as: str = ""
 
     def named(self, name: str) -> str:
@@ -81,7 +82,7 @@ class Settings(StackSettings):
 
     @property
     def grace_seconds(self) -> int:
-        """Grace in whole seconds, as Kubernetes takes it; 0 kills at once."""
+        """The grace period in whole seconds; 0 kills at once."""
         return math.ceil(self.grace)
 
     def clashes(self) -> Iterator[tuple[str, str, str]]:
@@ -94,7 +95,7 @@ class Settings(StackSettings):
 
 
 def settings_of(context: Context) -> Settings:
-    """Return the settings of the running program, which are of this backend."""
+    """Return the settings of the running program."""
     settings = cast("Settings", context.settings)
     return replace(
         settings, shared_as="" if settings.create_namespace else physical_name(context.stack, label=True)

@@ -1,8 +1,8 @@
-"""Starts the pods of one experiment in their order, and stops them when it is over.
+"""The supervisor of an experiment on Kubernetes: starts its pods in order, and stops them at its end.
 
-It runs in a pod of its own, of any image with Python 3, by its text: so it imports nothing of symphony. A
-pod that waits has a scheduling gate, which this takes away; a pod that is to stop gets a deadline that has
-passed, so that kubelet ends it as it ends any, and its logs stay. It keeps nothing: it may be killed at any
+It runs in a pod with any image that has Python 3. Its source text is passed to the pod, so it imports nothing
+of symphony. A waiting pod has a scheduling gate, which the supervisor removes. A pod to stop gets an expired
+deadline, so that kubelet ends it and its logs remain. The supervisor has no state and may be killed at any
 time.
 """
 
@@ -25,26 +25,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# The gate of a pod that waits. What the annotations say: why it waits, or why it is blocked or was stopped.
+# The gate of a waiting pod, and annotations: why it waits, why it is blocked, why it was stopped.
 GATE = "symphony/order"
 WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
-# When it was stopped, by the clock of the API server: what ended before has ended by itself.
+# When it was stopped, by the API server's clock; a container that ended before has ended by itself.
 STOPPED_AT = "symphony/stopped-at"
-# Why it restarts with another, and the starts of the others with which it began, in JSON.
+# Why it restarts with a dependency, and, in JSON, the starts of its dependencies when it started.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
-# In JSON, by container: the pattern of a readiness probe by log, and the start that has printed such a line.
+# In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
-# The name in the plan of a pod: one that a Job made has another name of its own.
+# The name of a pod in the plan; a Job gives its pods other names.
 POD = "symphony/pod"
-# The label of the pod in which this runs.
+# The label of the supervisor's pod.
 SUPERVISOR = "symphony/supervisor"
-# The variable with its orders: those of `orders()` in manifests/supervisor_pod.py.
+# The variable with the result of `orders()` in manifests/supervisor_pod.py.
 ORDERS = "SYMPHONY_ORDERS"
 COMPLETED = "the experiment has completed"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# Seconds between two listings, after an error, and that the end of everything has lasted when it ends itself.
+# Seconds between two listings, after an error, and from the end of all pods to the supervisor's own end.
 _PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
-# Seconds that an answer may take, and before a limit of time at which it is told.
+# Seconds that an answer may take, and before a time limit at which the log gets a warning.
 _ANSWER, _WARNING = 30.0, 600.0
 _LOG_BYTES = 16 << 20
 
@@ -56,7 +56,7 @@ def main() -> None:
     """Supervise the experiment until all its pods have ended."""
     orders, api = json.loads(os.environ[ORDERS]), _Api()
     over_since: float | None = None
-    told: set[str] = set()
+    warned: set[str] = set()
     while True:
         try:
             over = True
@@ -68,25 +68,27 @@ def main() -> None:
                         api.evict(pod)
                 _probe(orders, pods, api)
                 over = all(map(_is_over, pods.values()))
-                _warn(orders, pods, api.now(), told)
+                _warn(orders, pods, api.now(), warned)
             over_since = (over_since or time.monotonic()) if over else None
             if over_since is not None and time.monotonic() - over_since > _IDLE:
                 return
         except (OSError, ValueError, KeyError) as error:
-            sys.stderr.write(f"{error}; it tries again\n")
+            sys.stderr.write(
+                f"cannot supervise the experiment now, trying again in {_AGAIN:.0f} s: {error}\n"
+            )
             time.sleep(_AGAIN)
 
 
 def decide(
     orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the patch of each pod that is to start, to stop, or to say something else.
+    """Yield a patch for each pod to start, to stop, or to annotate.
 
     Args:
-        orders: What waits for what, and when the experiment is over.
-        pods: Those of the experiment, by their names in the plan.
-        given_up: The Jobs that make no other pod.
-        now: The time by the clock of the API server.
+        orders: The waits, and the conditions of the experiment's end.
+        pods: The pods of the experiment, by their names in the plan.
+        given_up: The failed Jobs, which create no other pod.
+        now: The time of the API server's clock.
     """
     end = ended(orders, pods, given_up, now)
     for name, pod in pods.items():
@@ -104,7 +106,7 @@ def decide(
 def _held(
     waits: list[Wait], pods: Mapping[str, Pod], given_up: Collection[str], now: float, pod: Pod
 ) -> dict[str, Any] | None:
-    """Return the patch that starts a pod or says why it waits; None where it says so already."""
+    """Return the patch that starts a gated pod or annotates why it waits; None if nothing changes."""
     words: list[str] = []
     failed: list[str] = []
     waited = now - created(pod)
@@ -128,20 +130,20 @@ def _held(
 
 
 def _started(waits: list[Wait], pods: Mapping[str, Pod]) -> dict[str, Any]:
-    """Return the part of a patch that notes with which starts of others a pod starts."""
+    """Return the part of a patch that records the starts of the dependencies."""
     starts = {wait["path"]: _start(wait, pods) for wait in waits if wait["restart_with"]}
     return {"metadata": {"annotations": {STARTED_WITH: json.dumps(starts)}}} if starts else {}
 
 
 def _start(wait: Wait, pods: Mapping[str, Pod]) -> str:
-    """Return what tells this start of a process from another; nothing before it has started."""
+    """Return an identity of a process's start; empty before the first start."""
     return _container(pods.get(wait["pod"], {}), "status", "containerStatuses", wait["container"]).get(
         "containerID", ""
     )
 
 
 def _restarted(waits: list[Wait], pods: Mapping[str, Pod], pod: Pod) -> dict[str, Any] | None:
-    """Return the patch that restarts a pod, if one that it restarts with has started again since."""
+    """Return the patch that restarts a pod, if a dependency that it restarts with has restarted since."""
     before: dict[str, str] = json.loads(note(pod, STARTED_WITH) or "{}")
     if _is_over(pod) or note(pod, RESTARTS) or not before:
         return None
@@ -154,9 +156,9 @@ def _restarted(waits: list[Wait], pods: Mapping[str, Pod], pod: Pod) -> dict[str
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
-    """Return for how long a process has run that is waited for, without end for one that never did.
+    """Return for how long a dependency has run; infinity if it never ran.
 
-    A wait has no deadline while the other one waits itself.
+    0 while the dependency itself waits, so that the deadline does not count then.
     """
     pod = pods.get(wait["pod"])
     if pod is not None and is_gated(pod):
@@ -167,7 +169,7 @@ def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
 
 
 def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tuple[bool, bool, str]:
-    """Return whether a wait is over, whether it has failed, and why it is not over."""
+    """Return (whether a wait is met, whether it has failed, why it is not met)."""
     pod, condition, path = pods.get(wait["pod"]), wait["condition"], wait["path"]
     if pod is None or pod["metadata"].get("deletionTimestamp"):
         return False, False, "not started yet"
@@ -191,7 +193,7 @@ def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tu
 def ended(
     orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
 ) -> tuple[str, float] | None:
-    """Return why the experiment is over, and since when; None while it is not."""
+    """Return (why the experiment is over, since when); None while it is not over."""
     limit, began = orders["stop_after"], _began(pods)
     if limit is not None and began is not None and now - began >= limit:
         return f"the time limit of {limit:.0f} s (stop_after) is over", 0
@@ -207,15 +209,14 @@ def ended(
 def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collection[str]) -> int | None:
     pod = pods.get(place["pod"])
     # The end of a pod that is being replaced does not count.
-    is_there = pod is not None and not pod["metadata"].get("deletionTimestamp")
-    if pod is None or not is_there:
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
         return None
-    # A pod that waits for a failed one never runs.
+    # A blocked pod never runs, which counts as a failure.
     return -1 if is_gated(pod) and note(pod, BLOCKED) else exit_code(pod, place["container"], given_up)
 
 
 def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None:
-    """Return how a container ended for good, -1 for one that was lost with its pod; None while it may run."""
+    """Return a container's final exit code, -1 if it was lost with its pod; None while it may run."""
     phase = pod.get("status", {}).get("phase")
     terminated = _container(pod, "status", "containerStatuses", container).get("state", {}).get("terminated")
     code = terminated["exitCode"] if terminated else -1 if phase == "Failed" else None
@@ -230,14 +231,14 @@ def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None
 
 
 def is_ready(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Return whether a container is ready, and has printed the line of its probe by log."""
+    """Return whether a container is ready, and has printed a match of its probe by log, if any."""
     if not status.get("ready") or not pattern_of(pod, status["name"]):
         return bool(status.get("ready"))
     return json.loads(note(pod, PRINTED) or "{}").get(status["name"]) == status.get("containerID")
 
 
 def pattern_of(pod: Mapping[str, Any], container: str) -> str:
-    """Return the pattern of the readiness probe by log of a container, an empty text where it has none."""
+    """Return the pattern of a container's readiness probe by log; empty if it has none."""
     return json.loads(note(pod, LOG_PROBES) or "{}").get(container, "")
 
 
@@ -247,18 +248,18 @@ def is_gated(pod: Mapping[str, Any]) -> bool:
 
 
 def note(pod: Mapping[str, Any], name: str) -> str:
-    """Return an annotation of a pod, an empty text where it has none."""
+    """Return an annotation of a pod; empty if it does not have it."""
     notes: Mapping[str, str] = pod["metadata"].get("annotations") or {}
     return notes.get(name) or ""
 
 
 def created(pod: Pod) -> float:
-    """Return when a pod was made, in seconds since the epoch."""
+    """Return when a pod was created, in seconds since the epoch."""
     return _seconds(pod["metadata"]["creationTimestamp"])
 
 
 def _stop(pod: Pod, why: str, now: float) -> dict[str, Any]:
-    """Return the patch that stops a pod; one that never started keeps its gate."""
+    """Return the patch that stops a pod; a pod that never started keeps its gate."""
     texts = {STOPPED: why, STOPPED_AT: f"{now:.0f}", WHY: None, BLOCKED: None}
     notes = {"metadata": {"annotations": texts}}
     return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
@@ -270,18 +271,18 @@ def _is_over(pod: Pod) -> bool:
 
 
 def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
-    """Return whether all containers of a pod have ended: its phase says so a moment later."""
+    """Return whether all containers of a pod have ended; its phase shows that only a moment later."""
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     return bool(statuses) and all(exit_code(pod, each["name"], given_up) is not None for each in statuses)
 
 
 def _began(pods: Mapping[str, Pod]) -> float | None:
-    """Return since when the experiment runs: its oldest pod that has not ended."""
+    """Return since when the experiment runs: the creation of its oldest pod that has not ended."""
     return min((created(pod) for pod in pods.values() if not _is_over(pod)), default=None)
 
 
 def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> float:
-    """Return the seconds until time alone changes something, at most those between two listings."""
+    """Return the seconds until a deadline is due, at most those between two listings."""
     moments = [now + _PERIOD]
     for name, pod in pods.items():
         if is_gated(pod):
@@ -300,7 +301,7 @@ def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> flo
 
 
 def _silent(orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> Iterator[tuple[Wait, Pod, dict[str, Any]]]:
-    """Yield the probes by log that have seen no line yet, with the pods and the status of the containers."""
+    """Yield the probes by log that have no match yet, with their pods and container statuses."""
     for each in orders["logs"]:
         pod = pods.get(each["pod"], {})
         status = _container(pod, "status", "containerStatuses", each["container"])
@@ -309,24 +310,26 @@ def _silent(orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> Iterator[tupl
 
 
 def _pause(each: Wait, status: Mapping[str, Any], now: float) -> float:
-    """Return the seconds between two looks into a log: less often the longer there is no such line."""
+    """Return the seconds between two looks into a log, which grow with the time since the start."""
     return max(each["period"], (now - _seconds(status["state"]["running"]["startedAt"])) / 20)
 
 
 def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
-    """Look for the lines of probes by log that are due, and note which containers have printed them."""
+    """Look for matches of the probes by log that are due, and annotate containers that have printed one."""
     for each, pod, status in _silent(orders, pods):
         if api.log_has(pod, status, each["pattern"], _pause(each, status, api.now())):
             printed = json.loads(note(pod, PRINTED) or "{}") | {status["name"]: status["containerID"]}
             pods[each["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
 
 
-def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, told: set[str]) -> None:
+def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, warned: set[str]) -> None:
     limit, began = orders["stop_after"], _began(pods)
-    if limit is None or began is None or not 0 < began + limit - now <= _WARNING or "limit" in told:
+    if limit is None or began is None or not 0 < began + limit - now <= _WARNING or "limit" in warned:
         return
-    told.add("limit")
-    sys.stderr.write(f"the experiment stops in {began + limit - now:.0f} s: stop_after\n")
+    warned.add("limit")
+    sys.stderr.write(
+        f"the experiment will stop in {began + limit - now:.0f} s: its time limit (stop_after)\n"
+    )
 
 
 def _finished(pod: Pod, container: str) -> float:
@@ -341,12 +344,12 @@ def _container(pod: Pod, part: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _seconds(moment: str) -> float:
-    # Python 3.10 and older do not read "Z".
+    # Python 3.10 and older do not parse "Z".
     return datetime.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
 
 
 class _Api:
-    """The API server, as pods reach it, and its clock."""
+    """A client for the API server with the pod's service account."""
 
     def __init__(self) -> None:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
@@ -360,17 +363,17 @@ class _Api:
         self._read: dict[str, float] = {}
 
     def now(self) -> float:
-        """Return the time by the server's clock."""
+        """Return the time of the server's clock."""
         return time.time() + self._ahead
 
     def versions(
         self, experiment: str, seconds: Callable[[dict[str, Pod], float], float]
     ) -> Iterator[tuple[dict[str, Pod], Collection[str]]]:
-        """Yield the pods of an experiment and the Jobs that have given up, at once and after every change.
+        """Yield (pods of the experiment, failed Jobs) at once and after every change.
 
         Args:
-            experiment: The label of its pods.
-            seconds: Returns how long the changes are watched before the next listing.
+            experiment: The experiment label of its pods.
+            seconds: Returns how long to watch before the next listing.
         """
         query = {"labelSelector": f"symphony/experiment={experiment},{POD},!{SUPERVISOR}"}
         with self._call("GET", self._pods, query) as response:
@@ -393,24 +396,24 @@ class _Api:
                 pods = _by_name(every)
                 yield pods, self._given_up(pods)
                 if self.now() + seconds(pods, self.now()) < until - 1:
-                    # An event made something due before this watch ends.
+                    # A deadline is now due before this watch ends.
                     return
 
     def patch(self, pod: Pod, patch: Mapping[str, Any]) -> Pod:
-        """Change a pod, if it is still the same one, and return it as it is then."""
+        """Patch a pod unless it was replaced, and return it as it is afterwards."""
         metadata = {**patch.get("metadata", {}), "uid": pod["metadata"]["uid"]}
         path = f"{self._pods}/{pod['metadata']['name']}"
         try:
             with self._call("PATCH", path, body={**patch, "metadata": metadata}) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
-            # It is gone, or another one has its name.
+            # The pod no longer exists, or another pod has its name.
             if error.code not in (404, 409):
                 raise OSError(f"{pod['metadata']['name']}: {error.read(2000).decode()}") from error
             return pod
 
     def evict(self, pod: Pod) -> None:
-        """End a pod, with its grace; its Job makes another, and does not count this as a failure."""
+        """End a pod with its grace period; its Job creates another and does not count a failure."""
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         body = {
             "apiVersion": "policy/v1",
@@ -421,12 +424,12 @@ class _Api:
         try:
             self._call("POST", f"{self._pods}/{name}/eviction", body=body).close()
         except urllib.error.HTTPError as error:
-            # It is gone, or another one has its name.
+            # The pod no longer exists, or another pod has its name.
             if error.code not in (404, 409):
                 raise OSError(f"{name}: {error.read(2000).decode()}") from error
 
     def log_has(self, pod: Pod, status: Mapping[str, Any], pattern: str, pause: float) -> bool:
-        """Return whether a container has printed a line since the last look, if one is due."""
+        """Return whether a container has printed a match since the last look; False if no look is due."""
         start, now = status["containerID"], self.now()
         last = self._read.get(start)
         if last is not None and now - last < pause - 0.5:
@@ -460,7 +463,7 @@ class _Api:
         more: float = 0,
         body: Mapping[str, Any] | None = None,
     ) -> Any:
-        # The token changes: kubelet writes a new one before the old one expires.
+        # Read every time, since kubelet renews the token before it expires.
         headers = {"Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}"}
         if body is not None:
             is_patch = method == "PATCH"
@@ -475,7 +478,7 @@ class _Api:
 
 
 def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
-    """Return the pods by their names in the plan; of several tries the last that is not being ended."""
+    """Return the pods by their names in the plan; the last try that is not being deleted wins."""
 
     def age(pod: Pod) -> tuple[bool, str]:
         return not pod["metadata"].get("deletionTimestamp"), pod["metadata"]["creationTimestamp"]

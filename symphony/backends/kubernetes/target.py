@@ -1,4 +1,4 @@
-"""Returns what Kubernetes supports, and refuses, of an experiment. Pure: it reads nothing."""
+"""The Kubernetes backend's target: its capabilities, ports and problems of an experiment. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symphony.plan.services import wanted_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
-# Below the range from which a Linux kernel takes the ports of outgoing connections.
+# Below the range of ports that Linux uses for outgoing connections.
 _FIRST, _LAST = 20_000, 29_999
 
 
@@ -36,13 +36,13 @@ def target(
 
     Args:
         spec: The declaration.
-        settings: Those of the stack.
-        namespace: That of the experiment.
-        secrets: The bytes of each secret and config file.
+        settings: The settings of the stack.
+        namespace: The namespace of the experiment.
+        secrets: The size of each secret and config file in bytes.
         unreadable: Why files cannot be read.
-        conflict: Why it may not have the namespace, and the remedy.
-        pools: Those of its cluster, from the stack that made it or the live nodes.
-        prices: Those of their machines.
+        conflict: Why the experiment may not use the namespace, and the remedy.
+        pools: The pools of the cluster, from its stack or its nodes.
+        prices: The prices of their machines.
     """
     problems = list(declaration.check(spec, settings, namespace, secrets or {}))
     if conflict:
@@ -67,9 +67,9 @@ def target(
 
 
 def choose_ports(spec: ExperimentSpec) -> dict[str, int]:
-    """Return service -> port for services that name none.
+    """Return service -> port for services that set no port.
 
-    A port depends on the service's name, and on others of its pod only where two meet: it never moves.
+    A port depends only on the service's name, except for collisions within a pod, so it rarely changes.
     """
     wanted = wanted_ports(spec)
     taken: dict[str, set[int]] = defaultdict(set)

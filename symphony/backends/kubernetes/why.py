@@ -1,4 +1,4 @@
-"""Explains one process on Kubernetes step by step: created, scheduled, pulled, started, now."""
+"""Explains the state of a process on Kubernetes as steps: created, scheduled, pulled, started, now."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ from symphony.placement.pool import POOL_LABEL
 from symphony.plan.names import printable
 
 _LONGEST = 400
-# How many of the last lines of a log a link shows.
+# How many of a log's last lines a link shows.
 _LINES = 5
 _NEVER_RAN = ("StartError", "ContainerCannotRun")
 _NOTHING: Values = {}
-# Words in the message of a registry, or of the way to it -> the remedy.
+# Words in a message about pulling an image -> the remedy.
 _PULLS = (
     (("not found", "manifest unknown"), "Push the image, or correct its name"),
     (
         ("unauthorized", "denied", "authorization", "401", "403"),
-        "Name a Secret with the credentials of the registry in symphony:pullSecrets",
+        "Create a Secret with the registry's credentials, and name it in symphony:pullSecrets",
     ),
     (
         ("no such host", "connection refused", "timeout", "i/o", "no route"),
-        "The node cannot reach the registry: correct the host in the image's name, or the network",
+        "Correct the host in the image's name, or the network: the node cannot reach the registry",
     ),
 )
-# Words of the cluster's autoscaler -> the remedy.
+# Words in a message of the autoscaler -> the remedy.
 _SCALING = {
     "quota": "Request a higher quota for the region",
     "max node group size reached": "Raise max of the pool",
     "max cluster limit reached": "Raise the limits of the cluster",
 }
-# Words of the scheduler about the pod's claims -> the remedy: no other node would help.
+# Words in a scheduler's message about volume claims, for which no other node would help -> the remedy.
 _CLAIMS = {
     "not found": "Create that claim in the namespace, or correct its name in pod_yml",
-    "unbound": "Its claim has no volume: `kubectl describe pvc` shows the reason",
-    "being deleted": "Its claim is being deleted: wait, and create it again",
+    "unbound": "Run `kubectl describe pvc`, which shows why the claim has no volume",
+    "being deleted": "Wait until the claim is deleted, and create it again",
 }
-# Words of the node about a container that it does not start -> the remedy.
+# Words in a node's message about a container that it does not start -> the remedy.
 _STARTS_NOT = {
     "will run as root": "Set runAsUser in the securityContext of container_yml, or use an image with a USER",
     "not found": "Create the Secret or ConfigMap that its variables refer to, or correct the reference",
 }
-# The fields with the times of a container's starts, the newest first.
+# The fields with the times of a container's starts, newest first.
 _STARTS = (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts about one process, read before the chain is built: building it sends no request.
+    """The facts about a process, read before the chain is built, which sends no requests except on demand.
 
     Attributes:
-        path: That of the process.
-        recorded: Its settings in the state.
-        pod: None when there is none.
-        events: Those of the pod, the oldest first.
-        services: Those that lead to the pod.
+        path: The path of the process.
+        recorded: The process's facts in the state.
+        pod: The pod; None if it does not exist.
+        events: The events of the pod, oldest first.
+        services: The Services that select the pod.
         last_lines: Returns the last lines of a container's log, or of its previous start.
-        schedulable: Returns what the pod needs to be scheduled.
-        controller: `Job` where one makes the pod, else empty.
+        schedulable: Returns the remedy for a pod that cannot be scheduled.
+        controller: `Job` if a Job creates the pod, else empty.
         held: The status of a process that waits for others.
-        job_status: The status by its Job, where the pod has ended and the Job is complete or creates another.
+        job_status: The status from its Job, if the pod has ended and the Job is complete or creates another.
     """
 
     path: str
@@ -103,19 +103,19 @@ class Facts:
         return self.waiting.get("reason") in ("ContainerCreating", "PodInitializing")
 
     def event(self, *reasons: str) -> Values:
-        """Return the newest event for one of these reasons, an empty one when there is none."""
+        """Return the newest event with any of these reasons; empty if there is none."""
         events = [each for each in self.events if text(each, "reason") in reasons]
         return events[-1] if events else _NOTHING
 
 
 def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list[Link]:
-    """Return the links of one process; a cluster that does not answer is a broken link.
+    """Return the steps of a process; a cluster that does not answer is a broken step.
 
     Args:
         client: The cluster.
         recorded: The record of the experiment in the state.
-        path: That of the process.
-        name: That of the experiment, for the remedies.
+        path: The path of the process.
+        name: The name of the experiment, for the remedies.
     """
     facts = recorded.processes.get(path)
     try:
@@ -162,7 +162,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
 
 
 def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:
-    """Return the events of the pod, or of the Job that should make it; not of an older one of its name."""
+    """Return the events of the pod, or of the Job that should create it, without older namesakes'."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
         every = client.items(path_of("events", namespace), fieldSelector=selector, limit=500)
@@ -173,8 +173,8 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
 
 
 def _schedulable(client: Client, pod: Values) -> str:
-    """Return what the pod needs to be scheduled; general advice where the user may not see nodes."""
-    # Imported only for a pod that finds no node.
+    """Return the remedy for an unschedulable pod; general advice if the user may not list nodes."""
+    # Imported here: only unschedulable pods need it.
     from symphony.backends.kubernetes import scheduling
 
     try:
@@ -186,16 +186,16 @@ def _schedulable(client: Client, pod: Values) -> str:
 
 
 def _not_created(client: Client, namespace: str, name: str) -> Link:
-    """Return the link of a process that is declared and not in the state."""
+    """Return the step of a process that is declared but not in the state."""
     rules = reasons.admission_rules(client, namespace)
     remedy = f"`symphony up {name}` tries again and shows the reason"
     if rules:
-        remedy = f"Request less, stop something in {namespace}, or have its quotas changed; {remedy}"
+        remedy = f"Request less, stop other pods in {namespace}, or ask for a higher quota; {remedy}"
     return Link("created", f"no: {reasons.UNKNOWN}", None, True, tuple(rules), remedy)
 
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:
-    """Yield the links of a process whose pod was made; name: of the experiment, for the remedies."""
+    """Yield the steps of a process whose pod was created; name: the experiment's, for the remedies."""
     yield Link("planned", _planned(facts.recorded))
     if facts.job_status is not None and facts.job_status[0] == "completed":
         gone = ", and its pod no longer exists" if facts.pod is None else ""
@@ -229,12 +229,12 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
         moment = pod_status.event_time(refused)
         yield Link("created", f"no: {text(refused, 'message')}", moment, True, remedy=remedy)
     elif facts.job_status is not None:
-        yield Link("created", f"its pod no longer exists: {facts.job_status[1]}", None, True)
+        yield Link("created", f"yes, but its pod no longer exists: {facts.job_status[1]}", None, True)
     else:
         events = [
             _words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")
         ]
-        remedy = f"`symphony up {name}` creates it again"
+        remedy = f"`symphony up {name}` re-creates it"
         yield Link("created", "yes, but the pod no longer exists", None, True, tuple(events[-3:]), remedy)
 
 
@@ -257,7 +257,7 @@ def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def _prepared(facts: Facts, _: str) -> Iterator[Link]:
-    """Yield the links before the containers: sandbox, volumes, init containers."""
+    """Yield the steps before the containers start: sandbox, volumes, init containers."""
     for init in listing(facts.pod, "status", "initContainerStatuses"):
         if not _is_beside(facts, init):
             yield from _init(facts, init)
@@ -267,12 +267,12 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
             "Create the volume or Secret that it mounts, or make its server reachable; Kubernetes retries"
         )
         if text(trouble, "reason") in pod_status.UNWELL:
-            remedy = "The node has a problem: see `kubectl describe node`"
+            remedy = "Run `kubectl describe node`: the node has a problem"
         yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
 
 
 def _is_beside(facts: Facts, init: Values) -> bool:
-    """Return whether this is a sidecar that has started, or ended with the pod."""
+    """Return whether an init container is a sidecar that has started, or ended with the pod."""
     if not pod_status.is_sidecar(facts.pod, text(init, "name")):
         return False
     has_begun = any(mapping(facts.status, which, kind) for which, kind in _STARTS)
@@ -280,7 +280,7 @@ def _is_beside(facts: Facts, init: Values) -> bool:
 
 
 def _init(facts: Facts, status: Values) -> Iterator[Link]:
-    """Yield the link of one init container."""
+    """Yield the step of an init container."""
     name, waiting = text(status, "name"), mapping(status, "state", "waiting")
     ended = mapping(status, "state", "terminated")
     if ended.get("exitCode") == 0:
@@ -322,7 +322,7 @@ def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
         _PULLS[0][1],
     )
     if waiting.get("reason") == "ErrImageNeverPull":
-        causes, remedy = [], 'Load the image onto the node, or leave out image_pull_policy("Never")'
+        causes, remedy = [], 'Load the image onto the node, or remove image_pull_policy("Never")'
     more = tuple(printable(cause, _LONGEST) for cause in causes[-1:] if cause)
     return Link("pulled", f"no: {image}: {waiting.get('reason')}", None, True, more, remedy)
 
@@ -352,7 +352,7 @@ def _why_not_started(waiting: Values) -> str:
 def _now(facts: Facts, name: str) -> Iterator[Link]:
     status = pod_status.status(facts.path, facts.container, facts.pod)
     logs = f"`symphony logs {name} {facts.path}` shows its whole output"
-    again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` starts it again"
+    again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` restarts it"
     match status.state:
         case "running" if status.ready:
             last = f" (last: {status.last})" if status.last else ""
@@ -370,7 +370,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
         case "unknown":
             node = text(facts.pod, "spec", "nodeName")
             then = f"its {facts.controller} creates another pod" if facts.controller else again
-            remedy = f"If that machine will not come back: `kubectl delete node {node}`, then {then}"
+            remedy = f"If that machine is lost for good, run `kubectl delete node {node}`; then {then}"
             yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
         case "stopped":
             yield Link("ended", status.why, status.since, True)
@@ -379,16 +379,16 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def _exposed(facts: Facts) -> Iterator[Link]:
-    """Yield the outside addresses of the pod's services."""
+    """Yield the external addresses of the pod's services."""
     for service in facts.services:
         if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
             late = service_address.PENDING in where
-            remedy = "The cluster has no controller for load balancers, or is still creating this one"
+            remedy = "Wait; if no address comes, the cluster has no controller for load balancers"
             yield Link("exposed", where, None, late, remedy=remedy if late else "")
 
 
 def _exit(facts: Facts, why: str, remedy: str) -> Link:
-    """Return the link of a process that failed, or fails at every restart."""
+    """Return the step of a process that has failed, or fails at every restart."""
     now = mapping(facts.status, "state", "terminated")
     ended = now or mapping(facts.status, "lastState", "terminated")
     if ended.get("reason") == "OOMKilled":
@@ -401,7 +401,7 @@ def _exit(facts: Facts, why: str, remedy: str) -> Link:
 
 
 def _remedy(remedies: Mapping[str, str], why: str) -> str:
-    """Return the remedy of the first words that a reason contains."""
+    """Return the remedy for the first known words in a reason."""
     return next((remedy for words, remedy in remedies.items() if words in why), "")
 
 

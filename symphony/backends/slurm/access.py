@@ -1,4 +1,4 @@
-"""Reaches into the processes of an experiment: commands as further steps, files on the shared disk."""
+"""The Slurm backend's `access`: runs commands as further steps, copies files on the shared disk."""
 
 from __future__ import annotations
 
@@ -17,32 +17,36 @@ from symphony.errors import SymphonyError, UserError
 from symphony_slurm import commands
 from symphony_slurm.folder import Folder
 
-# srun's own line about a task that did not end with 0, among the output of the command.
+# srun's line about a task that did not exit with 0, which is not output of the command.
 _OF_SRUN = re.compile(
     rb"srun: error: \S+: task 0: (Exited with exit code|Killed|Terminated|Aborted|.*fault).*\n"
 )
 
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
-    """Run a command as the process would, on its node, as a further step of the job."""
+    """Run a command on the process's node, with its environment, as a further step of the job."""
     if any("\0" in word for word in words):
-        raise UserError("a word of the command contains a NUL byte", remedy="No program can be given one")
+        raise UserError("the command contains a NUL byte", remedy="Remove it: arguments cannot contain NUL")
     return _step(recorded, path, words, streams, terminal=False)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
-    """Run a shell beside the process, in this terminal. UserError: there is no terminal."""
+    """Run a shell on the process's node, in this terminal.
+
+    Raises:
+        UserError: There is no terminal.
+    """
     if not streams.terminal:
-        raise UserError("there is no terminal here", remedy="`symphony exec` runs a command without one")
+        raise UserError("this command needs a terminal", remedy="Use `symphony exec`, which needs none")
     return _step(recorded, path, [os.environ.get("SHELL") or "/bin/sh"], streams, terminal=True)
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
-    """Return where the service is now, as its node published it."""
+    """Return the current address of the service, which its node has published."""
     known = Folder(recorded.connection["folder"]).addresses().get(service)
     if known is None:
-        what = f"{service} has no address yet: no node serves it"
-        raise SymphonyError(what, remedy="`symphony process` shows why its process does not run")
+        what = f"the service {service} has no address yet: its process has not started"
+        raise SymphonyError(what, remedy="`symphony process` shows why that process does not run")
     return ServiceRoute(f"{known.host}:{known.port}")
 
 
@@ -50,7 +54,8 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
     folder = Folder(recorded.connection["folder"])
     record, experiment = folder.record(path), folder.experiment()
     if record is None or experiment is None or not record.node:
-        raise SymphonyError(f"{path} has no node yet", remedy="`symphony process` shows what it waits for")
+        remedy = "`symphony process` shows what it waits for"
+        raise SymphonyError(f"{path} has not started yet, so it has no node", remedy=remedy)
     srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--gres=none", "--quiet"]
     srun += [f"--nodelist={record.node}", "--export=ALL", *(["--pty"] if terminal else [])]
     try:
@@ -73,11 +78,12 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
         finally:
             telling.join(5)
     except FileNotFoundError:
-        raise SymphonyError("there is no srun on PATH", remedy="Run this on a login node") from None
+        remedy = "Run this command on a login node of the cluster"
+        raise SymphonyError("Slurm's program srun is not on PATH", remedy=remedy) from None
 
 
 def _on_bytes(source: IO[bytes], target: int) -> None:
-    """Pass the errors of a command on, without what srun says of its exit code."""
+    """Forward the stderr of a command, without srun's line about its exit code."""
     for line in source:
         if not _OF_SRUN.fullmatch(line):
             os.write(target, line)

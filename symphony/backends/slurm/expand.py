@@ -1,4 +1,4 @@
-"""Registers the Slurm resources of a plan: one Allocation, and one Step a process."""
+"""The Slurm backend's `expand`: registers an Allocation, and a Step for each process of a plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from symphony_slurm.provider import Allocation, Step
 
 @dataclass(frozen=True)
 class Prepared:
-    """The inputs of the allocation and of each step, by the path of its process."""
+    """The resource inputs of the allocation, and of the steps by process path."""
 
     plan: Plan
     allocation: dict[str, Any]
@@ -78,7 +78,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return what each component tells beside its plan."""
+    """Return the facts of every process, by path."""
     shared = ("services", "secret_digests", "allocation")
     return {
         path: {"fingerprint": inputs.fingerprint(step), **{name: step[name] for name in shared}}

@@ -1,4 +1,4 @@
-"""The size of the job of an experiment: what each of its nodes must have, as options of sbatch."""
+"""Computes the sbatch options of an experiment's job from the resources of its processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MIB = 1 << 20
 
 
 def share(process: ProcessSettings, group: str) -> Share:
-    """Return the share of a process."""
+    """Return the share of a node that a process needs."""
     request, place = process.resource_request, process.place
     return Share(
         cpus=float(amount(request.cpu or place.cpu or 0) or 0),
@@ -28,7 +28,7 @@ def share(process: ProcessSettings, group: str) -> Share:
 
 
 def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
-    """Return the options of sbatch: those of the job that runs where it holds what is declared now."""
+    """Return the options of sbatch; those of the running job if it is still large enough."""
     named = {
         "partition": settings.partition,
         "account": settings.account,
@@ -56,7 +56,7 @@ def _written(sizes: Mapping[str, int]) -> list[str]:
 
 
 def _gpus(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the GPUs of a node by their type: `gpu`, `gpu:v100`."""
+    """Return the number of GPUs of a node by type: `gpu`, `gpu:v100`."""
     return {name: sizes[name] for name in sorted(sizes) if name.partition(":")[0] == "gpu"}
 
 
@@ -73,7 +73,7 @@ def _sizes(options: Sequence[str]) -> dict[str, int]:
 
 
 def _all_of(constraints: Collection[str]) -> str:
-    """Return the constraint that all of these make."""
+    """Return the constraint that requires all given constraints."""
     every = sorted({*constraints} - {""})
     return "&".join(f"({each})" if len(every) > 1 and "|" in each else each for each in every)
 
@@ -84,7 +84,7 @@ def _rest(options: Sequence[str]) -> list[str]:
 
 
 def in_words(options: Sequence[str]) -> str:
-    """Return what options ask for: `3 nodes with 8 cpu, 32 GiB, 1 GPU each (partition gpu, account ml)`."""
+    """Return options in words: `3 nodes with 8 cpu, 32 GiB, 1 GPU each (partition gpu, account ml)`."""
     sizes, nodes = _sizes(options), next(o.partition("=")[2] for o in options if o.startswith("--nodes="))
     parts = [f"{sizes['cpus-per-task']} cpu"]
     parts += [f"{sizes['mem'] / 1024:.3g} GiB"] * bool(sizes["mem"])

@@ -1,4 +1,4 @@
-"""The processes of an experiment on Slurm, from the files of its folder and one look at the queue."""
+"""The Slurm backend's `observe`: the status of processes, from the experiment's folder and the queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NO_RECORD = Record(path="", attempt=0, job=0, state="starting")
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """Return the experiment that the state has on Slurm; None when it has no allocation and no step."""
+    """Return the experiment that the state records on Slurm; None if it has no allocation and no step."""
     folder, steps, probed = "", dict[str, Mapping[str, Any]](), set[str]()
     for resource in resources:
         if resource.type == ALLOCATION_TYPE:
@@ -54,7 +54,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[Sequence[ProcessStatus] | SymphonyError]:
-    """Return the status of the processes of several experiments, with one look at each queue."""
+    """Return the statuses of the processes of several experiments; every queue is read once."""
     queue = Queue()
     return [_statuses(each, queue) for each in recorded]
 
@@ -69,7 +69,7 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the statuses, again whenever one changes, until every process has begun or the queue is long."""
+    """Yield the statuses at once and after every change, until waiting longer would not help."""
 
     def queues(now: Sequence[ProcessStatus]) -> bool:
         return any(status.why.startswith(IN_QUEUE) for status in now)
@@ -93,7 +93,7 @@ def logs(
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of one process up to its state, or to where it failed."""
+    """Return the steps of a process to its state, up to the first failed step."""
     facts = recorded.processes.get(path)
     return following.never_started(name) if facts is None else list(_chain(recorded, facts, name))
 
@@ -101,12 +101,12 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """Return the record: every machine that sees the shared folder will do."""
+    """Return the record unchanged: any machine that sees the shared folder will do."""
     return recorded
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """End the job of an owner that no state knows; how many processes ran in it."""
+    """End the job of an owner that no state records; return the number of processes that ran in it."""
     from symphony_slurm import allocations
 
     nowhere: Mapping[str, str] = {}
@@ -125,7 +125,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return the folder that the nodes see, as the settings of a stack name it."""
+    """Return the shared folder that the settings of a stack name."""
     shared = str(settings.get("symphony:sharedFolder") or "")
     return {"shared": str(Path(shared).expanduser().absolute())} if shared else {}
 
@@ -135,12 +135,12 @@ def terminate_early(recorded: Recorded) -> None:
 
 
 def ensure_reachable(recorded: Recorded) -> None:
-    """Raise SymphonyError where Slurm does not answer: a deletion could not end the job."""
+    """Raise SymphonyError if Slurm does not answer, since a deletion could not end the job."""
     Queue().job(_folder(recorded))
 
 
 def deletion_blockers(recorded: Recorded) -> str:
-    """Return nothing: the error of the deletion says what it waits for."""
+    """Return an empty string: the error of the deletion tells what blocks it."""
     return ""
 
 
@@ -200,13 +200,13 @@ def _last_words(log: str) -> tuple[str, ...]:
 
 def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[Link]:
     folder, path = _folder(recorded), str(facts["path"])
-    again = f"`symphony up {name}` starts it again"
+    again = f"`symphony up {name}` restarts it"
     script, argv = facts.get("script") or (), facts.get("argv") or ()
     words = "; ".join(map(str, script)) or shlex.join(map(str, argv))
     yield Link("planned", f"{printable(words, _WIDEST)} in {facts['cwd']}")
     submitted = folder.job()
     if submitted is None:
-        yield Link("submitted", "no: its job is gone", broken=True, remedy=again)
+        yield Link("submitted", "no: the job no longer exists", broken=True, remedy=again)
         return
     yield Link("submitted", f"job {submitted.number}", submitted.submitted)
     try:
@@ -217,11 +217,11 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     now = _condition(recorded, path, job)
     record = now.record
     if job is not None and job.is_waiting:
-        remedy = "It starts by itself when the job does"
+        remedy = "The process starts when the job starts"
         yield Link("queue", in_queue(job), submitted.submitted, True, remedy=remedy)
         return
     if record is not None and record.node:
-        attempt = f", start {record.attempt} of it" if record.attempt > 1 else ""
+        attempt = f", start {record.attempt}" if record.attempt > 1 else ""
         yield Link("placed", f"node {record.node}{attempt}", record.began or None)
     if failed := launch_file.failed_lines(folder.process(path)):
         yield Link("cmds", printable("; ".join(failed), 3 * _WIDEST))
@@ -231,7 +231,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     elif now.state == "running" and record is not None and not record.ready:
         yield Link("ready", f"no: {now.reason}", record.began, True, _last_words(str(facts["log"])))
     elif now.state == "running":
-        left = f"; its job may run for another {job.left}" if job is not None and job.left else ""
+        left = f"; the job's time limit is in {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)
     elif now.state == "lost":
         yield Link("lost", now.reason, broken=True, more=_last_words(str(facts["log"])), remedy=again)

@@ -1,4 +1,4 @@
-"""The prerequisites of experiments on Slurm: its client programs, munge, a shared folder."""
+"""The Slurm backend's `prerequisites`: Slurm's client programs, munge, a shared folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symphony_slurm import commands
 
 
 def findings() -> list[Finding]:
-    """Return what experiments on Slurm need; none of it is needed elsewhere."""
+    """Return the prerequisites, which only experiments on Slurm need."""
     found = [_program(name) for name in ("sbatch", "squeue")]
     if all(finding.there for finding in found):
         found += [_munge(), _shared_folder()]
@@ -31,15 +31,15 @@ def _program(name: str) -> Finding:
 def _munge() -> Finding:
     place = shutil.which("munge") or ""
     answers = bool(place) and _first_line([place, "-n"]).startswith("MUNGE")
-    get = "ask the administrators of the cluster: munge proves to Slurm who you are"
+    get = "ask the administrators of the cluster to set up munge, which authenticates you to Slurm"
     return Finding("munge (optional)", answers, place=place, get=get, needed=False)
 
 
 def _shared_folder() -> Finding:
-    """Return whether a node can write into the folder of experiments; no node may be free to tell."""
+    """Return whether a node can write to the folder of experiments; not tried if no node is idle."""
     place = paths.home() / "slurm"
     name, get = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
-    # Before the first `up`, it is not there yet.
+    # The folder does not exist before the first `up`.
     existing = next(folder for folder in (place, *place.parents) if folder.is_dir())
     file = existing / f".symphony-doctor.{os.getpid()}"
     words = ["srun", "--quiet", "--immediate=5", "--time=1", "-N1", "-n1", "--chdir=/", "touch", str(file)]

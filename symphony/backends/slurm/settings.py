@@ -1,4 +1,4 @@
-"""The settings of a stack on Slurm."""
+"""The stack settings of the Slurm backend."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _Nodes = Annotated[int, Meta(ge=1, le=10000)]
 class Settings(StackSettings):
     """The settings of a stack on Slurm."""
 
-    partition: str | None = setting(str, None, "The partition of the job.", otherwise="that of the cluster")
-    account: str | None = setting(str, None, "The account that the job is charged to.", otherwise="your own")
+    partition: str | None = setting(str, None, "The partition of the job.", otherwise="the cluster's default")
+    account: str | None = setting(
+        str, None, "The account that the job is charged to.", otherwise="your default account"
+    )
     qos: str | None = setting(
-        str, None, "The quality of service of the job.", otherwise="that of the account"
+        str, None, "The quality of service of the job.", otherwise="the account's default"
     )
     time: str | None = setting(
-        str, None, "How long the job may run, as Slurm writes it: 30, 12:00:00, 2-00:00:00."
+        str, None, "The time limit of the job, in Slurm's notation: 30, 12:00:00, 2-00:00:00."
     )
     constraint: str | None = setting(str, None, "Features that the nodes must have.")
     nodes: int = setting(_Nodes, 1, "The number of nodes of the job.", takes="1 or more")
@@ -37,8 +39,8 @@ class Settings(StackSettings):
     shared_folder: str | None = setting(
         str,
         None,
-        "A folder that every node sees, for the files of experiments.",
-        otherwise="slurm in symphony's own folder, below your home",
+        "A folder that every node can access, for the files of experiments.",
+        otherwise="~/.local/state/symphony/slurm",
     )
     slurm_conf: str | None = setting(str, None, "The slurm.conf of the cluster.", otherwise="$SLURM_CONF")
 
@@ -58,7 +60,7 @@ def settings_of(context: Context) -> Settings:
 
 
 def folder_for(context: Context) -> Folder:
-    """Return the folder of the running program's experiment, which every node sees."""
+    """Return the folder of the running program's experiment, which every node can access."""
     shared = settings_of(context).shared_folder
     place = Path(shared).expanduser().absolute() if shared else paths.home() / "slurm"
     return folder_of(place, context.physical_name, context.owner)

@@ -1,4 +1,4 @@
-"""Capabilities of Slurm for an experiment, and the reasons why it would refuse it."""
+"""The Slurm backend's target: its capabilities, and problems and remarks about an experiment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from symphony_tmux.processes.environment import RESERVED, search_path
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return what Slurm can do for the experiment; nodes and ports are chosen when the job begins."""
+    """Return the capabilities of Slurm and the experiment's problems; nodes and ports are chosen later."""
     path = search_path(launch_file.caller())
     settings, folder = settings_of(context), folder_for(context)
     problems, remarks = _of_the_job(spec, settings, folder)
@@ -53,21 +53,21 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
 
 
 def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Yield what place() says of pools, and of groups, whose processes have a share each."""
+    """Yield a problem for each place() that names a pool or places a whole group."""
     for owner in (*spec.groups, *(process for _, process in spec.members())):
         place = owner.place
         if isinstance(owner, ProcessGroupSpec) and place != Place():
-            what = f"the group {owner.name} is placed, and on Slurm its processes have a share each"
-            yield Problem(what, "call place() of each of its processes instead", (owner.at("place"),))
+            what = f"the group {owner.name} is placed, but Slurm places processes, not groups"
+            yield Problem(what, "call place() on each of its processes instead", (owner.at("place"),))
         elif place.pool or place.per_machine or place.spot:
-            what = f"{owner.name} is placed in a pool, and Slurm has none"
-            yield Problem(what, "set constraint, or symphony:partition", (owner.at("place"),))
+            what = f"{owner.name} is placed with pool, per_machine or spot, which Slurm does not have"
+            yield Problem(what, "use constraint, or symphony:partition", (owner.at("place"),))
 
 
 def _of_the_job(
     spec: ExperimentSpec, settings: Settings, folder: Folder
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return why Slurm would never start the job, and what is to be said of one that is to be submitted."""
+    """Return problems if Slurm would never start the job, and a remark if a new job will be submitted."""
     shares = {
         path_of(group, process): job_size.share(process, group.name if group else "")
         for group, process in spec.members()
@@ -78,13 +78,14 @@ def _of_the_job(
     if now is not None and [*now] == options:
         return (), ()
     again = (
-        f"; it needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
+        f"; a new job is needed, since job {job.number} has {job_size.in_words(now)}" if now and job else ""
     )
     try:
         start = commands.expected_start(settings.slurm_conf or "", options)
     except commands.NoAnswer as error:
         return (Problem(error.what, error.remedy, (spec.where,)),), ()
     except SymphonyError as error:
-        what = f"{asked}{again}, and Slurm would not start it: {error.what}"
-        return (Problem(what, "ask for less, or change the settings of the stack", (spec.where,)),), ()
-    return (), (Problem(f"{asked}{again}; Slurm would start it about {start[:16].replace('T', ' ')}", ""),)
+        what = f"{asked}{again}, but Slurm would not start it: {error.what}"
+        return (Problem(what, "request less, or change the settings of the stack", (spec.where,)),), ()
+    when = start[:16].replace("T", " ")
+    return (), (Problem(f"{asked}{again}; Slurm expects to start it at about {when}", ""),)

@@ -1,4 +1,4 @@
-"""Reaches into the processes of an experiment on this machine: commands, windows, files, services."""
+"""The tmux backend's `access`: runs commands beside processes, shows windows, finds services."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from symphony_tmux.processes import observe
 from symphony_tmux.tmux import client
 
 _DEADLINE = 10.0
-# The preamble is the user's own shell text; the command comes as words, and its output stays its own.
+# The preamble is shell text. Its output goes to stderr, so that stdout is the command's alone.
 _BEFORE_PREAMBLE = r"""exec 9>&1 >&2
 trap '_symphony_code=$?; [[ ${#BASH_SOURCE[@]} != 0 ]] || {
 echo "symphony: \"$BASH_COMMAND\" of preamble_cmds failed with exit $_symphony_code"
@@ -36,8 +36,8 @@ _AFTER_PREAMBLE = '\ntrap - ERR\nexec >&9 9>&-\nexec "$@"\n'
 
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
-    """Run a command as the process would: in its folder, with its variables, after its preamble."""
-    # Only this command needs what a start needs.
+    """Run a command in the process's folder, with its variables, after its preamble."""
+    # Imported here: only `exec` needs it.
     from symphony_tmux.processes import launch_file
 
     facts = recorded.processes[path]
@@ -49,14 +49,18 @@ def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Stream
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
-    """Show the window of the process in this terminal. UserError: there is no terminal."""
+    """Show the window of the process in this terminal.
+
+    Raises:
+        UserError: There is no terminal.
+    """
     facts = recorded.processes[path]
     if not streams.terminal:
-        raise UserError("there is no terminal here", remedy="`symphony exec` runs a command without one")
+        raise UserError("this command needs a terminal", remedy="Use `symphony exec`, which needs none")
     server = str(facts["server"])
     pane = observe.condition(facts, client.list_panes(server)).pane
     if pane is None:
-        raise SymphonyError(f"the window of {path} is gone", remedy="`symphony up` starts the process again")
+        raise SymphonyError(f"the window of {path} was closed", remedy="`symphony up` restarts the process")
     window = f"{pane.session_id}:{pane.window_id}"
     if _is_in(server):
         client.run(server, ["switch-client", "-t", window])
@@ -67,8 +71,8 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
-    """Return the address on this machine, with a warning where nothing of the experiment listens on it."""
-    # Only visits need it.
+    """Return the address on this machine, with a warning if no process of the experiment listens there."""
+    # Imported here: only `visit` needs it.
     from symphony_tmux.listeners import Listeners
 
     port, listeners = int(address.rpartition(":")[2]), Listeners(recorded.owner)
@@ -81,7 +85,7 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
 
 
 def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of a process with its marker: the command ends when the process does."""
+    """Return the environment of a process with its marker, so that the command ends with the process."""
     from symphony_tmux import variables
     from symphony_tmux.processes import launch_file
     from symphony_tmux.processes.environment import environment
@@ -104,7 +108,7 @@ def _is_in(server: str) -> bool:
 
 
 def _switch(words: Sequence[str]) -> int:
-    """Move the client of another tmux server to ours; it comes back when it leaves."""
+    """Attach the client of another tmux server to symphony's; it returns to its server on detach."""
     socket = os.environ["TMUX"].partition(",")[0]
     theirs = ["tmux", "-S", socket]
     try:
@@ -120,16 +124,19 @@ def _switch(words: Sequence[str]) -> int:
         subprocess.run([*theirs, "detach-client", "-E", then], timeout=_DEADLINE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SymphonyError(
-            "your tmux does not release this terminal", where=socket, remedy="Detach it, and try again"
+            "your tmux session cannot be switched to the process's window",
+            where=socket,
+            remedy="Detach from tmux, and run the command again",
         ) from error
     return 0
 
 
 def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:
-    """Run a child to its end; its exit code, 128 and the number for a signal."""
+    """Run a child to its end and return its exit code, 128 + n for signal n."""
     if any("\0" in word for word in words):
-        raise UserError("a word of the command contains a NUL byte", remedy="No program can be given one")
-    # At a terminal the child shares our group, the one that may read it; else signals reach its whole group.
+        raise UserError("the command contains a NUL byte", remedy="Remove it: arguments cannot contain NUL")
+    # At a terminal the child stays in this process group, which may read the terminal. Otherwise it gets a
+    # group, so that signals reach all its children.
     own_group = not os.isatty(streams.stdin)
     with _passing_on(own_group) as started:
         try:
@@ -143,7 +150,8 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
                 process_group=0 if own_group else None,
             )
         except FileNotFoundError:
-            raise CannotStart(127, f"there is no command {quoted(words[0])} on PATH") from None
+            what = f"there is no command {quoted(words[0])} on the PATH of the process"
+            raise CannotStart(127, what, remedy="Check its spelling, or give its path") from None
         except OSError as error:
             raise CannotStart(126, f"{quoted(words[0])} cannot be run: {error.strerror}") from error
         started(child)
@@ -153,9 +161,9 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
 
 @contextmanager
 def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Pass signals on to the child while the block runs; it gets those of the terminal itself.
+    """Forward signals to the child during the block, except those it gets from the terminal itself.
 
-    Handlers, as opposed to ignored signals, are not handed down to the child.
+    Handlers are set, not SIG_IGN, because a child inherits ignored signals but no handlers.
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []

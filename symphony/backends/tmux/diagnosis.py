@@ -1,4 +1,4 @@
-"""The steps of one process in tmux up to its state, and how it ended."""
+"""Explains the state of a process in tmux: its steps, and how it ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from symphony_tmux.tmux.client import Pane
 
 _LONGEST = 100
 _WIDEST = 120
-# The note in the log on a line of preamble_cmds that ended the process.
+# The note in the log about a line of preamble_cmds that ended the process.
 _PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
 _LINES = 5
 # The meaning of these exit codes in a shell.
@@ -32,18 +32,18 @@ _CODES = {126: "the command exists but is not executable", 127: "the command was
 
 
 def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
-    """Yield the steps of a process that was started; name: of the experiment, for the remedies."""
+    """Yield the steps of a process that was started; name: the experiment's, for the remedies."""
     listing = look.listing(str(facts["server"]))
     yield Link("planned", _planned(facts))
-    again = f"`symphony up {name}` starts it again"
+    again = f"`symphony up {name}` restarts it"
     launched = float(facts["launched"]) if facts.get("launched") else None
     window = f"window {facts['path']} of session {facts['session']}"
     if facts["host"] != host():
-        moved = f"on host {facts['host']}, this is {host()}"
-        yield Link("started", moved, launched, True, remedy=f"Run this on {facts['host']}")
+        elsewhere = f"on host {facts['host']}; this host is {host()}"
+        yield Link("started", elsewhere, launched, True, remedy=f"Run this command on {facts['host']}")
         return
     attempt = int(facts.get("attempt") or 1)
-    yield Link("started", window + (f", start {attempt} of it" if attempt > 1 else ""), launched)
+    yield Link("started", window + (f", start {attempt}" if attempt > 1 else ""), launched)
     if isinstance(listing, SymphonyError):
         yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
@@ -64,10 +64,10 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         since = launched if held.since is None else time.time() - (process_table.now() - held.since)
         yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
-        remedy = "It starts by itself when that is free: wait, or stop the program that uses it"
+        remedy = "The process starts when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
-        how = f"{logs.how(mark)}; it restarts by itself ({facts['restart_policy']})"
+        how = f"{logs.how(mark)}; it restarts automatically ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif (
         condition.pane is not None
@@ -91,7 +91,7 @@ def _planned(facts: Mapping[str, Any]) -> str:
 
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
-    """Return what is gone, and how the process ended where its log says so."""
+    """Return why a process counts as lost, and how it ended if its log tells."""
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
     ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
@@ -100,22 +100,22 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
 
 
 def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
-    # tmux tells whole seconds: a short process would end before it starts.
+    # tmux reports whole seconds, so a short process would seem to end before its start.
     when = max(float(pane.ended), float(facts.get("launched") or 0)) if pane.ended else None
     if condition.state == "completed":
         return Link("exit", "exit 0", when)
     how = f"exit {pane.exit_code}" if pane.exit_code is not None else condition.reason
     remedy = (
-        f"`symphony logs {name} {facts['path']}` shows its whole output; `symphony up {name}` starts it again"
+        f"`symphony logs {name} {facts['path']}` shows its whole output; `symphony up {name}` restarts it"
     )
     if pane.signal:
         how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
         if observe.supervisor_was_killed(pane, facts):
             policy = facts.get("restart_policy")
             how = f"its supervisor was {how}, and the process with it"
-            how += f"; {policy} starts nothing again without it" if policy else ""
+            how += f"; without a supervisor the policy {policy} does not restart it" if policy else ""
         if pane.signal == 9:
-            remedy = f"Another program killed it, or the machine ran out of memory; {remedy}"
+            remedy = f"A user or program killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _CODES:
         how += f": {_CODES[pane.exit_code]}"
     elif killed := logs.killed_program(pane.exit_code, _last(facts)):
@@ -128,7 +128,7 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
 
 
 def _taken(facts: Mapping[str, Any]) -> str:
-    """Return which program uses a port of the process; it was free when the plan was made."""
+    """Return which program has taken a port of the process since the plan was made."""
     wanted = variables.bound_ports(facts.get("services") or {})
     if not wanted:
         return ""
@@ -145,9 +145,9 @@ def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
-    """Return the status with how the process ended, and its last lines if it failed."""
+    """Return the status with the reason of the end, and the last lines if the process failed."""
     if pane is None:
-        # It completed before its window closed.
+        # The process completed before its window closed.
         attempts = files.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
@@ -160,7 +160,7 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
 
 
 def _known(pane: Pane, log: str) -> Pane:
-    """Return the pane with how it ended, from its log where tmux 3.3a does not know."""
+    """Return the pane with its exit code or signal, taken from the log if tmux (3.3a) lost it."""
     if pane.exit_code is not None or pane.signal:
         return pane
     for _, _, end in files.attempts(log)[-1:]:
@@ -170,7 +170,7 @@ def _known(pane: Pane, log: str) -> Pane:
 
 
 def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
-    """Return how a process ended and its last line, for a column; nothing for exit 0."""
+    """Return how a process ended and its last line, for a table column; empty for exit 0."""
     if pane.exit_code == 0:
         return ""
     code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"

@@ -1,4 +1,4 @@
-"""Registers the tmux resources of a plan, one Session and one Window a process."""
+"""The tmux backend's `expand`: registers a Session, and a Window for each process of a plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from symphony_tmux.resource import changes
 
 @dataclass(frozen=True)
 class Prepared:
-    """The inputs of the session and of each window, by the path of its process."""
+    """The resource inputs of the session, and of the windows by process path."""
 
     plan: Plan
     session: dict[str, Any]
@@ -55,7 +55,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return what each component tells beside its plan."""
+    """Return the facts of every process, by path."""
     shared = ("services", "secret_digests")
     return {
         path: {"fingerprint": changes.fingerprint(window), **{name: window[name] for name in shared}}

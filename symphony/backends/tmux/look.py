@@ -1,4 +1,4 @@
-"""One look at the processes of this machine, and whether they are ready."""
+"""Look: reads the processes of this machine once for many questions, and tells which are ready."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Look:
-    """One look at this machine: what is asked for several processes is read once."""
+    """A snapshot of this machine: facts that several processes need are read once."""
 
     def __init__(self) -> None:
         self._listings: dict[str, Listing | SymphonyError] = {}
@@ -34,7 +34,7 @@ class Look:
         return self._listings[server]
 
     def why_not_ready(self, facts: Mapping[str, Any], pane: Pane) -> str:
-        """Return why a process that runs is not ready; nothing where it is."""
+        """Return why a running process is not ready; empty if it is."""
         if facts.get("is_probed"):
             return self._by_probe(facts, pane)
         services: Mapping[str, str] = facts.get("services") or {}

@@ -1,4 +1,4 @@
-"""The processes of an experiment in tmux, from its state and one listing of the server."""
+"""The tmux backend's `observe`: the status of processes, from the state and a listing of the server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STATES = {"elsewhere": "unknown"}
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
-    """Return the experiment that the state has in tmux; None when it has no session and no window."""
+    """Return the experiment that the state records in tmux; None if it has no session and no window."""
     session: Mapping[str, Any] = {}
     windows: dict[str, Mapping[str, Any]] = {}
     for resource in resources:
@@ -63,7 +63,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
-    """Return the status of the processes of several experiments, with one listing a server."""
+    """Return the statuses of the processes of several experiments; every server is listed once."""
     look = Look()
     return [
         [_status(path, facts, look) for path, facts in each.processes.items()] or _left(each.owner, look)
@@ -88,7 +88,7 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the status of the processes, again after a change, while some are not ready or wait for that."""
+    """Yield the statuses at once and after every change, until waiting longer would not help."""
     return following.watch(recorded, statuses, patience, limit)
 
 
@@ -105,8 +105,8 @@ def logs(
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of one process up to its state, or to where it failed."""
-    # Only this command needs it.
+    """Return the steps of a process to its state, up to the first failed step."""
+    # Imported here: only `why` needs it.
     from symphony.backends.tmux.diagnosis import chain
 
     facts = recorded.processes.get(path)
@@ -116,7 +116,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
-    """Return path -> what the tree of the process uses now."""
+    """Return path -> the resources that the process and its children use now."""
     # Imported only by commands that measure.
     from symphony.backends.tmux import usage as trees
 
@@ -124,7 +124,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
 
 
 def ports(recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
-    """Return port -> who listens there and who is connected."""
+    """Return port -> the process that listens and the connected processes."""
     # Imported only by the command that uses it.
     from symphony.backends.tmux import usage as trees
 
@@ -138,16 +138,17 @@ def _roots(recorded: Recorded) -> dict[str, int]:
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """Raise UserError where it was started on another machine."""
+    """Raise UserError if the experiment was started on another machine."""
     if recorded.host not in ("", host()):
         raise UserError(
-            f"{name} was started on {recorded.host}, this is {host()}", remedy=f"Run this on {recorded.host}"
+            f"{name} was started on {recorded.host}, and this machine is {host()}",
+            remedy=f"Run this command on {recorded.host}",
         )
     return recorded
 
 
 def list_owned() -> Sequence[Owned]:
-    """Return every session with its running processes; servers that do not answer are left out."""
+    """Return every session with its running processes; servers that do not answer are skipped."""
     from symphony_tmux import experiment_folder
 
     result: list[Owned] = []
@@ -164,7 +165,7 @@ def list_owned() -> Sequence[Owned]:
 def stop_removed(owner: str, declared: Collection[str]) -> int:
     """End the processes of a killed run that no state records; return their number.
 
-    The provider leaves declared processes to the engine: it cannot know that the state lost them.
+    Declared processes are the engine's business.
     """
     from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
@@ -172,7 +173,7 @@ def stop_removed(owner: str, declared: Collection[str]) -> int:
 
     ended = 0
     for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
-        # A look at the deletion of thousands may have found it busy with their ends.
+        # The server may still be busy with the ends of thousands of processes.
         client.expect_answer(server)
         snapshot = Snapshot()
         for path in sorted(snapshot.paths(server, owner) - {*declared, names.SUPERVISOR}):
@@ -192,7 +193,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """Delete the session and the processes of an owner that no state records; return their number."""
-    # Only a deletion needs what changes tmux, and that is most of the provider.
+    # Imported here: only a deletion needs the modules that change tmux.
     from symphony import paths
     from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
@@ -200,7 +201,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
 
     stopped: set[str] = set()
     for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
-        # A look at the deletion of thousands may have found it busy with their ends.
+        # The server may still be busy with the ends of thousands of processes.
         client.expect_answer(server)
         snapshot = Snapshot()
         orphans = snapshot.paths(server, owner)
@@ -218,7 +219,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
 
 
 def _left(owner: str, look: Look) -> list[ProcessStatus]:
-    """Return the processes that an interrupted deletion left: their windows are no longer in the state."""
+    """Return the running processes that an interrupted deletion left, whose windows the state has lost."""
     # Imported here: few experiments have no processes.
     from symphony_tmux.processes import record
 
@@ -239,7 +240,7 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
     from symphony.backends import process_logs
 
     again = process_logs.starting_again(status, str(facts["log"]))
-    # Without a policy only the supervisor of the experiment starts it again.
+    # Without a policy, only the supervisor of the experiment restarts a process.
     return again if facts.get("restart_policy") or again.state == "running" else status
 
 
@@ -281,7 +282,7 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> Proces
 
     held = hold.of(facts)
     if held is None:
-        # It was released a moment ago.
+        # The process was released a moment ago.
         return ProcessStatus(path, "running", ready=False, since=launched)
     since = launched if held.since is None else time.time() - (process_table.now() - held.since)
     if held.stopped == "completed":

@@ -1,4 +1,4 @@
-"""The prerequisites of tmux experiments on this machine: tmux, and perl to supervise."""
+"""The tmux backend's `prerequisites`: tmux, and perl to supervise processes."""
 
 from __future__ import annotations
 

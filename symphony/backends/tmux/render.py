@@ -1,4 +1,4 @@
-"""A plan as the inputs of the tmux provider's resources: pure; expand makes resources of them."""
+"""Renders a plan as the inputs of the tmux provider's resources, as pure functions."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
 
 
 def _plain(wait: Wait) -> dict[str, Any]:
-    """Return a wait without unset fields, which states of older versions do not have."""
+    """Return a wait without unset fields, which states of older versions lack."""
     return {name: value for name, value in asdict(wait).items() if value not in (None, False)}
 
 
 def _gpus(process: PlannedProcess) -> dict[str, str]:
-    """Return the variable by which a process waits for GPUs of this machine."""
+    """Return the variable that makes a process wait for GPUs of this machine."""
     count = process.resource_limit.gpu
     return {gpus.VARIABLE: str(count)} if count else {}

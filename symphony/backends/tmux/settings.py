@@ -1,4 +1,4 @@
-"""The settings of a stack in tmux."""
+"""The stack settings of the tmux backend."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _Server = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Return the words of a command: no shell runs it."""
+    """Split a command into words; it is run without a shell."""
     return tuple(shlex.split(text))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
-    """The settings of a stack that this backend uses."""
+    """The settings of a stack in tmux."""
 
     server: str = setting(
         _Server, DEFAULT_SERVER, "Name of the tmux server.", takes="letters, digits, - and _"
@@ -44,5 +44,5 @@ def server_of(context: Context) -> str:
 
 
 def notify_of(context: Context) -> tuple[str, ...]:
-    """The command that is run at the end of an experiment."""
+    """Return the command to run at the end of an experiment."""
     return cast("Settings", context.settings).notify

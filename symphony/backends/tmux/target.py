@@ -1,4 +1,4 @@
-"""Capabilities of tmux on this machine for an experiment, and the reasons why it would refuse it."""
+"""The tmux backend's target: its capabilities, the ports for an experiment, and problems."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ HOST = "127.0.0.1"
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return what tmux on this machine can do for the experiment, with the ports it would get."""
+    """Return the capabilities of tmux on this machine, and the experiment's ports and problems."""
     path = search_path(launch_file.caller())
     server = server_of(context)
-    # The plan only reads them; the session leases them.
+    # False: the plan only reads the leases; the session takes them.
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
         backend="tmux",
@@ -50,7 +50,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
 
 
 def _gpus(spec: ExperimentSpec) -> int:
-    """Return the number of GPUs of this machine, where the experiment asks for any."""
+    """Return the number of GPUs of this machine; 0 if the experiment asks for none."""
     if not any(process.resource_limit.gpu for _, process in spec.members()):
         return 0
     # Imported here: few experiments need it.
@@ -60,25 +60,25 @@ def _gpus(spec: ExperimentSpec) -> int:
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Yield the restart policies and the ends that need perl where it is missing."""
+    """Yield a problem for each restart policy and end if perl, which supervises, is missing."""
     if start.perl():
         return
     for setting in ("primary", "stop_after", "idle_after"):
         if getattr(spec, setting):
             what = f"the experiment has {setting}, for which tmux needs perl on this machine"
-            yield Problem(what, f"install perl, or take {setting} out", (spec.at(setting),))
+            yield Problem(what, f"install perl, or remove {setting}", (spec.at(setting),))
     for owner in (*spec.groups, *spec.processes):
         if owner.pod.restart_policy in ("OnFailure", "Always"):
             owner_name = f"process group {owner.name}" if isinstance(owner, ProcessGroupSpec) else owner.name
             yield Problem(
                 f"{owner_name} has a restart policy, for which tmux needs perl on this machine",
-                "install perl, or take the policy out",
+                "install perl, or remove the restart policy",
                 (owner.at("restart_policy"),),
             )
 
 
 def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
-    """Return a session of another experiment, and the resources that the tmux server lacks."""
+    """Return problems: the session is another experiment's, or the tmux server lacks resources."""
     wanted = sum(1 for _ in spec.members())
     try:
         listing = client.list_panes(server)
@@ -88,6 +88,6 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
     session = listing.session(name)
     if session is not None and session.owner != owner:
         what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
-        return (Problem(what, "delete that experiment or give this one another name", (spec.where,)),)
+        return (Problem(what, "delete that experiment, or rename this stack", (spec.where,)),)
     lacks = (*server_limits.shortages(owner, wanted, listing), *server_limits.withheld(listing))
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)

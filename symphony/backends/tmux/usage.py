@@ -1,4 +1,4 @@
-"""Measures what the process trees of this machine use, and which are connected."""
+"""Measures the CPU, memory, GPUs and connections of processes on this machine, children included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class _Member(NamedTuple):
-    """One process of the machine; seconds: its CPU time, with that of children that have ended."""
+    """A process of the machine; seconds: its CPU time, including children that have ended."""
 
     pid: int
     parent: int
@@ -31,13 +31,13 @@ class _Member(NamedTuple):
 
 
 def usage(roots: Mapping[str, int]) -> dict[str, Usage]:
-    """Return path -> what the tree of a process uses, in one look at the machine.
+    """Return path -> the resources that a process and its children use.
 
-    The root of a tree is the supervisor of the process. Its memory does not count; its CPU time does, as it
-    includes the time of children that have ended.
+    The root is the supervisor of the process. Its memory does not count; its CPU time does, since it includes
+    the time of children that have ended.
 
     Args:
-        roots: path -> the pid of its root.
+        roots: path -> the pid of the root.
     """
     members = list(_members())
     path_of = _trees(roots, members)
@@ -73,7 +73,7 @@ def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     It is empty where the system has no /proc.
 
     Args:
-        roots: path -> the pid of its root.
+        roots: path -> the pid of the root.
         wanted: The ports.
     """
     if not process_table.HAS_PROC:

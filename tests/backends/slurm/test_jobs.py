@@ -68,7 +68,7 @@ def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
 def test_plan_says_that_notify_does_not_run_on_slurm(lab: Lab) -> None:
     lab.sandbox.config("rl", notify="python tell.py")
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
-    assert "symphony:notify is not run on slurm" in lab.sandbox.symphony("plan", "rl").out
+    assert "symphony:notify has no effect on slurm" in lab.sandbox.symphony("plan", "rl").out
 
 
 def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab) -> None:

@@ -49,7 +49,7 @@ def test_missing_start_dirs_are_reported(tmp_path):
     experiment = Experiment("rl", start_dir="there")
     experiment.new_process_group("g", start_dir="gone").new_process("a", start_dir=str(tmp_path / "file"))
     experiment.new_process("c", start_dir="")
-    why = "there is no such folder"
+    why = "no such folder"
     assert local_commands.unusable(experiment.spec, tmp_path) == {
         "gone": why,
         str(tmp_path / "file"): "it is a file",
@@ -79,9 +79,9 @@ def test_command_files_that_are_missing_or_not_executable_are_reported(experimen
     for name, command in {"a": "./run.sh", "b": "./data.sh", "c": "./gone.sh", "d": "/"}.items():
         experiment.new_process(name, command=command)
     assert local_commands.unstartable(experiment.spec, tmp_path, "") == {
-        "b": "it is not an executable file",
-        "c": "there is no such file",
-        "d": "it is not an executable file",
+        "b": "not an executable file",
+        "c": "no such file",
+        "d": "not an executable file",
     }
 
 

@@ -188,7 +188,7 @@ def test_plan_reports_mistakes_in_image_declarations(place: Place) -> None:
     )
     place.write("app/credentials.json", "{}")
     message = place.up(code=2)
-    assert "image rl is for arm64, the cluster's machines are amd64" in message
+    assert "image rl is built for arm64, but the nodes are amd64" in message
     assert "image rl has the build argument API_KEY, which every user of the image could read" in message
     assert "app/credentials.json is named like a credential and would be in the image" in message
     assert "Nothing was started." in message

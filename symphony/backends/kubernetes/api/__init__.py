@@ -1,1 +1,1 @@
-"""Requests to the API server of one cluster."""
+"""Requests to the API server of a cluster."""

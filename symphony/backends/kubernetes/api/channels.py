@@ -1,9 +1,9 @@
-"""One WebSocket to the API server that carries several streams, as exec and port-forward do.
+"""Channels: a WebSocket to the API server that carries several streams, for exec and port-forward.
 
-The first byte of each message is the number of its stream. The official client's own (kubernetes.stream) has
-no deadline for a silent server, keeps what it received without a limit, and waits for ever where both ends
-send and neither reads. This takes the same library, websocket-client, and adds pings and a socket on which
-one thread receives while another sends.
+The first byte of each message is the number of its stream. The official client (kubernetes.stream) has no
+deadline for a silent server, buffers received data without a limit, and deadlocks if both ends send and
+neither reads. This module uses the same library, websocket-client, and adds pings and a socket on which a
+thread can receive while another sends.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from symphony.backends.kubernetes.api.kubeconfig import Access
 from symphony.errors import UserError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-# The most that one message holds.
+# The maximum size of a message.
 MESSAGE = 32 * 1024
 # A server that falls silent is an error within 30 s: it answers every ping.
 _PING = 5.0
 _SILENCE = 15.0
-# A process may take no input for this long while the server answers nothing.
+# How long a process may refuse input while the server is silent.
 _STALLED = 61.0
 _DATA, _CLOSED = (1, 2), 8
 _T = TypeVar("_T")
@@ -41,8 +41,8 @@ class Channels:
     """An open connection; one thread may receive while others send.
 
     Raises:
-        Refused: The server says no.
-        Unreachable: It does not answer.
+        Refused: The server refuses the request.
+        Unreachable: The server does not answer.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Channels:
             if refused.status != 401 or not client.renewed(access):
                 raise
             self._connect(client.access, target, protocols)
-        # Version 5 of the protocol can close one stream.
+        # Version 5 of the protocol can close a single stream.
         self.can_end = str(self._socket.subprotocol).startswith("v5")
         self._socket.settimeout(_PING)
 
@@ -86,10 +86,10 @@ class Channels:
         self._line = self._socket.sock = _Line(self._socket.sock)
 
     def send(self, channel: int, data: bytes) -> None:
-        """Send to one stream.
+        """Send data to a stream.
 
         Raises:
-            OSError: The other end takes no more.
+            OSError: The other end accepts no more data.
         """
         for start in range(0, len(data), MESSAGE):
             self._send(bytes([channel]) + data[start : start + MESSAGE])
@@ -99,12 +99,12 @@ class Channels:
         self._send(bytes([RESIZE]) + json.dumps({"Width": columns, "Height": rows}).encode())
 
     def end(self, channel: int) -> None:
-        """Close one stream for sending, where the protocol supports that."""
+        """Close a stream for sending, if the protocol supports that."""
         if self.can_end:
             self._send(bytes([CLOSE, channel]))
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield stream and data as they come, until the connection ends.
+        """Yield (stream, data) as they arrive, until the connection ends.
 
         Raises:
             Unreachable: The other end is silent.
@@ -155,14 +155,14 @@ class Channels:
 
 
 def _proxy(access: Access) -> dict[str, Any]:
-    """Return the options for the proxy of the other requests; without one websocket-client would choose."""
+    """Return options for the same proxy as other requests; by default websocket-client chooses a proxy."""
     proxy = access.pool.proxy
     if proxy is None:
         return {"http_proxy_host": "none", "http_no_proxy": ["*"]}
     if proxy.scheme != "http":
         raise UserError(
-            f"the API server is behind a proxy of {proxy.scheme}, which exec, scp and visit do not support",
-            remedy="Name one that begins with http://, or bypass it with NO_PROXY",
+            f"the API server is behind an {proxy.scheme} proxy, which exec, scp and visit do not support",
+            remedy="Set a proxy whose URL begins with http://, or bypass the proxy with NO_PROXY",
         )
     user, _, password = map(unquote, (proxy.auth or "").partition(":"))
     auth = (user, password) if user else None
@@ -170,7 +170,7 @@ def _proxy(access: Access) -> dict[str, Any]:
 
 
 class _Line:
-    """A socket on which one thread may wait for data while another sends: TLS allows one call at a time."""
+    """A socket on which a thread can wait for data while another sends; TLS allows one call at a time."""
 
     def __init__(self, opened: socket.socket) -> None:
         self._socket = opened
@@ -178,12 +178,12 @@ class _Line:
         self._lock = threading.Lock()
         self._timeout: float | None = ANSWER_DEADLINE
         self._read = b""
-        # When the other end last gave a sign of life, and whether a send waits for it.
+        # When data last arrived or was accepted, and whether a send is waiting.
         self.heard = time.monotonic()
         self.is_sending = False
 
     def recv(self, size: int) -> bytes:
-        """Return some bytes, none at the end."""
+        """Return some bytes; empty at the end."""
         if not self._read:
             self._read = self._locked(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
             self.heard = time.monotonic()
@@ -194,14 +194,14 @@ class _Line:
         """Send some bytes and return how many.
 
         Raises:
-            TimeoutError: The other end takes nothing, and says nothing.
+            TimeoutError: The other end accepts nothing and is silent.
         """
         began, self.is_sending = time.monotonic(), True
         try:
             count = self._send(data)
         finally:
             self.is_sending = False
-        # A process took what had to wait.
+        # The process has accepted data that had to wait.
         if time.monotonic() - began > 1:
             self.heard = time.monotonic()
         return count

@@ -1,7 +1,7 @@
-"""Sends requests to the API server of one cluster; each of them ends in time.
+"""Client: sends requests with deadlines to the API server of a cluster.
 
-The connections, TLS and proxies are those of the official client. Its generated methods make objects of every
-answer, which takes longer than the answer: here answers are plain values.
+Connections, TLS and proxies are the official client's. Its generated methods convert every answer to objects,
+which takes longer than the answer; here answers are plain values.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 CONNECT_DEADLINE = 5.0
 ANSWER_DEADLINE = 15.0
-# With two more tries a server that is away is an error well within 30 s.
+# Seconds of retries: an unreachable server is an error well within 30 s.
 PATIENCE = 10.0
-# A command that only looks gives up after two seconds without a connection, five without an answer.
+# Reading commands give up after two seconds without a connection or five without an answer.
 _SHORT_CONNECT, _SHORT_ANSWER = 2.0, 5.0
-# One command asks several times: it does not wait again for a server that was just away.
+# A command sends many requests and must not wait again for a server that did not answer a moment ago.
 _AGAIN = 10.0
 _ROLE = "Ask the cluster's administrator for the Role that `symphony rbac` prints, in your namespace"
 _AWAY = (429, 502, 503, 504)
-# The server tells whole seconds, and its answer was on its way.
+# The server's clock is known to whole seconds, plus the time of the answer's way.
 _WHOLE_SECONDS = 3.0
 
 Body = dict[str, Any]
@@ -52,8 +52,8 @@ class Refused(SymphonyError):
 
     Attributes:
         status: The HTTP status.
-        reason: The server's own word for it.
-        causes: Each field that it refuses, and why.
+        reason: The server's reason word.
+        causes: The refused fields, with the reasons.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Forbidden(Refused):
 
 
 class Client:
-    """One cluster as one user; threads may share it.
+    """A client for a cluster as a user; threads may share it.
 
     Args:
-        access: How to reach it.
-        renew: Reads the access again: tokens expire while we work.
+        access: The server and the credentials.
+        renew: Reads the access again, since tokens expire.
     """
 
     def __init__(self, access: Access, renew: Callable[[], Access] | None = None) -> None:
@@ -91,7 +91,7 @@ class Client:
 
     @property
     def clock_skew(self) -> float:
-        """Seconds by which the server's clock is ahead of ours."""
+        """Seconds by which the server's clock is ahead of this machine's."""
         date, heard = self._date
         try:
             seconds = parsedate_to_datetime(date).timestamp() - heard
@@ -101,7 +101,7 @@ class Client:
 
     @property
     def is_away(self) -> bool:
-        """Return whether the server did not answer a moment ago."""
+        """Whether the server did not answer a moment ago."""
         return self._away is not None and time.monotonic() - self._away[0] < _AGAIN
 
     def mark_away(self, error: Unreachable) -> Unreachable:
@@ -110,7 +110,7 @@ class Client:
         return error
 
     def renewed(self, refused: Access) -> bool:
-        """Read the access again after the server refused it; False where that cannot help."""
+        """Read the access again after the server refused it; return False if that cannot help."""
         with self._renewing:
             if self._renew is None:
                 return False
@@ -119,25 +119,25 @@ class Client:
         return True
 
     def target(self, path: str, query: Mapping[str, str | int] | None = None) -> str:
-        """Return the whole path: some servers, as Rancher's, keep a cluster under a path of their own."""
+        """Return the full path: some servers, such as Rancher's, serve a cluster under a prefix."""
         full_path = urlsplit(self.access.server).path.rstrip("/") + path
         return f"{full_path}?{urlencode(query)}" if query else full_path
 
     def get(self, path: str, **query: str | int) -> Body:
-        """Return one object or one list.
+        """Return an object or a list.
 
         Raises:
-            Refused: The server says no.
-            Unreachable: It does not answer.
+            Refused: The server refuses the request.
+            Unreachable: The server does not answer.
         """
         return self.request("GET", path, query)
 
     def items(self, path: str, **query: str | int) -> list[Body]:
-        """Return the objects of one list."""
+        """Return the objects of a list."""
         return self.get(path, **query).get("items") or []
 
     def find(self, path: str) -> Body | None:
-        """Return one object; None where it does not exist."""
+        """Return an object; None if it does not exist."""
         try:
             return self.get(path)
         except Refused as refused:
@@ -146,8 +146,8 @@ class Client:
             raise
 
     def delete(self, path: str, uid: str = "", grace: int | None = None) -> None:
-        """Delete one object, only if it is still the one of this uid; one that is gone is not an error."""
-        # A Job is only gone when its pods are.
+        """Delete an object, only if it still has this uid; ignore an object that no longer exists."""
+        # Foreground: a Job is gone only when its pods are.
         body: Body = {"propagationPolicy": "Foreground" if path.startswith("/apis/") else "Background"}
         if uid:
             body["preconditions"] = {"uid": uid}
@@ -162,7 +162,7 @@ class Client:
     def request(
         self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
     ) -> Body:
-        """Return the answer as plain values; ask a server that is away for a moment again."""
+        """Return the answer as plain values; retry while the server is briefly unavailable."""
         if self._away is not None and self.is_away:
             raise self._away[1]
         answer_within = _SHORT_ANSWER if _is_short.get() else ANSWER_DEADLINE
@@ -185,7 +185,7 @@ class Client:
     def stream(self, path: str, silence: float, **query: str | int) -> Generator[Iterator[bytes]]:
         """Yield the lines of a streamed answer.
 
-        The iterator raises TimeoutError after so many seconds of silence, ConnectionError where the answer
+        The iterator raises TimeoutError after `silence` seconds without data, ConnectionError if the answer
         breaks off.
         """
         from urllib3.exceptions import ProtocolError
@@ -197,7 +197,7 @@ class Client:
             try:
                 response = send()
             except ProtocolError:
-                # The server may have closed a connection that was kept for the next request.
+                # The server may have closed a kept-alive connection.
                 response = send()
         except _http_error() as error:
             raise self.unreachable(error) from error
@@ -242,13 +242,14 @@ class Client:
         )
 
     def unreachable(self, error: BaseException) -> Unreachable:
-        """Return the error to raise when the server did not answer."""
+        """Return the error for a server that did not answer."""
         cause = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Unreachable(
-                f"the certificate of {self.access.server} is not trusted: {cause.verify_message}"
+                f"the certificate of {self.access.server} is not trusted: {cause.verify_message}",
+                remedy="Correct certificate-authority-data of the cluster in the kubeconfig",
             )
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
         return Unreachable(
@@ -258,7 +259,7 @@ class Client:
 
 
 def _http_error() -> type[Exception]:
-    """Return the base of what the connections raise; loaded where a cluster is asked."""
+    """Return the base class of the connections' errors; imported only when a cluster is asked."""
     from urllib3.exceptions import HTTPError
 
     return HTTPError
@@ -270,7 +271,7 @@ def _is_untrusted(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def short_timeouts() -> Generator[None]:
-    """Shorten the timeouts while the block runs, for commands that only read."""
+    """Shorten the timeouts during the block, for commands that only read."""
     token = _is_short.set(True)
     try:
         yield
@@ -280,7 +281,7 @@ def short_timeouts() -> Generator[None]:
 
 @cache
 def client_of(config: str, context: str) -> Client:
-    """Return the client of a kubeconfig and a context; one for the whole process."""
+    """Return the client for a kubeconfig and a context, shared by the whole process."""
     read = partial(kubeconfig.access, config, context)
     return Client(read(), read)
 
@@ -291,7 +292,7 @@ def pods_path(namespace: str, name: str = "") -> str:
 
 
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
-    """Return the path of core objects: `pods` of a namespace, `namespaces` themselves."""
+    """Return the API path of core objects, such as `pods` of a namespace, or `namespaces`."""
     place = f"/api/v1/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"/api/v1/{kind}"
     return f"{place}/{quote(name, safe='')}" if name else place
 
@@ -311,7 +312,7 @@ def decode(status: int, raw: bytes) -> Body:
     """Return an answer as plain values.
 
     Raises:
-        Refused: The server said no.
+        Refused: The server refused the request.
     """
     try:
         content: Any = json.loads(raw)
@@ -321,12 +322,13 @@ def decode(status: int, raw: bytes) -> Body:
     if status < 300 and known:
         return cast("Body", content)
     if status < 400:
-        what = f"the response is not from a Kubernetes API server (status {status})"
+        what = f"the server that the kubeconfig names is not a Kubernetes API server (status {status})"
         raise Refused(status, "", what, "Correct the server's address in the kubeconfig")
     body = cast("Body", content) if known else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")
     if status == 401:
-        raise Refused(status, "Unauthorized", "credentials rejected by the API server (401)", "Log in again")
+        what = "the API server rejected your credentials (401)"
+        raise Refused(status, "Unauthorized", what, "Log in to the cluster again")
     if status == 403:
         raise Forbidden(status, str(body.get("reason")), text, _ROLE)
     remedy = "Try again in a moment" if status in _AWAY or status >= 500 else ""

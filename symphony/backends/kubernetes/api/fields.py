@@ -1,4 +1,4 @@
-"""Walks into plain values of the API server, where anything may be missing."""
+"""Reads nested fields of the API server's plain values, any of which may be missing."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 Values = Mapping[str, Any]
-# The check for a dict, as the server's answers are, is faster than that for a Mapping.
+# dict first: answers are dicts, and the check for Mapping is slower.
 _MAPPINGS = (dict, Mapping)
 
 
 def mapping(value: Any, *names: str) -> Values:
-    """Return the mapping at that place, an empty one where there is none."""
+    """Return the mapping at a path of names; empty if there is none."""
     result = _at(value, names)
     return cast("Values", result) if isinstance(result, _MAPPINGS) else {}
 
 
 def listing(value: Any, *names: str) -> list[Values]:
-    """Return the list of mappings at that place, an empty one where there is none."""
+    """Return the list of mappings at a path of names; empty if there is none."""
     result = _at(value, names)
     every = cast("list[Any]", result) if isinstance(result, list) else []
     return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
 
 
 def texts(value: Any, *names: str) -> list[str]:
-    """Return the list of texts at that place, an empty one where there is none."""
+    """Return the list of strings at a path of names; empty if there is none."""
     result = _at(value, names)
     return [str(each) for each in cast("list[Any]", result)] if isinstance(result, list) else []
 
 
 def text(value: Any, *names: str) -> str:
-    """Return the text at that place, an empty one where there is none."""
+    """Return the string at a path of names; empty if there is none."""
     result = _at(value, names)
     return "" if result is None else str(result)
 

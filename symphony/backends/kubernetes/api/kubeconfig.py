@@ -1,9 +1,9 @@
-"""Reads a kubeconfig as kubectl does: which server, how to trust it, who the user is.
+"""Reads a kubeconfig as kubectl does: the server, its certificates, and the user's credentials.
 
 The official client reads the chosen entry: certificates, passwords, OIDC, proxies, the account of a pod. This
-file does what it cannot. With several files, it uses the last current context; kubectl uses the first.
-It runs an exec plugin without a deadline, and goes on as an anonymous user if that fails. It sends the
-newline of a token file. It does not impersonate, and ignores the user and password of a proxy.
+module does what the client cannot. With several files, the client uses the last current context, kubectl the
+first. It runs an exec plugin without a deadline, and continues as an anonymous user if the plugin fails. It
+sends the newline of a token file. It does not impersonate, and ignores the user and password of a proxy.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from symphony.errors import SymphonyError, UserError
 if TYPE_CHECKING:
     from urllib3 import HTTPHeaderDict, PoolManager
 
-# An exec plugin may have to ask a cloud for the token.
+# Seconds for an exec plugin, which may have to ask a cloud for the token.
 TOKEN_DEADLINE = 20.0
 _DEFAULT_FILE = Path("~/.kube/config")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# The files that a kubeconfig names.
+# Fields of a kubeconfig that name files.
 _FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 @dataclass(frozen=True)
 class Access:
-    """The access to one cluster as one user.
+    """The access to a cluster as a user.
 
     Attributes:
         server: The URL of the API server.
         context: The name of the context in the kubeconfig.
         pool: The connections of the official client.
-        headers: The credentials that each request sends.
-        trust: The certificates of both sides; None for http.
-        server_name: The name in the server's certificate, where that is not its address.
+        headers: The credentials, sent with each request.
+        trust: The TLS context with the certificates of both sides; None for http.
+        server_name: The name in the server's certificate, if it differs from the address.
     """
 
     server: str
@@ -63,8 +63,8 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     """Return the access that a kubeconfig gives.
 
     Args:
-        kubeconfig: Its text, a path to it, or "" for where kubectl looks.
-        context: The context to use, or "" for the current one.
+        kubeconfig: Its text, its path, or "" for kubectl's default.
+        context: The context to use, or "" for the current context.
 
     Raises:
         UserError: There is no kubeconfig, or an entry is missing or wrong.
@@ -76,14 +76,17 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
         try:
             _library("kubernetes.config").load_incluster_config(configuration)
         except _library("kubernetes.config").ConfigException as error:
-            raise UserError(f"this pod cannot reach its cluster: {error}") from error
+            raise UserError(
+                f"this pod has no credentials for its cluster: {error}",
+                remedy="Give the pod a service account, or set KUBECONFIG",
+            ) from error
         return _access(configuration, "", _trust(configuration), {}, "")
     name, entry = _context(content, context)
     cluster = _entry(content, "cluster", str(entry.get("cluster") or ""))
     if not str(cluster.get("server") or "").startswith(("https://", "http://")):
         raise UserError(
-            f'context "{name}" of the kubeconfig has no server',
-            remedy="Give its cluster one: `kubectl config set-cluster CLUSTER --server=URL`",
+            f'context "{name}" of the kubeconfig names no server',
+            remedy="Run `kubectl config set-cluster CLUSTER --server=URL` for the cluster of that context",
         )
     user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}
     user = {**user, **_credentials(user, cluster)}
@@ -95,18 +98,21 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     }
     loader = _library("kubernetes.config.kube_config").KubeConfigLoader
     failures = (_library("kubernetes.config").ConfigException, ssl.SSLError, ValueError, OSError)
-    # The ssl library reads certificates from files only: these are gone once it has.
+    # The ssl library reads certificates only from files, which are removed at once.
     with tempfile.TemporaryDirectory(prefix="symphony-") as folder:
         try:
             loader(entries, temp_file_path=folder).load_and_set(configuration)
             trust = _trust(configuration)
         except failures as error:
-            raise UserError(f"the kubeconfig's certificates cannot be used: {error}") from error
+            raise UserError(
+                f"the certificates in the kubeconfig cannot be used: {error}",
+                remedy=f"Correct the cluster and the user of context {name}, or create the kubeconfig again",
+            ) from error
     return _access(configuration, name, trust, user, str(cluster.get("proxy-url") or ""))
 
 
 def current() -> tuple[str, str]:
-    """Return the files that kubectl reads and the context that it uses; run no program, ask no server.
+    """Return the files that kubectl reads and its current context, without running programs or requests.
 
     Raises:
         UserError: There is no kubeconfig, or it has no current context.
@@ -118,13 +124,13 @@ def current() -> tuple[str, str]:
 
 
 def contexts() -> list[str]:
-    """Return the names of all contexts where kubectl looks; none where there is no kubeconfig."""
+    """Return the names of all contexts in kubectl's default kubeconfig; empty if there is none."""
     content = _content("") if exists() else None
     return [text(entry, "name") for entry in listing(content, "contexts")] if content else []
 
 
 def exists() -> bool:
-    """Return whether there is a file where kubectl looks."""
+    """Return whether kubectl's default kubeconfig exists."""
     return any(place.exists() for place in _places(""))
 
 
@@ -136,12 +142,12 @@ def located(kubeconfig: str, folder: Path) -> str:
 
 
 def is_text(kubeconfig: str) -> bool:
-    """Return whether this is a kubeconfig itself and not a path to one."""
+    """Return whether this is the text of a kubeconfig, not a path."""
     return "\n" in kubeconfig or kubeconfig.lstrip().startswith("{")
 
 
 def holds_credentials(text: str) -> bool:
-    """Return whether the text of a kubeconfig is a secret: not where a program logs in, as on GKE."""
+    """Return whether a kubeconfig contains credentials, unlike GKE's, where a program logs in."""
     users = [
         mapping(entry, "user") for entry in listing(_parsed(text, Path("kubernetes:kubeconfig")), "users")
     ]
@@ -154,7 +160,8 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         raise SymphonyError(
-            "the package kubernetes is missing", remedy="pip install 'symphony-launch[kubernetes]'"
+            "the Python package kubernetes is not installed",
+            remedy="Run `pip install 'symphony-launch[kubernetes]'`",
         ) from None
 
 
@@ -165,7 +172,7 @@ def _places(kubeconfig: str) -> list[Path]:
 
 
 def _content(kubeconfig: str) -> dict[str, Any] | None:
-    """Return the kubeconfig, of several files the first that sets a field; None in a pod without one."""
+    """Return the kubeconfig, merged from several files (the first wins); None in a pod without a file."""
     if is_text(kubeconfig):
         return _parsed(kubeconfig, Path("kubernetes:kubeconfig"))
     places = _places(kubeconfig)
@@ -179,7 +186,7 @@ def _content(kubeconfig: str) -> dict[str, Any] | None:
     if not contents:
         raise UserError(
             f"there is no kubeconfig at {places[0]}",
-            remedy="Set KUBECONFIG, or pulumi config set kubernetes:kubeconfig",
+            remedy="Set KUBECONFIG, or run `pulumi config set kubernetes:kubeconfig FILE`",
         )
     merged: dict[str, Any] = {}
     for content in contents:
@@ -193,22 +200,28 @@ def _read(place: Path) -> str:
     try:
         return place.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise UserError(f"the kubeconfig cannot be read: {why}", where=str(place)) from error
+        why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        raise UserError(
+            f"the kubeconfig cannot be read: {why}",
+            where=str(place),
+            remedy="Check the file, or set KUBECONFIG to another",
+        ) from error
 
 
 def _parsed(text: str, place: Path) -> dict[str, Any]:
     try:
         content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError) as error:
-        raise UserError("the kubeconfig is not valid YAML", where=str(place)) from error
+        remedy = "Correct the file, or set KUBECONFIG to another"
+        raise UserError("the kubeconfig is not valid YAML", where=str(place), remedy=remedy) from error
     if not isinstance(content, dict):
-        raise UserError("the kubeconfig is not a mapping", where=str(place))
+        remedy = "Correct the file, or set KUBECONFIG to another"
+        raise UserError("the kubeconfig is not a YAML mapping", where=str(place), remedy=remedy)
     return cast("dict[str, Any]", content)
 
 
 def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the paths of a kubeconfig absolute: relative ones begin at its folder."""
+    """Make the paths in a kubeconfig absolute; they are relative to its folder."""
     for kind in ("cluster", "user"):
         for entry in listing(content, f"{kind}s"):
             fields = cast("dict[str, Any]", mapping(entry, kind))
@@ -217,12 +230,12 @@ def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _context(content: Mapping[str, Any], context: str) -> tuple[str, dict[str, Any]]:
-    """Return the name of a context, "" for the current one, and its fields."""
+    """Return the name and the fields of a context; "" means the current context."""
     name = context or str(content.get("current-context") or "")
     if not name:
         raise UserError(
             "the kubeconfig has no current context",
-            remedy="Set kubernetes:context, or kubectl config use-context",
+            remedy="Set kubernetes:context, or run `kubectl config use-context CONTEXT`",
         )
     return name, _entry(content, "context", name)
 
@@ -232,7 +245,7 @@ def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
         if entry.get("name") == name:
             return dict(mapping(entry, kind))
     known = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s")) or "none"
-    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"It has: {known}")
+    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"Use one of: {known}")
 
 
 def _access(
@@ -240,10 +253,10 @@ def _access(
 ) -> Access:
     urllib3 = _library("urllib3")
     _set_proxy(configuration, proxy_url)
-    # The client's own patience answers failures.
+    # Client retries itself.
     configuration.retries = False
     if not configuration.verify_ssl:
-        # The user's kubeconfig says so: no warning with every request.
+        # The user's kubeconfig asks for it, so no warning with every request.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     pool: PoolManager = _library("kubernetes.client").ApiClient(configuration).rest_client.pool_manager
     if trust is not None:
@@ -253,11 +266,11 @@ def _access(
 
 
 def _trust(configuration: Any) -> ssl.SSLContext | None:
-    """Take the certificates out of a configuration."""
+    """Return a TLS context with the certificates of a configuration, and remove them from it."""
     if not configuration.host.startswith("https://"):
         return None
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # As kubectl: Python from 3.13 on refuses authorities that lack an extension, as those of EKS do.
+    # As kubectl: Python 3.13 and later refuse authorities without an extension that EKS's lack.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -268,7 +281,7 @@ def _trust(configuration: Any) -> ssl.SSLContext | None:
 
 
 def _set_proxy(configuration: Any, proxy_url: str) -> None:
-    """Choose the proxy as kubectl does: NO_PROXY is for the environment's, and this machine needs none."""
+    """Choose the proxy as kubectl does: NO_PROXY applies to the environment's proxy, loopback needs none."""
     host = urlsplit(str(configuration.host)).hostname or ""
     if proxy_url:
         configuration.no_proxy = None
@@ -282,7 +295,7 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
     if parts.scheme not in ("http", "https"):
         raise UserError(
             f"the API server is behind a {parts.scheme} proxy, which symphony does not support",
-            remedy="Name one that begins with http://, or bypass it with NO_PROXY",
+            remedy="Set a proxy whose URL begins with http://, or bypass the proxy with NO_PROXY",
         )
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -314,7 +327,7 @@ def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
 
 
 def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a user that a file or a program holds."""
+    """Return the credentials of a user that come from a token, a token file or an exec plugin."""
     if user.get("token"):
         return {"token": _clean(str(user["token"]))}
     if user.get("tokenFile"):
@@ -325,10 +338,11 @@ def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[st
 
 
 def _clean(token: str) -> str:
-    """Return the token without the newline of its file; no error shows it."""
+    """Return the token without the newline of its file; errors must not show it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise UserError("the kubeconfig's token has invalid characters", remedy="Log in again")
+        what = "the token in the kubeconfig has invalid characters"
+        raise UserError(what, remedy="Log in to the cluster again")
     return token
 
 
@@ -366,15 +380,16 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
         raise SymphonyError(f"the kubeconfig needs {command}, which is not on PATH", remedy=remedy) from error
     except subprocess.CalledProcessError as error:
         lines = str(error.stderr or "").strip().splitlines()
-        # gcloud says much around what is wrong.
+        # gcloud surrounds its error with other output.
         causes = [line.rpartition("ERROR: ")[2] for line in lines if "ERROR: " in line] or lines[-1:]
         why = causes[0].rstrip(".")[:200] if causes else f"exit {error.returncode}"
-        remedy = "`gcloud auth login`" if "gcloud" in command else "Log in again"
-        raise SymphonyError(f"{command} returned no token: {why}", remedy=remedy) from error
+        remedy = "Run `gcloud auth login`" if "gcloud" in command else "Log in to the cluster again"
+        raise SymphonyError(f"{command} returned no credentials: {why}", remedy=remedy) from error
     except subprocess.TimeoutExpired as error:
         raise SymphonyError(
-            f"{command} returned no token within {TOKEN_DEADLINE:.0f} s",
-            remedy="If it asks you to log in, do so with `kubectl get pods` first",
+            f"{command} returned no credentials within {TOKEN_DEADLINE:.0f} s",
+            remedy="Run `kubectl get pods` once and log in if asked",
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-        raise SymphonyError(f"{command} returned no token") from error
+        remedy = "Run `kubectl get pods` to see whether that program works"
+        raise SymphonyError(f"{command} returned no credentials", remedy=remedy) from error

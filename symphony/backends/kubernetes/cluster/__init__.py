@@ -1,1 +1,1 @@
-"""The objects of an experiment in its cluster, and their owners."""
+"""The objects of an experiment in its cluster: which they are, whose they are, their removal."""

@@ -25,20 +25,19 @@ from symphony.errors import SymphonyError, UserError
 
 # The key of `connection` with the uid of the namespace that the experiment made.
 NAMESPACE = "namespace"
-# By this key the engine marks the values that its state keeps encrypted.
+# The engine marks encrypted values in its state with this key.
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
 _OWN = (
-    "The stack's kubernetes:kubeconfig is text, which its state keeps encrypted, so symphony uses your own"
-    " kubeconfig: add that context to it, or write the text to a file and set kubernetes:kubeconfig to its"
-    " path"
+    "The stack's kubernetes:kubeconfig is encrypted in its state, so symphony uses your default kubeconfig:"
+    " add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
 )
 
 
 def client_for(recorded: Recorded) -> Client:
-    """Return the cluster that the state names.
+    """Return the client for the cluster that the state records.
 
     Raises:
-        UserError: The kubeconfig does not have that context any more, or it means another cluster.
+        UserError: The kubeconfig no longer has that context, or the context now means another cluster.
     """
     config, context = recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", "")
     hidden = _ENCRYPTED in config
@@ -51,18 +50,18 @@ def client_for(recorded: Recorded) -> Client:
         stack = paths.stack_of(recorded.owner)
         again = _OWN if hidden else "Point the context at that cluster again"
         raise UserError(
-            f"{stack} runs in another cluster than the one that context {context or '(current)'}"
-            f"{' of your own kubeconfig' if hidden else ''} now reaches",
+            f"{stack} runs in another cluster than context {context or '(current)'}"
+            f"{' of your default kubeconfig' if hidden else ''} now names",
             remedy=f"{again}; if that cluster no longer exists, {_forget(stack)}",
         )
     return client
 
 
 def ensure_reachable(recorded: Recorded) -> Client:
-    """Return the cluster once it answers.
+    """Return the client, after the cluster has answered.
 
     Raises:
-        SymphonyError: It does not; the remedy also covers a cluster that no longer exists.
+        SymphonyError: The cluster does not answer; the remedy also covers a deleted cluster.
     """
     try:
         client = client_for(recorded)
@@ -73,9 +72,9 @@ def ensure_reachable(recorded: Recorded) -> Client:
 
 
 def _is_in(client: Client, recorded: Recorded) -> bool:
-    """Return whether this is the cluster of an experiment.
+    """Return whether a client's cluster is the experiment's.
 
-    A user with other rights computes another identifier: then a recorded object there tells.
+    A user with other rights computes another identifier; then any recorded object decides.
     """
     pinned = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
@@ -86,7 +85,7 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
 
 
 def _recorded_uids(recorded: Recorded) -> dict[str, str]:
-    """Return the path of every recorded object -> its uid: no two clusters have the same."""
+    """Return the path of every recorded object -> its uid, which is unique among all clusters."""
     namespace = recorded.physical_name
     uids = {**recorded.objects, **_pod_uids(recorded)}
     if uid := recorded.connection.get(NAMESPACE):
@@ -102,7 +101,7 @@ def _pod_uids(recorded: Recorded) -> dict[str, str]:
 
 
 def _existing(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
-    """Yield the objects at some paths that the user may see; pods and Services may be many and are listed."""
+    """Yield the objects at some paths that the user may see; pods and Services, often many, are listed."""
     for folder in {place.rpartition("/")[0] for place in places}:
         own = [place for place in places if place.rpartition("/")[0] == folder]
         with contextlib.suppress(Forbidden):
@@ -114,16 +113,15 @@ def _existing(client: Client, places: Collection[str]) -> Iterator[tuple[str, Va
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
-    """Add to a remedy the one for a cluster that no longer exists."""
+    """Return a remedy that also covers a cluster that no longer exists."""
     first = f"{remedy.rstrip('.')}. " if remedy else ""
     return f"{first}If that cluster no longer exists, {_forget(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
-    """Raise UserError where the experiment is in another cluster than the next command would ask.
+    """Return the record; raise UserError if the next command would ask another cluster.
 
-    connection: that of its next `up`, which checks names by itself. The record is returned with the way by
-    which that `up` reaches the cluster.
+    connection: the connection of the next `up`; the record is returned with it if it reaches that cluster.
     """
     if connection is not None and _has_other_connection(recorded, connection):
         return replace(recorded, connection={**recorded.connection, **connection})
@@ -141,59 +139,59 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
     except UserError:
         raise
     except SymphonyError as error:
-        # A command that only looks reports by itself that the cluster does not answer.
+        # Reading commands report themselves that the cluster does not answer.
         if connection is not None or (isinstance(error, Refused) and error.status == 401):
             raise
     return recorded
 
 
 def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> bool:
-    """Return whether the settings name another way to the same cluster: the recorded one may be broken."""
-    ways = ("kubeconfig", "context")
-    if all(connection.get(way, "") in ("", recorded.connection.get(way, "")) for way in ways):
+    """Return whether the settings name another connection to the same cluster; the recorded may be broken."""
+    keys = ("kubeconfig", "context")
+    if all(connection.get(key, "") in ("", recorded.connection.get(key, "")) for key in keys):
         return False
-    return _is_in(client_of(*(connection.get(way, "") for way in ways)), recorded)
+    return _is_in(client_of(*(connection.get(key, "") for key in keys)), recorded)
 
 
 def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str]) -> None:
-    """Raise UserError where an `up` would move the experiment to another cluster."""
+    """Raise UserError if an `up` would move the experiment to another cluster."""
     here = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
     if not _is_in(here, recorded):
         context = recorded.connection.get("context")
         whose = "its settings name context" if connection.get("context") else "your current context is"
         of_file = _shown_file(recorded.connection.get("kubeconfig", ""), connection.get("kubeconfig", ""))
         raise UserError(
-            f"{name} runs in the cluster of context {context}, and {whose} {here.access.context}{of_file}",
-            remedy=f"`symphony delete {name}` ends it there; `pulumi config set kubernetes:context {context}`"
-            " keeps it there",
+            f"{name} runs in the cluster of context {context}, but {whose} {here.access.context}{of_file}",
+            remedy=f"To keep it there, run `pulumi config set kubernetes:context {context}`; to move it, run"
+            f" `symphony delete {name}` first",
         )
 
 
 def _shown_file(recorded: str, configured: str) -> str:
-    """Return the path of the kubeconfig that the settings name now, where it is another."""
+    """Return ` of PATH` if the settings now name another kubeconfig, else an empty string."""
     return "" if configured in ("", recorded) or kubeconfig.is_text(configured) else f" of {configured}"
 
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
-    """Raise UserError where another user replaced a Service or a file in a shared namespace."""
-    # A namespace of the experiment is deleted as a whole.
+    """Raise UserError if another user replaced a Service or a file in a shared namespace."""
+    # If the namespace is the experiment's, it is deleted as a whole.
     if NAMESPACE not in recorded.connection:
         _refuse_foreign(client, recorded, recorded.objects, paths.stack_of(recorded.owner))
 
 
 def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str], name: str) -> None:
-    """Raise UserError where the engine would delete by its name an object that another made.
+    """Raise UserError if the engine, which deletes by name, would delete an object of another owner.
 
-    A killed `up` may have made an object again, with another uid and our annotation.
+    A killed `up` may have re-created an object, with another uid and this owner's annotation.
     """
     for place, body in _existing(client, uids):
         if text(body, "metadata", "uid") != uids[place] and not labels.belongs_to(body, recorded.owner):
             kind, own_name = place.split("/")[-2:]
             where = "" if kind == "namespaces" else f" in namespace {recorded.physical_name}"
             raise UserError(
-                f"the {kind[:-1]} {own_name}{where} is not the one that {name} made: it was re-created by"
-                " someone else (its UID differs)",
-                remedy=f"{_forget(name)} and leaves theirs alone",
+                f"the {kind[:-1]} {own_name}{where} does not belong to {name}: another user re-created it"
+                " (its UID differs)",
+                remedy=f"{_forget(name)} and does not touch that {kind[:-1]}",
             )
 
 

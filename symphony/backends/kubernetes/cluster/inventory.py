@@ -1,4 +1,4 @@
-"""Reads the objects of an experiment in its cluster, and deletes those that are not declared."""
+"""Lists the objects of an experiment in its cluster, and deletes undeclared objects."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from symphony.plan.names import is_label, physical_name
 
 GONE_DEADLINE = 60.0
 _COUNTED = "batch.kubernetes.io/job-tracking"
-# How many objects a message names.
+# The maximum number of objects in a message.
 _NAMED = 10
 _ANOTHER = "rename the stack, or set symphony:namespace to another"
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """The pods, Services and Jobs of a namespace, as they are now; objects with a controller are left out.
+    """The pods, Services and Jobs of a namespace that have no controller.
 
     Attributes:
-        pods: By name, like the others.
-        services: All of them.
-        jobs: Those of symphony.
-        job_pods: The pods that Jobs have made, by their names in the plan.
-        now: The time by the server's clock.
+        pods: All pods, by name.
+        services: All Services, by name.
+        jobs: symphony's Jobs, by name.
+        job_pods: The pods of Jobs, by their names in the plan.
+        now: The time of the server's clock.
     """
 
     pods: Mapping[str, Body]
@@ -46,15 +46,15 @@ class Inventory:
 
 @cache
 def identifier(client: Client, shared: str = "") -> str:
-    """Return the uid that identifies this cluster; its addresses and names may change.
+    """Return a uid that identifies this cluster, whose addresses and names may change.
 
     Args:
         client: The cluster.
-        shared: A namespace that the experiment did not make. There all its users may look, and see the same;
-            kube-system is for administrators.
+        shared: A namespace that the experiment did not create, where all its users can read the same uid;
+            kube-system is readable by administrators only.
 
     Raises:
-        Refused: The cluster does not tell it now; a substitute would look like another cluster.
+        Refused: The cluster refuses to tell; a substitute would look like another cluster.
     """
     places = [path_of("configmaps", shared, "kube-root-ca.crt")] if shared else []
     for place in (*places, path_of("namespaces", name="kube-system")):
@@ -65,7 +65,7 @@ def identifier(client: Client, shared: str = "") -> str:
 
 
 def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bool) -> tuple[str, str] | None:
-    """Return why the experiment may not have this namespace, and the remedy; None when it may."""
+    """Return why the experiment may not use this namespace, and the remedy; None if it may."""
     try:
         existing = client.find(path_of("namespaces", name=namespace))
     except Forbidden:
@@ -80,7 +80,7 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
             else (missing, "ask an administrator to create it, or remove symphony:createNamespace")
         )
     if existing["metadata"].get("deletionTimestamp"):
-        return f"is still being deleted{_held(existing)}", "wait for its deletion"
+        return f"is still being deleted{_held(existing)}", "wait until it is deleted, and run `up` again"
     if labels.belongs_to(existing, owner):
         own = "was created by symphony, and symphony:createNamespace is false"
         return None if create else (own, "remove symphony:createNamespace")
@@ -93,7 +93,7 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
 
 
 def read(client: Client, namespace: str) -> Inventory:
-    """Return the objects of a namespace; none where it does not exist."""
+    """Return the objects of a namespace; empty if it does not exist."""
     pods, services = (client.items(path_of(kind, namespace)) for kind in ("pods", "services"))
     job_pods = labels.by_pod(filter(controllers.is_controlled, pods))
     jobs = _jobs(client, namespace)
@@ -106,12 +106,12 @@ def _own(objects: Iterable[Body]) -> dict[str, Body]:
 
 
 def server_time(client: Client) -> float:
-    """Return now, in seconds since the epoch, by the clock of the API server."""
+    """Return the time of the API server's clock, in seconds since the epoch."""
     return time.time() + client.clock_skew
 
 
 def _jobs(client: Client, namespace: str) -> list[Body]:
-    """Return the Jobs of symphony; none where the user may not list them."""
+    """Return symphony's Jobs; empty if the user may not list Jobs."""
     try:
         jobs = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
     except Refused as refused:
@@ -122,13 +122,13 @@ def _jobs(client: Client, namespace: str) -> list[Body]:
 
 
 def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
-    """Return our Jobs that may create another pod, by name."""
+    """Return symphony's Jobs that may create another pod, by name."""
     every = unfailed_jobs(client, namespace)
     return {name: each for name, each in every.items() if not controllers.completion(each)}
 
 
 def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
-    """Return our Jobs that have not failed, by name; some may be complete."""
+    """Return symphony's Jobs that have not failed, by name; some may be complete."""
     return {
         name: job for name, job in _own(_jobs(client, namespace)).items() if not controllers.has_failed(job)
     }
@@ -143,7 +143,7 @@ def pod_of(client: Client, namespace: str, name: str) -> Body | None:
 def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
-    """Raise UserError where objects of others have names that the plan needs; name all of them."""
+    """Raise UserError if objects of other owners have names that the plan needs."""
     listed = (
         ("pod", "pods", live.pods),
         (controllers.JOB, "jobs", live.jobs),
@@ -163,15 +163,15 @@ def refuse_foreign_objects(
             foreign.setdefault(whose, []).append(f"the {word} {body['metadata']['name']}")
     if foreign:
         belong = [f"{_listed(names, namespace)} {other}" for other, names in foreign.items()]
-        remedy = "Rename yours, or use another namespace with symphony:namespace"
+        remedy = "Rename your processes or services, or set symphony:namespace to another namespace"
         raise UserError("; ".join(belong), remedy=remedy)
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
-    """Raise UserError where pods to replace should have ended long ago, as on a machine that is off.
+    """Raise UserError if pods to replace should have ended long ago, for instance on a dead machine.
 
-    A Job creates no other pod before they end. Only the user can know that the machine is really off, and
-    two copies of a process would be worse than none.
+    A Job creates no other pod before they end. Only the user can know that the machine is dead, and two
+    copies of a process would be worse than none.
     """
     blocked: dict[str, list[str]] = {}
     for name in pods:
@@ -182,8 +182,8 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in blocked.items()]
         nodes = " ".join(blocked)
         raise UserError(
-            f"has not ended: {'; '.join(places)}, and no answer comes from there",
-            remedy=f"If that machine will not come back: `kubectl delete node {nodes}`, and try again",
+            f"pods to replace have not ended, and their nodes do not answer: {'; '.join(places)}",
+            remedy=f"If the machines are lost for good, run `kubectl delete node {nodes}`, then `up` again",
         )
 
 
@@ -195,7 +195,7 @@ def is_overdue(pod: Mapping[str, Any], now: float) -> bool:
 
 
 def _other_finalizers(pod: Mapping[str, Any]) -> list[str]:
-    """Return the finalizers but for that of the Job, which waits only for the end of the pod."""
+    """Return the finalizers except the Job's, which waits only for the end of the pod."""
     return [each for each in texts(pod, "metadata", "finalizers") if each != _COUNTED]
 
 
@@ -206,10 +206,10 @@ def _listed(names: Sequence[str], namespace: str) -> str:
 
 
 def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
-    """Return the attempt of a pod: that of the running one, else a new one.
+    """Return the attempt of a pod: the running pod's, else a new attempt.
 
-    The engine does not look into the cluster when a program has not changed; a pod that failed or was lost
-    comes back because it gets another attempt than the one in the state.
+    The engine does not look into the cluster if a program has not changed. A pod that failed or was lost is
+    re-created because its attempt differs from the state's.
     """
     body = (live.pods if controller == controllers.POD else live.jobs).get(name)
     if body is not None and labels.belongs_to(body, owner) and _is_well(body) and not _ends(body):
@@ -224,7 +224,7 @@ def _is_well(body: Body) -> bool:
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
-    """Return path -> uid of our objects that must be deleted before this pod, or its Job, is made."""
+    """Return path -> uid of this owner's objects to delete before this pod, or its Job, is created."""
     name, namespace = str(manifest["metadata"]["name"]), str(manifest["metadata"]["namespace"])
     uids: dict[str, str] = {}
     for objects in (live.pods, live.jobs):
@@ -241,14 +241,14 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
     if supervisor.is_gated(controllers.pod_in(body)) and not supervisor.is_gated(
         controllers.pod_in(manifest)
     ):
-        # No supervisor opens the gate if no planned pod waits.
+        # Without waiting pods in the plan, no supervisor would remove the gate.
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
     return all(labels.annotation(body, note) == labels.annotation(manifest, note) for note in notes)
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Delete every pod of a namespace that symphony created, where the user may; do not wait."""
+    """Delete every pod of a namespace that symphony created, if the user may; do not wait."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):
@@ -256,12 +256,12 @@ def end_pods(client: Client, namespace: str, owner: str) -> None:
 
 
 def end_all(client: Client, namespace: str, owner: str) -> None:
-    """Delete the namespace if this stack made it, else the stack's objects in it; wait for their end."""
+    """Delete the namespace if this stack created it, else the stack's objects in it; wait for the end."""
     place = path_of("namespaces", name=namespace)
     try:
         existing = client.find(place)
     except Forbidden:
-        # An ordinary user may not look at namespaces, and then did not make one.
+        # A user who may not read namespaces did not create one.
         existing = None
     if existing is not None and labels.belongs_to(existing, owner):
         end_pods(client, namespace, owner)
@@ -273,12 +273,12 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
-    """Wait until the object no longer exists.
+    """Wait until an object no longer exists.
 
-    grace: the seconds that the processes in it have to end; a pod has its own.
+    grace: the grace period of the processes in it; a pod's own period is read from the pod.
 
     Raises:
-        SymphonyError: It still exists; the error names what blocks its deletion.
+        SymphonyError: The object still exists; the error names what blocks its deletion.
     """
     began = time.monotonic()
     while (body := client.find(path)) and body["metadata"]["uid"] == uid:
@@ -293,12 +293,12 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
 
 
 def _grace(body: Body) -> int:
-    """Return how many seconds the processes of a pod that is deleted have to end."""
+    """Return the grace period of an object that is being deleted, in seconds."""
     return int(body["metadata"].get("deletionGracePeriodSeconds") or 0)
 
 
 def deletion_blockers(client: Client, namespace: str) -> str:
-    """Return the objects that block the deletion of a namespace, as the cluster reports them."""
+    """Return the cluster's description of what blocks the deletion of a namespace, or an empty string."""
     with contextlib.suppress(Forbidden):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and _ends(existing):
@@ -314,10 +314,10 @@ def end_orphans(
     planned: Mapping[str, Collection[str]],
     more: Mapping[str, str],
 ) -> None:
-    """Delete the objects of an interrupted run that the program does not declare, and wait for their end.
+    """Delete undeclared objects of an interrupted run, and wait for their end.
 
     planned: the names of the declared objects, by kind.
-    more: path -> uid of further objects to delete.
+    more: path -> uid of more objects to delete.
     """
     every: dict[str, Mapping[str, Body]] = {
         "jobs": live.jobs,
@@ -340,8 +340,8 @@ def end_orphans(
 
 
 def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
-    """Return the Secrets or the ConfigMaps of an experiment; a user who may not look made none."""
-    # Not those of all experiments that share the namespace: they may be large, and secret.
+    """Return the Secrets or ConfigMaps of an experiment; empty if the user may not read any."""
+    # Only this experiment's: others in a shared namespace may be large, and secret.
     names = filter(is_label, (namespace, physical_name(paths.stack_of(owner), label=True)))
     labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
     with contextlib.suppress(Forbidden):

@@ -1,4 +1,4 @@
-"""Reads the pools of a cluster from its nodes, which GKE labels with the name of their pool."""
+"""Reads the node pools of a cluster from its nodes, which GKE labels with the names of their pools."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
 from symphony.placement.quantities import amount
 
-# The namespaces of the cluster itself, with pods before any experiment runs.
+# The cluster's own namespaces, whose pods use part of every node.
 _SYSTEM = ("kube-system", "gmp-system", "gke-managed-system", "gke-gmp-system", "gke-managed-cim")
-# Taints that the cluster's controllers put on a node while it is not well.
+# Temporary taints that the cluster's controllers put on unhealthy nodes.
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "DeletionCandidate", "ToBeDeleted")
 _ENDED = ("Succeeded", "Failed")
 
 
 def read(client: Client) -> tuple[Pool, ...]:
-    """Return the pools, each with what its fullest machine leaves to experiments.
+    """Return the pools, each with the amounts that its fullest machine leaves for experiments.
 
-    How far a pool may grow is unknown. There are none where the user may not see nodes.
+    The maximum size of a pool is unknown. The result is empty if the user may not list nodes.
     """
     nodes: dict[str, list[Values]] = defaultdict(list)
     try:
@@ -62,7 +62,7 @@ def _taints(node: Values) -> Iterable[Taint]:
 
 
 def offered(node: Values) -> Amounts:
-    """Return what a node offers to pods."""
+    """Return the amounts that a node offers to pods."""
     offer = mapping(node, "status", "allocatable")
     return Amounts(
         _thousandths(offer.get("cpu")),
@@ -73,7 +73,7 @@ def offered(node: Values) -> Amounts:
 
 
 def _claimed(client: Client) -> dict[str, Amounts]:
-    """Return node -> the requests of the system's pods on it."""
+    """Return node -> the requests of the cluster's own pods on it."""
     on_node: dict[str, list[Values]] = defaultdict(list)
     for namespace in _SYSTEM:
         for pod in client.items(path_of("pods", namespace)):
@@ -83,7 +83,7 @@ def _claimed(client: Client) -> dict[str, Amounts]:
 
 
 def requested(pods: Sequence[Values]) -> Amounts:
-    """Return the sum of what pods request."""
+    """Return the sum of the requests of pods."""
     containers = [container for pod in pods for container in listing(pod, "spec", "containers")]
     every = [mapping(container, "resources", "requests") for container in containers]
     return Amounts(

@@ -1,4 +1,4 @@
-"""Annotates objects so that `up` creates those again that no longer exist in the cluster."""
+"""Annotates objects so that `up` re-creates objects that no longer exist in the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 
-# A change of the first replaces an object; a pod is replaced for the second, too.
+# A changed attempt replaces an object; a changed digest replaces a pod.
 ATTEMPT = f'metadata.annotations["{labels.ATTEMPT}"]'
 DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
@@ -22,10 +22,10 @@ _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secre
 def annotate_all(
     client: Client, services: Mapping[str, Body], manifests: Manifests, unknown: Collection[str]
 ) -> Manifests:
-    """Return the manifests, each with the attempt of its object in the cluster, or a new one.
+    """Return the manifests, annotated with the attempts of their objects in the cluster, or new attempts.
 
-    services: the Services in the cluster, by name. unknown: the pods whose attempt only the run decides, by
-    their names in the plan.
+    services: the Services in the cluster, by name. unknown: the names in the plan of pods whose attempt only
+    the run decides.
     """
 
     def with_attempt(manifest: Manifest | None) -> Manifest | None:
@@ -53,10 +53,10 @@ def annotate_all(
 
 
 def _annotate(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
-    """Return the manifest with the attempt of its object, or with a new one where the object is missing.
+    """Return the manifest with its object's attempt, or a new attempt if the object is missing.
 
-    The engine does not look into the cluster when a program has not changed: a deleted namespace would stay
-    missing.
+    Otherwise a deleted namespace would stay missing: the engine does not look into the cluster if a program
+    has not changed.
     """
     metadata = manifest["metadata"]
     kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
@@ -68,9 +68,9 @@ def _annotate(client: Client, services: Mapping[str, Body], manifest: Manifest) 
 
 
 def _edited(lives: Body, manifest: Manifest) -> str:
-    """Return the version of the object that holds other contents than the manifest, now or at the last `up`.
+    """Return the version of the object if others have edited its contents, now or before the last `up`.
 
-    The engine compares with its state only, which does not have the edits of others.
+    The engine compares only with its state, which does not contain edits by others.
     """
     contents = ((mapping(manifest, field), mapping(lives, field)) for field in ("data", "binaryData"))
     if any(found.get(name) != value for wanted, found in contents for name, value in wanted.items()):
@@ -81,8 +81,8 @@ def _edited(lives: Body, manifest: Manifest) -> str:
 def annotated(manifest: Manifest, more: Mapping[str, str]) -> Manifest:
     """Return the manifest with more annotations.
 
-    An unknown one keeps Pulumi's plugin from its dry run of a preview: the server would judge it as a change
-    of the pod that still lives, refuse that, and the preview would fail.
+    An unknown annotation makes Pulumi's plugin skip its dry run in a preview. The server would reject it as a
+    forbidden change of the running pod, and the preview would fail.
     """
     metadata = manifest["metadata"]
     notes = {**metadata["annotations"], **more}

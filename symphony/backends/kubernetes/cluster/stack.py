@@ -1,4 +1,4 @@
-"""Reads the outputs of the stack that made a cluster: how to reach it, and its pools."""
+"""Reads the outputs of a cluster's stack: the kubeconfig, the registry and the pools."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def read(reference: str, project: str) -> ClusterStack:
     """Return the cluster of a stack, `gke` of the same project or `project/gke`.
 
     Raises:
-        UserError: The stack has no cluster, or none yet.
+        UserError: The stack has no cluster, or is not up yet.
     """
-    # Asked once in a run of a program.
+    # Cached for the run of the program.
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     known: dict[str, ClusterStack] = root.__dict__.setdefault(_READ, {})
     name = _full_name(reference, project)
@@ -45,10 +45,10 @@ def read(reference: str, project: str) -> ClusterStack:
 
 
 def find(reference: str, project: str) -> ClusterStack | None:
-    """Return the cluster of a stack, None where that stack is not there or not up."""
+    """Return the cluster of a stack; None if that stack does not exist or is not up."""
     name = _full_name(reference, project)
     try:
-        # A StackReference to a stack that is not there would end the run.
+        # Not a StackReference, which would end the run if the stack does not exist.
         answer: Any = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})  # pyright: ignore[reportUnknownMemberType]
     except Exception:
         return None
@@ -63,10 +63,10 @@ def _full_name(reference: str, project: str) -> str:
 
 
 def _outputs(name: str) -> Mapping[str, Any]:
-    """Return the outputs of a stack as plain values: a plan holds no Outputs.
+    """Return the outputs of a stack as plain values, since a plan cannot contain Outputs.
 
-    The StackReference in the state tells `delete` of that stack that it is in use. Where there is no such
-    stack the engine ends the program.
+    The StackReference is recorded in the state, so that `delete` of the cluster's stack knows that it is in
+    use. If the stack does not exist, the engine ends the program.
     """
     reference = pulumi.StackReference(name)
     return _sync_await(reference.outputs.future()) or {}
@@ -75,7 +75,7 @@ def _outputs(name: str) -> Mapping[str, Any]:
 def _of(name: str, outputs: Mapping[str, Any], reference: str) -> ClusterStack:
     if not outputs:
         stack = name.rpartition("/")[2]
-        remedy = f"Bring it up first: `symphony up {stack}`"
+        remedy = f"Run `symphony up {stack}` first"
         raise UserError(f"the cluster's stack {stack} has no outputs yet", where=_KEY, remedy=remedy)
     try:
         pools = tuple(Pool.from_json(each) for each in outputs["pools"])

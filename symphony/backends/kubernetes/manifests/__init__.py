@@ -1,1 +1,1 @@
-"""A plan as Kubernetes objects: pure."""
+"""Renders a plan as Kubernetes objects, as pure functions."""

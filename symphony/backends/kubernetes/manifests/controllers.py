@@ -1,4 +1,4 @@
-"""The controllers of pods: none, or a Job on request. Pure."""
+"""Wraps pods in Jobs on request, and reads the state of Jobs. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Manifest = dict[str, Any]
 
 POD, JOB = "Pod", "Job"
 _APIS = {POD: "v1", JOB: "batch/v1"}
-# The type of a resource in the engine's state -> the kind that it is.
+# The type of a resource in the engine's state -> its kind.
 KINDS = {
     "kubernetes:core/v1:Pod": POD,
     "kubernetes:batch/v1:Job": JOB,
@@ -24,13 +24,13 @@ TYPES = {
     "Role": f"{_RBAC}:Role",
     "RoleBinding": f"{_RBAC}:RoleBinding",
 }
-# How often a process with restart_policy("OnFailure") is started again; then it has failed.
+# How often a Job restarts a process with restart_policy("OnFailure") before it fails.
 RETRIES = 6
 _NOTHING: Mapping[str, Any] = {}
 
 
 def controlled(pod: Manifest, controller: str) -> Manifest:
-    """Return the pod, or the Job that makes it and makes another when its machine is lost."""
+    """Return the pod, or a Job that creates it and re-creates it if its machine is lost."""
     if controller == POD:
         return pod
     spec = _job_spec(pod)
@@ -45,7 +45,7 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
 
 
 def _without_gates(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec of a Job without what holds its pod back: a change of the order restarts nothing."""
+    """Return the spec of a Job without scheduling gates, so that a changed order restarts nothing."""
     template = spec["template"]
     pod = {name: part for name, part in template["spec"].items() if name != "schedulingGates"}
     return {**spec, "template": {**template, "spec": pod}}
@@ -60,7 +60,7 @@ def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def with_spec(manifest: Mapping[str, Any], spec: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a pod, or of the Job that makes it, with another spec of the pod."""
+    """Return the manifest of a pod, or of its Job, with the spec of the pod replaced."""
     if manifest.get("kind") != JOB:
         return {**manifest, "spec": spec}
     template = {**manifest["spec"]["template"], "spec": spec}
@@ -68,14 +68,14 @@ def with_spec(manifest: Mapping[str, Any], spec: Mapping[str, Any]) -> Manifest:
 
 
 def controller_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the controller of a pod as a setting of its processes; {} for a pod without one."""
+    """Return the controller of a pod as a setting of its processes; {} if it has none."""
     if manifest.get("kind") != JOB:
         return {}
     return {"kind": JOB, "retries": int(mapping(manifest, "spec").get("backoffLimit") or 0)}
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Return the path of objects of a kind."""
+    """Return the API path of pods or Jobs."""
     api = _APIS[kind]
     base = f"/apis/{api}" if "/" in api else f"/api/{api}"
     place = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
@@ -88,7 +88,7 @@ def has_failed(body: Mapping[str, Any]) -> bool:
 
 
 def completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the condition with which a Job succeeded; an empty one before."""
+    """Return the condition with which a Job succeeded; empty before that."""
     return _condition(body, "Complete")
 
 
@@ -100,21 +100,21 @@ def _condition(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 
 def is_controlled(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has a controller, which makes it again."""
+    """Return whether a pod has a controller, which re-creates it."""
     return any(each.get("controller") for each in listing(pod, "metadata", "ownerReferences"))
 
 
 def _job_spec(pod: Manifest) -> dict[str, Any]:
-    """Return the spec of a Job that makes a pod, and another when that was driven off its machine.
+    """Return the spec of a Job that creates a pod, and re-creates it after a disruption.
 
-    It makes another after a failure, too, where the pod asks for that. Every try is a pod of its own, so that
-    the logs of those that failed stay.
+    If the pod's policy is OnFailure, the Job re-creates it after a failure too. Every try is a new pod, so
+    that the logs of failed tries remain.
     """
     metadata = pod["metadata"]
     notes = {
         name: value
         for name, value in metadata["annotations"].items()
-        # A Job whose template changes is replaced, so the template has only what its pods need.
+        # A changed template replaces the Job, so the template has only the annotations that pods need.
         if name not in (*labels.EXISTS, labels.DIGEST, labels.PROCESSES)
     }
     again = text(pod, "spec", "restartPolicy") == "OnFailure"
@@ -122,8 +122,8 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
     driven_off = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     selector = {name: metadata["labels"][name] for name in (labels.EXPERIMENT, labels.POD)}
     return {
-        # Else the API server adds labels with "-" in their names to the template. After `pulumi refresh` the
-        # plugin records them as ours, cannot ignore them because of that sign, and replaces every Job.
+        # Otherwise the API server adds labels with "-" in their names to the template. After `pulumi refresh`
+        # the plugin records them as inputs, cannot ignore them because of the "-", and replaces every Job.
         "manualSelector": True,
         "selector": {"matchLabels": selector},
         "backoffLimit": RETRIES if again else 0,

@@ -1,4 +1,4 @@
-"""The labels and annotations of symphony's objects in the cluster: which they are, and their owner."""
+"""The labels and annotations of symphony's objects in a cluster."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ EXPERIMENT = "symphony/experiment"
 # The Services of a pod select it by this label.
 POD = "symphony/pod"
 
-# The stack that created it, as an annotation: an owner's name is not a legal label value.
+# The owner mark of the stack; an annotation, since it is not a legal label value.
 OWNER = "symphony/owner"
-# The process group of the pod; a pod without it runs one process that is in no group.
+# The process group of the pod; absent if the pod runs an ungrouped process.
 GROUP = "symphony/group"
-# The containers of a pod that are processes; without it, all are.
+# The containers of a pod that are processes; absent if all are.
 PROCESSES = "symphony/processes"
-# The pool that was planned for a pod, and the most machines of that pool.
+# The planned pool of a pod, and the maximum size of that pool.
 POOL = "symphony/pool"
 POOL_MAX = "symphony/pool-max"
-# The start of the pod: another value makes the engine replace the pod.
+# The attempt of the pod; another value makes the engine replace the pod.
 ATTEMPT = "symphony/attempt"
-# The version of a ConfigMap or Secret that was edited by others: a new one makes the engine write it again.
+# The version of a ConfigMap or Secret that others edited; a new version makes the engine write it again.
 EDITED = "symphony/edited"
-# The digest of the pod's manifest: it tells whether a pod of an interrupted run can stay.
+# The digest of the pod's manifest, which decides whether a pod of an interrupted run can stay.
 DIGEST = "symphony/digest"
 
-# The names of the images that were built, by container: the pod itself runs them by their digests.
+# The names of built images, by container; the pod itself runs them by digest.
 IMAGES = "symphony/images"
 
-# The objects that hold an experiment's variables and files, one of each.
+# The names of the objects with an experiment's variables, secret files and config files.
 SERVICES_MAP = "symphony-services"
 SECRETS = "symphony-secrets"
 CONFIGS = "symphony-configs"
-# The values of secret_env, each under its digest, and the key of the digests.
+# The Secret with the values of secret_env under their digests, and the entry with the key of the digests.
 SECRET_ENV = "symphony-secret-env"
 DIGEST_KEY = "digest-key"
 
-# The service account, the Role and the Job of the pod that keeps the order of the others.
+# The name of the supervisor's service account, Role and Job.
 SUPERVISOR = "symphony-supervisor"
 
-# Write over what others edited: without it the API server refuses, field by field.
+# Overwrite fields that others edited, which the API server would otherwise refuse.
 FORCE = {"pulumi.com/patchForce": "true"}
-# The engine only has to see that the object is there: symphony watches it become ready by itself, and the
-# engine's own wait for a pod may never end.
+# The engine waits only until the object exists: symphony itself watches pods become ready, and the engine's
+# wait for a pod may never end.
 EXISTS = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 
 
 def digest(value: Any) -> str:
-    """Return sixteen hex digits that tell one manifest from another."""
+    """Return a digest of a manifest, sixteen hex digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -69,12 +69,12 @@ def of_pod(experiment: str, pod: str) -> dict[str, str]:
 
 
 def annotation(manifest: Mapping[str, Any], name: str) -> str:
-    """Return an annotation of an object, an empty text where there is none."""
+    """Return an annotation of an object; empty if there is none."""
     return text(manifest, "metadata", "annotations", name)
 
 
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the pods by their names in the plan; of several tries the last that is not being ended."""
+    """Return the pods by their names in the plan; the last try that is not being deleted wins."""
     pods_by_name: dict[str, dict[str, Any]] = {}
     for pod in sorted(pods, key=_age):
         pods_by_name[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
@@ -82,7 +82,7 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the tries before the last one, by the name in the plan: each try of a Job is a pod."""
+    """Return the tries of Jobs except the last, by the pod's name in the plan; each try is a pod."""
     tries: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_age):
         tries.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
@@ -94,6 +94,6 @@ def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
 
 
 def belongs_to(manifest: Mapping[str, Any], owner: str) -> bool:
-    """Return whether a stack made this object."""
+    """Return whether an object belongs to a stack."""
     ours = text(manifest, "metadata", "labels", MANAGED_BY) == SYMPHONY
     return ours and annotation(manifest, OWNER) == owner

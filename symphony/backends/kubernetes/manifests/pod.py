@@ -1,7 +1,7 @@
-"""The pods of a plan: one for each free process, one for each process group. Pure.
+"""Renders the pods of a plan, one for each ungrouped process and each process group. Pure.
 
-`pod()` holds the manifest of a pod, `_container()` that of a process in it; their parts follow. The user's
-`pod_yml` and `container_yml` are merged last.
+`pod()` has the manifest of a pod, `_container()` that of a process; their parts follow. The user's `pod_yml`
+and `container_yml` are merged last.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SECRETS_VOLUME = "symphony-secrets"
 SECRETS_FOLDER = "/etc/secrets"
 CONFIGS_VOLUME = "symphony-configs"
 CONFIGS_FOLDER = "/etc/configs"
-# Names that a volume of the user may not have.
+# Names that are reserved: a volume of the user must not have them.
 OWN_VOLUMES = (SECRETS_VOLUME, CONFIGS_VOLUME)
-# The owner may read, and the group of every process (SECRETS_GROUP), whatever user the image runs as.
+# Readable by the owner and by SECRETS_GROUP.
 SECRETS_MODE = 0o440
 
 _KIND_OF = {kind: name.replace("_", "-") for name, kind in MOUNT_KINDS.items()}
@@ -53,7 +53,7 @@ git init -q . || exit
 git fetch -q --depth=1 -- "$1" "$2" && git checkout -qf FETCH_HEAD && exit
 git fetch -q --tags -- "$1" '+refs/heads/*:refs/remotes/origin/*' && git checkout -qf "$2" --
 """.strip()
-# The folder belongs to root, and git refuses a folder of another user.
+# safe.directory: the folder belongs to root, and git refuses another user's folder.
 _CLONE_ENV = {
     "HOME": "/tmp",
     "GIT_TERMINAL_PROMPT": "0",
@@ -63,16 +63,16 @@ _CLONE_ENV = {
 }
 # The labels and annotations of a pod that never change.
 _CONSTANT = (labels.MANAGED_BY, labels.EXPERIMENT, labels.POD, labels.OWNER, labels.GROUP, *labels.EXISTS)
-# Every process is in this group, which may read the secret files, whatever user the image runs as.
+# The group of every process, which may read the secret files whatever user the image runs as.
 SECRETS_GROUP = 2000
 _SECCOMP = {"type": "RuntimeDefault"}
-# One volume may be mounted at several places, so that its name does not tell two mounts apart.
+# Keys that identify entries of a list; mountPath first, since a volume may be mounted at several places.
 _KEYS = ("mountPath", "name")
 
 
 @dataclass(frozen=True)
 class PlannedPod:
-    """A pod that the plan asks for; `group` is None for a process that is in no group."""
+    """A pod of the plan; `group` is None for an ungrouped process."""
 
     name: str
     group: str | None
@@ -81,7 +81,7 @@ class PlannedPod:
 
 
 def pods_of(plan: Plan) -> Iterator[PlannedPod]:
-    """Yield the pods in the order of the plan, those of free processes first."""
+    """Yield the pods in the order of the plan; ungrouped processes come first."""
     for process in plan.processes:
         if process.group is None:
             yield PlannedPod(process.name, None, (process,), process.pod)
@@ -91,7 +91,7 @@ def pods_of(plan: Plan) -> Iterator[PlannedPod]:
 
 
 def controller(of: PlannedPod, settings: Settings) -> str:
-    """Return what makes a pod: one that restarts with another is made again by a Job."""
+    """Return the kind that creates a pod; a pod that restarts with another needs a Job."""
     restarts = any(wait.restart_with for process in of.processes for wait in process.waits_for)
     return controllers.JOB if restarts else settings.controller
 
@@ -104,9 +104,9 @@ def pod(
     Args:
         plan: The plan that it belongs to.
         of: The pod.
-        settings: Those of the stack.
-        owner: The stack, as objects in the cluster name it.
-        attempt: Which start of the pod this is.
+        settings: The settings of the stack.
+        owner: The owner mark of the stack.
+        attempt: The attempt of the pod.
         key: The key of the digests of secret_env.
     """
     mounts = [mount for process in of.processes for mount in process.mounts]
@@ -142,8 +142,8 @@ def pod(
         },
         "spec": {
             **_drop_unset(spec),
-            # Nothing an experiment runs talks to the API server, and links of Services would be variables
-            # that change with whatever else is in the namespace.
+            # Processes do not talk to the API server, and service links would be variables that depend on
+            # other objects in the namespace.
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": settings.grace_seconds,
@@ -156,7 +156,7 @@ def pod(
 
 
 def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
-    """Return annotations with the pool that the pod was planned on, for `why`."""
+    """Return annotations with the planned pool of the pod, for `why`."""
     pool = plan.placement.pool_of.get(of.name) if plan.placement else None
     if pool is None:
         return {}
@@ -165,7 +165,7 @@ def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
 
 
 def _log_probes(of: PlannedPod) -> dict[str, str]:
-    """Return the annotation with the patterns of readiness probes by log, which the supervisor looks for."""
+    """Return the annotation with the patterns of readiness probes by log, for the supervisor."""
     patterns = {
         each.name: probe.log for each in of.processes if (probe := each.readiness_probe) and probe.log
     }
@@ -173,7 +173,7 @@ def _log_probes(of: PlannedPod) -> dict[str, str]:
 
 
 def _note_processes(manifest: dict[str, Any], of: PlannedPod) -> dict[str, Any]:
-    """Note which containers are processes, where the user added others."""
+    """Annotate which containers are processes, if the user added others."""
     names = [process.name for process in of.processes]
     if len(manifest["spec"]["containers"]) == len(names):
         return manifest
@@ -183,7 +183,7 @@ def _note_processes(manifest: dict[str, Any], of: PlannedPod) -> dict[str, Any]:
 
 
 def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Confine the containers that the user added, and fill in what the user took away."""
+    """Return the spec with the security settings of the experiment, also for containers the user added."""
     lists = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
     return {
         **spec,
@@ -194,7 +194,7 @@ def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
-    """Note a digest of the spec and which start of the pod this is."""
+    """Annotate the digest of the spec and the attempt of the pod."""
     metadata = manifest["metadata"]
     notes = {
         **metadata["annotations"],
@@ -205,15 +205,15 @@ def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]
 
 
 def _gates(of: PlannedPod) -> list[dict[str, str]]:
-    """Return what holds a pod back, before it claims a machine, until the supervisor takes it away."""
+    """Return the scheduling gate of a pod that waits for others; the supervisor removes it."""
     return [{"name": supervisor.GATE}] if any(process.waits_for for process in of.processes) else []
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    """Return the digest of the spec without gates: a change of the order restarts nothing.
+    """Return the digest of the spec without gates, so that a changed order restarts nothing.
 
-    The user's labels of a pod with a gate count: Pulumi writes a pod as a whole, also for a label, and the
-    API server takes no gate for a pod that has lost its own.
+    For a pod with a gate, the user's labels count too: Pulumi writes a whole pod even for a changed label,
+    and the API server refuses to restore a removed gate.
     """
     spec: Mapping[str, Any] = manifest["spec"]
     plain = {name: part for name, part in spec.items() if name != "schedulingGates"}
@@ -237,7 +237,7 @@ def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
 
 
 def _unused_name(name: str, taken: Sequence[str]) -> str:
-    """Return a name that no other container has: init containers and containers share their names."""
+    """Return a name that no other container has; init containers and containers share a scope."""
     number, unused = 1, name
     while unused in taken:
         number += 1
@@ -254,9 +254,9 @@ def _toleration(toleration: Toleration) -> dict[str, str | int]:
 def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: bytes) -> dict[str, Any]:
     """Return the container of a process.
 
-    It holds the variables of the services that the process uses, so that the process restarts when one of
-    them moves. The variables of all services come from a ConfigMap: a service that the process does not use
-    can come and go without replacing its pod, and every process sees all services that exist when it starts.
+    The variables of the services that the process uses are part of it, so that the process restarts if such
+    a service moves. The variables of all services come from a ConfigMap, so that other services can change
+    without replacing the pod, and every process sees all services that exist when it starts.
     """
     mounts = [*_volume_mounts(process.mounts), *_file_mounts(plan)]
     rendered: dict[str, Any] = {
@@ -270,7 +270,7 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
             *_env(
                 {
                     ROLE: process.name,
-                    # A Python program that is killed has flushed its output.
+                    # So that a Python program that is killed has flushed its output.
                     "PYTHONUNBUFFERED": "1",
                     **process.env,
                     **used_variables(plan, process),
@@ -289,14 +289,14 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
         "livenessProbe": probes.probe(plan, process.liveness_probe),
         "volumeMounts": mounts,
         "securityContext": _security(settings),
-        # The status of a process that fails has its last lines, so that its log need not be fetched.
+        # Puts the last lines of a failed process into its status, so that its log need not be fetched.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     return merge(_drop_unset(rendered), process.container_yml)
 
 
 def _command(process: PlannedProcess) -> tuple[str, ...]:
-    """Return the command of the container: the image's own shell runs shell lines."""
+    """Return the command of the container; shell lines are run by the image's sh."""
     lines = "\n".join((*process.preamble_cmds, *process.cmds))
     return ("sh", "-c", lines) if process.cmds else process.command
 
@@ -310,12 +310,12 @@ def _clone(
         name: The name of the container.
         volume: The name of the volume.
         repository: The repository to clone.
-        settings: Those of the stack.
-        user: pod_yml says which user the pod runs as.
+        settings: The settings of the stack.
+        user: Whether pod_yml sets the user of the pod.
     """
     context = _security(settings)
     if context.get("runAsNonRoot") and not user:
-        # Images with git run as root, unless they are told not to.
+        # Images with git run as root by default.
         context["runAsUser"] = _NOBODY
     return {
         "name": name,
@@ -337,7 +337,7 @@ def _clone(
 
 
 def _security(settings: Settings) -> dict[str, Any]:
-    """Return the security context that the Pod Security level of the experiment asks for."""
+    """Return the security context that the experiment's Pod Security level requires."""
     if settings.pod_security == "restricted":
         return {
             "allowPrivilegeEscalation": False,
@@ -348,7 +348,7 @@ def _security(settings: Settings) -> dict[str, Any]:
 
 
 def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the container with the security context of the experiment, except where the user set one."""
+    """Return the container with the experiment's security context; the user's fields win."""
     own: Mapping[str, Any] = container.get("securityContext") or {}
     context = {**_security(settings), **{name: value for name, value in own.items() if value is not None}}
     if own.get("privileged"):
@@ -358,7 +358,7 @@ def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def escape_variables(text: str) -> str:
-    """Return a text that Kubernetes passes on unchanged: it replaces $(NAME) with the value of a variable.
+    """Return a text escaped for Kubernetes, which would replace $(NAME) with the value of a variable.
 
     >>> escape_variables("cost: $5"), escape_variables("$(HOME) $$")
     ('cost: $5', '$$(HOME) $$$$')
@@ -367,7 +367,7 @@ def escape_variables(text: str) -> str:
 
 
 def _drop_unset(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are set; a manifest leaves out the others."""
+    """Return only the values that are set."""
     return {name: value for name, value in values.items() if value not in (None, [], {}, "")}
 
 
@@ -376,7 +376,7 @@ def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _secret_variable(name: str, secret: str, digest: str) -> dict[str, Any]:
-    """Return a variable with its value in a Secret under its digest: another value changes the pod."""
+    """Return a variable whose value is in a Secret under its digest, so that a new value changes the pod."""
     return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": digest}}}
 
 
@@ -391,9 +391,9 @@ def _amounts(resources: Resources) -> dict[str, str]:
 
 
 def volume_name(mount: Mount) -> str:
-    """Return the name of the volume: the user's, else one made from its source.
+    """Return the name of the volume: the user's, else a name derived from its source.
 
-    Mounts of the same name and source are one volume, however many processes of the pod mount it.
+    Mounts with the same name and source share a volume.
     """
     if mount.name:
         return mount.name
@@ -402,7 +402,7 @@ def volume_name(mount: Mount) -> str:
 
 
 def _volumes(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
-    """Return one volume for each name, in the order in which they are first mounted."""
+    """Return a volume for each name, in the order of first use."""
     first: dict[str, Mount] = {}
     for mount in mounts:
         first.setdefault(volume_name(mount), mount)
@@ -444,7 +444,7 @@ def _file_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
 
 
 def _file_mounts(plan: Plan) -> list[dict[str, Any]]:
-    """Return the volumeMounts with which every container finds the secret and config files."""
+    """Return the volumeMounts of the secret and config files, for every container."""
     every = ((plan.secrets, SECRETS_VOLUME, SECRETS_FOLDER), (plan.configs, CONFIGS_VOLUME, CONFIGS_FOLDER))
     return [{"name": name, "mountPath": folder, "readOnly": True} for files, name, folder in every if files]
 
@@ -457,7 +457,7 @@ def _source_facts(mount: Mount) -> dict[str, Any]:
 
 
 def merge(rendered: Any, override: Any) -> Any:
-    """Return a manifest with what the user wrote merged over it.
+    """Return a manifest with the user's override merged over it.
 
     Mappings merge by key and lists of objects by name; None removes a key; anything else replaces.
 

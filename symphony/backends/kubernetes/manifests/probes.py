@@ -1,4 +1,4 @@
-"""The probes of containers. Pure."""
+"""Renders the probes of containers. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from symphony.backends.kubernetes.api.fields import Values, texts
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.probe import Port, Probe
 
-# Asks the kernel: a connection would disturb a server that waits for its peers, and a probe takes one port.
+# Reads the kernel's tables: a connection would disturb a server that waits for its peers, and a tcpSocket
+# probe takes a single port.
 _LISTENS = """
 for port; do
 grep -qs "$(printf ':%04X [0-9A-F:]* 0A ' "$port")" /proc/net/tcp /proc/net/tcp6 && continue
@@ -20,9 +21,9 @@ _EVERY, _TIMEOUT, _FOR_EVER = 2, 5, 2**31 - 1
 
 
 def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
-    """Return the probe of a process that declares none: it has begun to listen at all that it binds.
+    """Return the default probe of a process: it must listen on all ports that it binds.
 
-    A startup probe looks until then, and no more. It never fails for good: readiness restarts nothing.
+    A startup probe checks only until then. It never fails for good, since unreadiness must not restart.
     """
     own = process.container_yml
     if process.readiness_probe is not None or "readinessProbe" in own or "startupProbe" in own:
@@ -39,14 +40,14 @@ def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
 
 
 def is_undeclared(container: Values) -> bool:
-    """Return whether a container has the probe of a process that declares none."""
+    """Return whether a container has the default probe."""
     return _NAME in texts(container, "startupProbe", "exec", "command")
 
 
 def why_not_ready(container: Values, pattern: str = "") -> str:
-    """Return what a container that runs lacks to be ready: `port 21602: not listening yet`.
+    """Return why a running container is not ready: `port 21602: not listening yet`.
 
-    pattern: that of its probe by log.
+    pattern: the pattern of its probe by log, if any.
     """
     if pattern:
         return f"no line of the output matches {pattern}"
@@ -54,11 +55,11 @@ def why_not_ready(container: Values, pattern: str = "") -> str:
     if _NAME in command:
         ports = command[command.index(_NAME) + 1 :]
         return f"port{'s' if len(ports) > 1 else ''} {', '.join(ports)}: not listening yet"
-    return "its readiness probe fails" if "readinessProbe" in container else "not ready yet"
+    return "the readiness probe fails" if "readinessProbe" in container else "not ready yet"
 
 
 def probe(plan: Plan, probe: Probe | None) -> dict[str, Any] | None:
-    """Return a declared probe in the fields of Kubernetes."""
+    """Return a declared probe in Kubernetes' fields."""
     if probe is None or probe.log is not None:
         return None
     if probe.tcp is not None:

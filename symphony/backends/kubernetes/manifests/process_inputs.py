@@ -1,4 +1,4 @@
-"""Reads from the manifest of a pod the processes in it, and puts the images that were built into it. Pure."""
+"""Reads the processes from the manifest of a pod, and pins its built images to digests. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symphony.content.code_files import VARIABLE
 
 
 def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the facts of each process of a pod, or of the Job that makes it, by its path."""
+    """Return the facts of each process in the manifest of a pod or its Job, by path."""
     group = labels.annotation(manifest, labels.GROUP)
     selector = mapping(pod_in(manifest), "spec", "nodeSelector")
     shared = {
@@ -42,9 +42,9 @@ def _code(container: Mapping[str, Any]) -> str:
 
 
 def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a pod, or of its Job, with the digests of images in place of their names.
+    """Return the manifest of a pod or its Job with image digests in place of image names.
 
-    An annotation keeps the names: the same image pushed again under another digest restarts no process.
+    An annotation keeps the names, so that an image pushed again under another digest restarts no process.
     """
     spec = pod_in(manifest)["spec"]
     every = [*listing(spec, "initContainers"), *listing(spec, "containers")]
@@ -63,14 +63,14 @@ def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, 
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the containers that are processes: a user's pod_yml may have added others."""
+    """Return the names of the containers that are processes; pod_yml may have added others."""
     noted = labels.annotation(manifest, labels.PROCESSES)
     every = listing(pod_in(manifest), "spec", "containers")
     return noted.split(",") if noted else [str(each["name"]) for each in every]
 
 
 def fingerprint(manifest: Mapping[str, Any]) -> str:
-    """Return what tells this start of a pod from another; one with another is replaced."""
+    """Return the fingerprint of a pod; if it changes, the pod is replaced."""
     controller = controller_of(manifest)
     made_by = "/".join(map(str, controller.values())) or "Pod"
     namespace = text(manifest, "metadata", "namespace")
@@ -78,7 +78,7 @@ def fingerprint(manifest: Mapping[str, Any]) -> str:
 
 
 def secret_digests(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
-    """Return what stands for the values of a process' secret_env: variable -> digest."""
+    """Return the digests of the values of a process's secret_env, by variable."""
     containers = listing(pod_in(manifest), "spec", "containers")
     env = (
         each for container in containers if container["name"] == name for each in listing(container, "env")

@@ -1,4 +1,4 @@
-"""Renders a plan as Kubernetes objects, of which expand makes resources. Pure."""
+"""Renders a plan as Kubernetes objects, which `expand` registers. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from symphony.plan.plan import Plan, PlannedService
 
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
-# Pulumi's plugin reads objects as YAML, which refuses these characters, or makes U+0085 a space.
+# Pulumi's plugin reads objects as YAML, which refuses these characters, or turns U+0085 into a space.
 REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
 class Manifests:
-    """Every object of an experiment; services and pods by what the plan calls them, a pod with its group.
+    """Every object of an experiment; services and pods by their names in the plan, a pod with its group.
 
-    A Job takes the place of the pod that it makes. supervisor: what keeps the order of the pods; the last of
-    these objects is its Job.
+    A Job takes the place of the pod that it creates. supervisor: the supervisor's objects; its Job comes
+    last.
     """
 
     namespace: Manifest | None
@@ -37,7 +37,7 @@ class Manifests:
     supervisor: tuple[Manifest, ...] = ()
 
     def all(self) -> list[Manifest]:
-        """Return the objects in the order in which they can be made."""
+        """Return the objects in the order in which they can be created."""
         first = (self.namespace, self.variables, self.secrets, self.configs, self.secret_env)
         return [
             *filter(None, first),
@@ -60,10 +60,10 @@ def render(
 
     Args:
         plan: The plan.
-        settings: Those of the stack.
-        owner: The stack, as objects in the cluster name it.
-        attempt: Returns which start of a pod this is, by the name and the kind of what makes it.
-        files: The content of each secret and config file, by the path that the program names.
+        settings: The settings of the stack.
+        owner: The owner mark of the stack.
+        attempt: Returns the attempt of a pod, from its name and the kind that creates it.
+        files: The content of each secret and config file, by its path in the program.
         key: The key of the digests of secret_env.
     """
     every = [(each, pod.controller(each, settings)) for each in pod.pods_of(plan)]
@@ -101,7 +101,7 @@ def render(
 
 
 def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
-    """Return the namespace, with the Pod Security level that the API server enforces in it."""
+    """Return the namespace with its Pod Security level."""
     level = {f"{_LEVEL}/{mode}": settings.pod_security for mode in ("enforce", "warn")}
     return {
         "apiVersion": "v1",
@@ -115,10 +115,10 @@ def namespace(plan: Plan, settings: Settings, owner: str) -> Manifest:
 
 
 def _service(plan: Plan, planned: PlannedService, settings: Settings, owner: str) -> dict[str, Any]:
-    """Return the Service of a name.
+    """Return the Service of a planned service.
 
-    The Service of a bound name is headless: the name is the address of the pod, so that all ports and
-    protocols work and nothing is between two processes. An exposed one has the type that the stack asks for.
+    A bound service is headless: its name resolves to the pod's address, so that all ports and protocols work
+    without a proxy. An exposed service has the type that the stack's settings choose.
     """
     return {
         "apiVersion": "v1",
@@ -134,7 +134,7 @@ def _service(plan: Plan, planned: PlannedService, settings: Settings, owner: str
             "ports": [
                 {"name": "service", "port": planned.port, "targetPort": planned.port, "protocol": "TCP"}
             ],
-            # The name resolves as soon as the pod has an address: processes connect before they are ready.
+            # Processes connect before they are ready, so the name resolves once the pod has an address.
             "publishNotReadyAddresses": True,
             **(_outside(settings) if planned.exposed else {"type": "ClusterIP", "clusterIP": "None"}),
         },
@@ -161,14 +161,14 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
 
 
 def _secret_env(plan: Plan, key: bytes) -> dict[str, str]:
-    """Return the values by their digests, and the key: the next run makes the same digests with it."""
+    """Return the values by digest, and the key, with which the next run computes the same digests."""
     every = [secret for process in plan.processes for secret in process.secret_env.values()]
     values = {each.digest(key): each.reveal().encode() for each in every if each.is_known}
     return {name: _base64(value) for name, value in {**values, labels.DIGEST_KEY: key}.items()}
 
 
 def _contents(files: Mapping[str, bytes]) -> Manifest:
-    """Return the data of a ConfigMap: files of plain text stay readable in it, others are in base 64."""
+    """Return the data of a ConfigMap; text files stay readable, others are in base64."""
     texts: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, content in files.items():

@@ -1,4 +1,4 @@
-"""The pod that starts the pods of an experiment in their order and stops them, with its rights. Pure."""
+"""Renders the supervisor of an experiment: its Job, service account and Role. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RETRIES = 1_000_000
 
 
 def is_needed(plan: Plan) -> bool:
-    """Return whether a process waits for another or has a probe by log, or the experiment ends by itself."""
+    """Return whether a plan needs a supervisor: for an order, a probe by log, or an end."""
     return plan.is_ordered or plan.ends.are_declared or bool(_log_probes(plan))
 
 
@@ -32,7 +32,7 @@ def pod_of(process: PlannedProcess) -> str:
 
 
 def waits_of(plan: Plan) -> dict[str, list[Wait]]:
-    """Return what each pod waits for, by its name in the plan: all that its processes wait for."""
+    """Return the waits of each pod, by its name in the plan: the waits of all its processes."""
     every: dict[str, dict[Wait, None]] = {}
     for process in plan.processes:
         if process.waits_for:
@@ -41,7 +41,7 @@ def waits_of(plan: Plan) -> dict[str, list[Wait]]:
 
 
 def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[Manifest]:
-    """Return its account, its Role, the binding of both, and the Job that keeps it running."""
+    """Return the service account, the Role, the RoleBinding and the Job; empty if none is needed."""
     if not is_needed(plan):
         return []
     name = settings.named(labels.SUPERVISOR)
@@ -74,10 +74,10 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
 
 
 def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
-    """Return the rights: to read the pods of the namespace, and to change those of the experiment."""
+    """Return the rules of the Role: read the namespace's pods, change the experiment's pods."""
     planned = list(pod.pods_of(plan))
     kinds = {pod.controller(each, settings) for each in planned}
-    # The pods of a Job have names that the cluster chooses.
+    # Pods of a Job have names that the cluster chooses, so rights cannot be limited by name.
     own = sorted(settings.named(each.name) for each in planned)
     named = {"resourceNames": own} if kinds == {controllers.POD} else {}
 
@@ -123,7 +123,7 @@ def _job_spec(
         "restartPolicy": "OnFailure",
         "serviceAccountName": name,
         "enableServiceLinks": False,
-        # It keeps nothing, and need not be told that it ends.
+        # The supervisor has no state to save.
         "terminationGracePeriodSeconds": 1,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
@@ -139,7 +139,7 @@ def _job_spec(
 
 
 def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
-    """Return what the supervisor does, by the names of pods and containers."""
+    """Return the supervisor's orders, with the names of pods and containers in the cluster."""
     waits = waits_of(plan)
     distinct = list(dict.fromkeys(wait for every in waits.values() for wait in every))
     indices = {wait: index for index, wait in enumerate(distinct)}
@@ -172,7 +172,7 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
 
 
 def _serves(process: PlannedProcess) -> bool:
-    """Return whether others reach the process at a port: one that has ended is ready no more."""
+    """Return whether the process serves a port, so that it is no longer ready after its end."""
     return bool(process.binds or process.exposes)
 
 

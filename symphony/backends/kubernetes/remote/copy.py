@@ -1,6 +1,6 @@
 """Copies files and folders into and out of a container, as `kubectl cp` does.
 
-The script that runs there is constant: paths and names are its arguments, never part of its text.
+The script that runs in the container is constant: paths and names are its arguments, never part of its text.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from symphony.errors import SymphonyError, UserError
 
 _MISTAKE = 65
 _LONGEST = 2000
-# A word on standard output stops the sender; what is on its way is still read, because a connection that is
-# broken off loses the reason.
+# A word on standard output stops the sender. Data on its way is still read, because a broken connection would
+# lose the reason.
 _RECEIVE = (
     f'fail() {{ echo "$1" >&2; stop {_MISTAKE}; }}'
     + """
 stop() { echo stop; cat >/dev/null; exit "$1"; }
 final=$1
 if [ -d "$final" ]; then final=${final%/}/$2
-else case $final in */) fail "there is no such folder: $final";; esac
+else case $final in */) fail "no such folder: $final";; esac
 fi
 folder=${final%/*}; folder=${folder:-/}
-[ -d "$folder" ] || fail "there is no such folder: $folder"
+[ -d "$folder" ] || fail "no such folder: $folder"
 if [ "$3" = folder ]; then
   [ -d "$final" ] || mkdir "$final" || stop 1
   tar -xmf - -C "$final" || stop $?
 else
-  [ -d "$final" ] && fail "there is a folder of this name: $final"
+  [ -d "$final" ] && fail "the target is a folder: $final"
   cat >"$final" && chmod "$3" "$final" || stop 1
 fi
 """
@@ -46,19 +46,19 @@ fi
 _SEND = (
     f'fail() {{ echo "$1" >&2; exit {_MISTAKE}; }}'
     + """
-[ -e "$1" ] || fail "there is no such file or folder: $1"
+[ -e "$1" ] || fail "no such file or folder: $1"
 if [ -d "$1" ]; then cd "$1" && tar -cf - .
 else cd "${1%/*}/" && tar -chf - "./${1##*/}"
 fi || exit
-# Kubernetes discards the output that is on its way when a command ends, and calls that a success:
-# this one ends when the other end has it all, which closes its input.
+# Kubernetes discards output on its way when a command ends, and reports success. So this command ends only
+# when the other end has received everything and closes the input.
 read -r _ || :
 """
 )
 
 
 def send(place: Place, source: Path, target: str, on_bytes: OnBytes) -> Copied:
-    """Copy from this machine."""
+    """Copy a file or folder from this machine to the container."""
     path = existing(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
     with _talk(place, _RECEIVE, [_written(target), source.name, kind]) as talk:
@@ -73,14 +73,14 @@ def send(place: Place, source: Path, target: str, on_bytes: OnBytes) -> Copied:
 
 
 def fetch(place: Place, source: str, final: Path, on_bytes: OnBytes) -> Copied:
-    """Copy to this machine."""
+    """Copy a file or folder from the container to this machine."""
     with _talk(place, _SEND, [_written(source)]) as talk:
         try:
-            # read1, because read would wait for a whole chunk.
+            # read1, since read would wait for a whole chunk.
             read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
             done = unpack(CountingStream(on_bytes, read=read), final)
         except Damaged:
-            # The command's own error says why the archive is cut off.
+            # The command's error tells why the archive is truncated.
             _acknowledge(talk)
             raise
         _acknowledge(talk)
@@ -88,7 +88,7 @@ def fetch(place: Place, source: str, final: Path, on_bytes: OnBytes) -> Copied:
 
 
 def _acknowledge(talk: _Talk) -> None:
-    """Let the command end, and raise its error where it failed."""
+    """Let the command end, and raise its error if it failed."""
     with suppress(ConnectionError):
         talk.connection.end(channels.STDIN)
     talk.check()
@@ -103,11 +103,11 @@ def _written_file(source: Path, stream: CountingStream) -> Copied:
 
 
 class _Stopped(Exception):
-    """The command in the container takes no more input."""
+    """The command in the container accepts no more input."""
 
 
 class _Talk:
-    """The streams of a command in the container, and how it ended."""
+    """The streams and the end of a command in the container."""
 
     def __init__(self, place: Place, connection: Channels) -> None:
         self.connection = connection
@@ -117,18 +117,18 @@ class _Talk:
         self._is_stopped = False
 
     def send(self, data: bytes) -> None:
-        """Send to its standard input.
+        """Send data to the command's standard input.
 
         Raises:
             ConnectionError: The command has ended.
-            _Stopped: It takes no more.
+            _Stopped: The command accepts no more input.
         """
         if self._is_stopped:
             raise _Stopped
         self.connection.send(channels.STDIN, data)
 
     def output(self) -> Iterator[bytes]:
-        """Yield its standard output as it comes, to the end."""
+        """Yield the command's standard output to the end."""
         for channel, data in self.connection:
             if channel == channels.STDOUT and data:
                 yield data
@@ -140,7 +140,7 @@ class _Talk:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Read its output while the block sends, then to the end; once it has ended, sending fails."""
+        """Read the output during the block, which sends, then to the end; sending fails after the end."""
 
         def listen() -> None:
             with suppress(SymphonyError):
@@ -153,7 +153,7 @@ class _Talk:
         try:
             yield
         except ConnectionError:
-            # It ended before it had taken everything.
+            # The command ended before it had read everything.
             pass
         except BaseException:
             self.connection.close()
@@ -166,30 +166,31 @@ class _Talk:
         for _ in self.output():
             pass
         if self._status is None:
-            raise Unreachable(f"the connection to {self._place.path} ended before the copy did")
+            what = f"the connection to {self._place.path} broke before the copy was complete"
+            raise Unreachable(what, remedy="Run the same command again")
         try:
             code = exit_code(self._place, self._status)
         except CannotStart as error:
             code, self._stderr = 127, error.what.encode()
         reason = " ".join(self._stderr.decode(errors="replace").split())
         if code == _MISTAKE:
-            raise UserError(reason, where=self._place.path)
+            raise UserError(reason, where=self._place.path, remedy="Check the path in the container")
         if code == 127:
             raise SymphonyError(
-                f"{self._place.path} has no sh or no tar: {reason}",
-                remedy="Copying needs an image with both",
+                f"the container of {self._place.path} has no sh or no tar: {reason}",
+                remedy="Use an image that has both, which copying needs",
             )
-        # GNU tar says so of a log that grew: what came is whole all the same.
+        # GNU tar reports this for a file that grew meanwhile; the copy is complete nevertheless.
         if code and not (code == 1 and reason.count("tar: ") == reason.count("changed as we read it") > 0):
             raise SymphonyError(
-                f"the copy failed in {self._place.path}: {reason or f'exit {code}'}",
-                remedy="Correct the cause there, or choose another path",
+                f"the copy failed in the container of {self._place.path}: {reason or f'exit {code}'}",
+                remedy="Correct that in the container, or choose another path",
             )
 
 
 @contextmanager
 def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
-    """Run a script; it has ended when the block ends, whatever happens."""
+    """Run a script during the block; it has ended when the block ends, whatever happens."""
     command, token = marked(["sh", "-c", script, "symphony", *words])
     with interruptible(), opened(place, command) as connection:
         try:
@@ -201,7 +202,7 @@ def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
 
 
 class _Stream(io.RawIOBase):
-    """A readable file over chunks of bytes."""
+    """A readable file made of an iterator of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -219,5 +220,5 @@ class _Stream(io.RawIOBase):
 
 
 def _written(place: str) -> str:
-    """Return a path that no command takes for an option; a relative one begins where the process runs."""
+    """Return a path that no command mistakes for an option; a relative path stays relative."""
     return place if place.startswith("/") else f"./{place}"

@@ -1,4 +1,4 @@
-"""Runs a command in a container and connects it with descriptors of this program."""
+"""Runs a command in a container, connected with descriptors of this program."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from symphony.backends.kubernetes.api.fields import listing, text
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError
 
-# The first one that can say that standard input has ended, since Kubernetes 1.30.
+# The first protocol that can close standard input, since Kubernetes 1.30.
 _PROTOCOLS = ("v5.channel.k8s.io",)
-# A container runtime lets a command run on when its caller is gone: by this variable it is found again.
+# A container runtime keeps a command running when its caller is gone; this variable finds the command again.
 _MARK = "SYMPHONY_EXEC"
 _MARKED = f'{_MARK}=$1; export {_MARK}; shift; exec "$@"'
-# Kubernetes discards the output that is on its way when a command ends, and calls that a success: after the
-# command the shell writes the marker to both streams, and ends when this end has read it and stops the sleep.
+# Kubernetes discards output on its way when a command ends, and reports success. So after the command the
+# shell writes the marker to both streams, and ends when this end has read the markers and stops the sleep.
 _WAITING = "SYMPHONY_EXEC_WRITTEN"
 _WRITTEN = f"""
 "$@"; code=$?
@@ -51,7 +51,7 @@ done
 
 @dataclass(frozen=True)
 class Place:
-    """The container of one process of a stack."""
+    """The container of a process of a stack."""
 
     stack: str
     client: Client
@@ -68,30 +68,30 @@ class Place:
 def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
     """Run a command to its end and return its exit code.
 
-    However this ends, the command has ended too, with all that it started.
+    However this function ends, the command and its children have ended too.
 
     Raises:
-        CannotStart: There is no such command.
+        CannotStart: The command does not exist or cannot be run.
         SymphonyError: The process does not run.
     """
-    # A terminal has one stream, and shows little at a time.
+    # A terminal has a single stream and needs no end marker.
     command, token = marked(words if streams.terminal else ["sh", "-c", _WRITTEN, "symphony", *words])
     feeder = Feeder(streams)
     try:
         return _run(place, command, feeder, token)
     except CannotStart as error:
-        # Without a shell in the image it cannot be marked.
+        # The image may have no shell; then the command cannot be marked.
         if feeder.has_read:
             raise SymphonyError(
-                f"{place.path} has no sh: stdin could not be delivered",
+                f"the container of {place.path} has no sh, so standard input cannot be passed on",
                 where=error.where,
-                remedy="Run it with </dev/null",
+                remedy="Run the command with </dev/null",
             ) from error
         return _run(place, words, Feeder(streams), "")
 
 
 def marked(words: Sequence[str]) -> tuple[list[str], str]:
-    """Return a command that runs these words with a marker, and the marker, by which end() finds it."""
+    """Return a command that runs words with a marker, and the marker, with which end() finds the command."""
     token = uuid.uuid4().hex
     return ["sh", "-c", _MARKED, "symphony", token, *words], token
 
@@ -112,16 +112,17 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     if not connection.can_end:
         connection.close()
         raise SymphonyError(
-            "this cluster is older than Kubernetes 1.30, which cannot end the stdin of a command"
+            "exec and scp need Kubernetes 1.30 or newer, and this cluster is older",
+            remedy="Use `kubectl exec` or `kubectl cp`, or upgrade the cluster",
         )
     return connection
 
 
 def exit_code(place: Place, last: bytes) -> int:
-    """Return the exit code of a command from the last message.
+    """Return the exit code of a command from the last message of its connection.
 
     Raises:
-        CannotStart: It did not begin.
+        CannotStart: The command did not start.
     """
     status: dict[str, Any] = json.loads(last)
     if status.get("status") == "Success":
@@ -131,9 +132,11 @@ def exit_code(place: Place, last: bytes) -> int:
             return int(text(cause, "message"))
     reason = text(status, "message")
     if "executable file not found" in reason or "no such file or directory" in reason:
-        raise CannotStart(127, f"{place.path} has no such command", where=_reason(reason))
+        what = f"the command does not exist in the container of {place.path}"
+        raise CannotStart(127, what, where=_reason(reason), remedy="Check its spelling, or give its path")
     if "permission denied" in reason:
-        raise CannotStart(126, f"this command of {place.path} cannot be run", where=_reason(reason))
+        what = f"the command cannot be run in the container of {place.path}"
+        raise CannotStart(126, what, where=_reason(reason), remedy="Check its permissions")
     raise _exec_error(place, SymphonyError(_reason(reason)))
 
 
@@ -167,11 +170,12 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
             end(place, token)
             raise
     end(place, token)
-    raise Unreachable(f"the connection to {place.path} ended before the output of the command was complete")
+    what = f"the connection to {place.path} broke before the output of the command was complete"
+    raise Unreachable(what, remedy="Run the same command again")
 
 
 def end(place: Place, token: str, variable: str = _MARK) -> None:
-    """End all processes of a command, where the container allows that."""
+    """End all processes of a command, if the container allows it."""
     if not token or place.client.is_away:
         return
     with (
@@ -183,7 +187,7 @@ def end(place: Place, token: str, variable: str = _MARK) -> None:
 
 
 class Output:
-    """One of the two outputs of a command, without the marker that says that it is complete."""
+    """An output stream of a command, without its end marker."""
 
     def __init__(self, descriptor: int, token: str) -> None:
         self._descriptor = descriptor
@@ -192,7 +196,7 @@ class Output:
         self.is_whole = not token
 
     def write(self, data: bytes) -> bool:
-        """Pass on output, but for an end that may begin the marker; return whether it became whole."""
+        """Write output, except an end that may begin the marker; return whether the marker was found now."""
         if self.is_whole:
             self._pass_on(data)
             return False
@@ -205,7 +209,7 @@ class Output:
         return self.is_whole
 
     def flush(self) -> None:
-        """Pass on what was kept back."""
+        """Write the output that was held back."""
         self._pass_on(self._kept)
         self._kept = b""
 
@@ -215,7 +219,7 @@ class Output:
 
 
 class Feeder:
-    """A thread that passes on standard input and the size of the terminal."""
+    """A thread that forwards standard input and the size of the terminal."""
 
     def __init__(self, streams: Streams) -> None:
         self.streams = streams
@@ -224,7 +228,7 @@ class Feeder:
 
     @contextlib.contextmanager
     def feeding(self, connection: Channels) -> Generator[None]:
-        """Run the thread while the block runs, and close the connection after it."""
+        """Run the thread during the block, and close the connection after it."""
         waker, wake = os.pipe()
         os.set_blocking(wake, False)
         thread = threading.Thread(target=self._feed, args=(connection, waker), daemon=True)
@@ -247,7 +251,7 @@ class Feeder:
                 os.close(waker)
 
     def _feed(self, connection: Channels, waker: int) -> None:
-        """Pass on until the waker says `e`, or the connection ends."""
+        """Forward input until the waker receives `e` or the connection ends."""
         sources = [waker, self.streams.stdin] if self.has_input else [waker]
         with contextlib.suppress(OSError, ValueError):
             while True:
@@ -269,7 +273,7 @@ class Feeder:
 
 @contextlib.contextmanager
 def _raw(streams: Streams) -> Generator[None]:
-    """Pass keys to the process as they are, Ctrl-C too, while the block runs."""
+    """Put the terminal into raw mode during the block, so that the process gets all keys, even Ctrl-C."""
     if not streams.terminal:
         yield
         return
@@ -284,7 +288,7 @@ def _raw(streams: Streams) -> Generator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Generator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C while the block runs, so that everything is cleaned up."""
+    """Treat SIGTERM and SIGHUP as Ctrl-C during the block, so that everything is cleaned up."""
     interrupt = signal.default_int_handler
     with _handler(signal.SIGTERM, interrupt), _handler(signal.SIGHUP, interrupt):
         yield
@@ -292,7 +296,7 @@ def interruptible() -> Generator[None]:
 
 @contextlib.contextmanager
 def _handler(number: signal.Signals, handler: Any) -> Generator[None]:
-    """Set a signal handler for the block; only the main thread may."""
+    """Set a signal handler during the block; only the main thread may."""
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -304,7 +308,7 @@ def _handler(number: signal.Signals, handler: Any) -> Generator[None]:
 
 
 def _is_nothing(descriptor: int) -> bool:
-    """Return whether a descriptor is closed or /dev/null: then the command gets no standard input."""
+    """Return whether a descriptor is closed or /dev/null, so that the command needs no standard input."""
     try:
         facts = os.fstat(descriptor)
     except OSError:
@@ -313,19 +317,19 @@ def _is_nothing(descriptor: int) -> bool:
 
 
 def _reason(message: str) -> str:
-    """Return the end of a container runtime's message, which holds the reason."""
+    """Return the reason at the end of a container runtime's message."""
     reason = message.replace("\\", "").rstrip('"').rpartition("exec failed: ")[2]
     return " ".join(reason.split())[-200:]
 
 
 def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:
-    """Return the error for a command that did not start: the process' state, else the server's words."""
+    """Return the error for a command that did not start: the process's state, else the server's message."""
     pod = place.client.find(place.pod_path)
     status = pod_status.status(place.path, place.container, pod)
     if status.state == "running":
-        return SymphonyError(f"could not exec into {place.path}: {error.what}", remedy=error.remedy)
+        return SymphonyError(f"cannot run a command in {place.path}: {error.what}", remedy=error.remedy)
     why = f": {status.why}" if status.why else ""
     return SymphonyError(
         f"{place.path} is not running: it is {status.state}{why}",
-        remedy=f"`symphony why {place.stack} {place.path}` shows what keeps it",
+        remedy=f"`symphony why {place.stack} {place.path}` explains that state",
     )

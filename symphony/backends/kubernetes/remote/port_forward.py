@@ -1,4 +1,4 @@
-"""Reaches a service of the cluster from this machine: at its outside address, else by a forwarded port."""
+"""Finds the route to a service of the cluster: its external address, else a forwarded port."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from symphony.errors import SymphonyError
 _PROTOCOLS = ("v4.channel.k8s.io",)
 _DATA, _ERROR = 0, 1
 _PIECE = 64 * 1024
-# How long a client that has sent all may wait for the next piece of its answer.
+# How long a client that has sent everything may wait for the next piece of its answer.
 _LINGER = 60.0
 
 
 def route(client: Client, namespace: str, service: str) -> ServiceRoute:
-    """Return the address of a load balancer or a node port, where there is one; else a forward."""
+    """Return the address of a load balancer or a node port if there is one, else a forward."""
     body = client.find(path_of("services", namespace, service))
     if body is None:
         raise SymphonyError(
-            f"there is no Service {service} in namespace {namespace}", remedy="`symphony up` creates it again"
+            f"the Service {service} no longer exists in namespace {namespace}",
+            remedy="`symphony up` re-creates it",
         )
     kind = text(body, "spec", "type")
     address = ""
@@ -46,28 +47,28 @@ def route(client: Client, namespace: str, service: str) -> ServiceRoute:
 
 
 def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str, Any]) -> str:
-    """Return why no process answers behind a Service; empty when one runs there."""
+    """Return why no process answers behind a Service; empty if a process runs there."""
     name = text(body, "spec", "selector", labels.POD)
     pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     pod = labels.by_pod(pods).get(name)
     if pod is None:
-        return f"nothing runs behind {service}: its pod {name} is gone"
+        return f"no process serves {service}: its pod {name} no longer exists"
     every = [pod_status.status(each, each, pod) for each in process_inputs.names_of(pod)]
     if any(each.state == "running" for each in every):
         return ""
     first = next(each for each in every if each.state != "completed" or each is every[-1])
     why = f": {first.why}" if first.why else ""
-    return f"nothing runs behind {service}: {first.path} is {first.state}{why}"
+    return f"no process serves {service}: {first.path} is {first.state}{why}"
 
 
 def _node_address(client: Client, namespace: str, service: Mapping[str, Any]) -> str:
-    """Return the address of the pod's node that answers here; empty for none."""
+    """Return the address of the pod's node if it answers, else an empty string."""
     pod, port = _pod_of(client, namespace, service), text(_port(service), "nodePort")
     name = text(pod, "spec", "nodeName")
     try:
         node = client.find(path_of("nodes", name=name)) if name else None
     except Refused:
-        # An ordinary user may not look at nodes.
+        # Many users may not read nodes.
         node = None
     every = listing(node, "status", "addresses")
     hosts = [text(each, "address") for each in every if each.get("type") == "ExternalIP"]
@@ -81,7 +82,7 @@ def _node_address(client: Client, namespace: str, service: Mapping[str, Any]) ->
 
 @contextmanager
 def _forward(client: Client, namespace: str, service: str) -> Generator[Forward]:
-    """Forward a free port of this machine, for this machine only, while the block runs."""
+    """Forward a free loopback port of this machine during the block."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         forwarding = _Forwarding(client, namespace, service, server)
         threading.Thread(target=forwarding.accept, daemon=True).start()
@@ -92,7 +93,7 @@ def _forward(client: Client, namespace: str, service: str) -> Generator[Forward]
 
 
 class _Forwarding:
-    """A listening port; each connection goes to the pod that is behind the service by then."""
+    """A listening port; each connection goes to the pod that then serves the service."""
 
     def __init__(self, client: Client, namespace: str, service: str, server: socket.socket) -> None:
         self.address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -102,10 +103,10 @@ class _Forwarding:
         self._open: set[Channels] = set()
 
     def troubles(self) -> Iterator[str]:
-        """Yield why connections did not come through, the same reason once; never end."""
+        """Yield the reasons why connections failed, without immediate repetitions; never end."""
         last = ""
         while True:
-            # A wait without a timeout would not be woken by a Ctrl-C that another thread receives.
+            # With a timeout, since Ctrl-C that another thread receives would not end the wait.
             with contextlib.suppress(queue.Empty):
                 if (trouble := self._troubles.get(timeout=0.5)) != last:
                     yield trouble
@@ -150,14 +151,15 @@ class _Forwarding:
         pod = _pod_of(self._client, self._namespace, service)
         if not pod:
             raise SymphonyError(
-                f"nothing runs behind {self._service}", remedy="See `symphony process`, then connect again"
+                f"no process serves {self._service} now",
+                remedy="`symphony process` shows why; connect again when it runs",
             )
         path = pods_path(self._namespace, text(pod, "metadata", "name"))
         query = [("ports", text(_port(service), "targetPort"))]
         return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
 
     def _deliver(self, connection: Channels, taken: socket.socket, delivered: threading.Event) -> None:
-        """Pass on the data of the pod. The first message of each stream only repeats the port."""
+        """Forward the data of the pod. The first message of each stream only repeats the port."""
         seen: set[int] = set()
         try:
             for channel, data in connection:
@@ -169,22 +171,23 @@ class _Forwarding:
                 elif channel == _ERROR and data:
                     self._troubles.put(f"{self._service} does not answer: {_reason(data)}.")
         except OSError:
-            # The client of the port went away.
+            # The client has closed its connection.
             return
         except SymphonyError as error:
             self._troubles.put(str(error))
 
 
 def _reason(error: bytes) -> str:
-    """Return the words of a container runtime about a port in short."""
+    """Return a container runtime's message about a port, shortened."""
     text = " ".join(error.decode(errors="replace").split())
-    return "nothing listens on its port" if "connection refused" in text else text[-200:]
+    return "no program listens on its port" if "connection refused" in text else text[-200:]
 
 
 def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
-    """Pass on the data for the pod; the protocol cannot say that no more comes.
+    """Forward the data for the pod.
 
-    Nor can it be seen whether a client that has sent all is gone, or waits for its answer.
+    The protocol cannot close one direction, nor show whether a client that has sent everything is gone or
+    waits for an answer; so the connection stays open until the answers stop.
     """
     with contextlib.suppress(OSError):
         while data := taken.recv(_PIECE):
@@ -195,7 +198,7 @@ def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event
 
 
 def _pod_of(client: Client, namespace: str, service: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the running pod behind a Service; an empty one when there is none."""
+    """Return the running pod behind a Service; empty if there is none."""
     name = text(service, "spec", "selector", labels.POD)
     for pod in client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}"):
         ends = mapping(pod, "metadata").get("deletionTimestamp")

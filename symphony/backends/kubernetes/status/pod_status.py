@@ -1,4 +1,4 @@
-"""Reads the status of a process from its pod: the one place that knows Kubernetes' reasons. Pure."""
+"""Reads the status of a process from its pod; all knowledge of Kubernetes' reasons is here. Pure."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from symphony.plan.names import printable
 
 LONGEST = 300
 _LINES = 3
-# The end of containerd's chain of causes where the image lacks a program.
+# The end of containerd's chain of causes if the image lacks a program.
 _MISSING = re.compile(r'exec: "([^"]+)": (?:executable file not found|stat [^:]+: no such file)')
 # The scheduler's reasons, without its remarks on evicting other pods.
 _SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
-# The place of a container, which the reader knows.
+# The pod and container in a message, which the reader knows.
 _WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)')
 _NOTHING: Values = {}
-# Reasons why the cluster ended a pod whose programs still ran.
+# Reasons for which the cluster ends a pod whose programs still run.
 _TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
-CHILD_KILLED = "a process that it started was killed: out of memory"
+CHILD_KILLED = "a child process was killed: out of memory"
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-# Waiting does not cure these by itself.
+# Reasons that waiting alone does not cure.
 _HOPELESS = (*NO_IMAGE, *NOT_STARTED, "CrashLoopBackOff")
-# Events that alone say what keeps a pod on a machine from its containers, and events that come after them.
+# Events that tell why the containers of a scheduled pod do not start, and events that come after those.
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
 UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
 _PAST_IT = ("Pulling", "Pulled", "Created", "Started")
 
-# The state, the reason, and since when.
+# (state, reason, since)
 _Condition = tuple[State, str, float | None]
 
 
 def status(
     path: str, container: str, pod: Values | None, events: Mapping[str, str] | None = None
 ) -> ProcessStatus:
-    """Return the status of the process that a container runs; None is a pod that is gone.
+    """Return the status of the process in a container; pod None: the pod no longer exists.
 
-    events: the name of a pod -> its last event that says what keeps it from running.
+    events: the name of a pod -> its last event that tells why it does not run.
     """
     if pod is None:
-        return ProcessStatus(path, "lost", ready=False, why="its pod is gone")
+        return ProcessStatus(path, "lost", ready=False, why="its pod no longer exists")
     own = container_status(pod, container)
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
@@ -71,18 +71,18 @@ def status(
 
 
 def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]) -> ProcessStatus:
-    """Return the status of a process that is held back with what it waits for, and whether that is seen to.
+    """Return the status of a gated process with its waits, and with the supervisor's trouble if it has any.
 
     Args:
-        status: That of the process.
-        facts: Its settings in the state.
-        pods: Those of the experiment, by their names in the plan.
+        status: The status of the process.
+        facts: The process's facts in the state.
+        pods: The pods of the experiment, by their names in the plan.
     """
     waits = tuple(dict.fromkeys(f"{each['path']} ({each['condition']})" for each in facts["waits_for"]))
     why, keeper = status.why or f"for {', '.join(waits)}", pods.get(facts["supervisor"])
     if status.state == "waiting" and keeper is not None and is_hopeless(keeper):
         trouble = statuses(keeper)[0].why
-        why = f"{why}; the pod {facts['supervisor']}, which starts it, does not run: {trouble}"
+        why = f"{why}; the supervisor {facts['supervisor']}, which would start it, does not run: {trouble}"
     return replace(status, why=why, waits_for=waits)
 
 
@@ -93,12 +93,12 @@ def statuses(pod: Values) -> list[ProcessStatus]:
 
 
 def is_good(pod: Values) -> bool:
-    """Return whether the next `up` leaves this pod alone: all its processes wait, run or are completed."""
+    """Return whether the next `up` keeps this pod: all its processes wait, run or have completed."""
     return all(each.state in ("running", "waiting", "completed", "unknown") for each in statuses(pod))
 
 
 def is_hopeless(pod: Values) -> bool:
-    """Return whether waiting rarely starts the containers that do not run."""
+    """Return whether the pod has trouble that waiting rarely cures."""
     if supervisor.is_gated(pod):
         return False
     if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled(pod):
@@ -113,15 +113,15 @@ def lacks_image(pod: Values) -> bool:
 
 
 def needs_events(pod: Values) -> bool:
-    """Return whether only an event can say why its containers do not start."""
+    """Return whether only events can tell why the pod's containers do not start."""
     creating = any(reason in ("ContainerCreating", "PodInitializing") for reason in _waiting_reasons(pod))
     return creating and bool(text(pod, "spec", "nodeName"))
 
 
 def trouble(events: Iterable[Values]) -> Values:
-    """Return the event of a pod that says why its containers do not start, an empty one for none.
+    """Return the event that tells why a pod's containers do not start; empty if there is none.
 
-    Events stay for an hour: a volume that was late counts until the pod has come further.
+    Events stay for an hour, so trouble counts only until the pod has come further.
     """
     known = [each for each in events if text(each, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
     last = max(known, key=lambda each: (event_time(each) or 0.0, _is_past_it(each)), default=_NOTHING)
@@ -133,25 +133,25 @@ def _is_past_it(event: Values) -> bool:
 
 
 def event_time(event: Values) -> float | None:
-    """Return when the cluster reported this last, in seconds since the epoch."""
+    """Return when an event was last reported, in seconds since the epoch."""
     return epoch(text(event, "lastTimestamp") or text(event, "eventTime"))
 
 
 def is_sidecar(pod: Values | None, name: str) -> bool:
-    """Return whether an init container runs beside the containers and ends after them."""
+    """Return whether an init container is a sidecar, which runs beside the containers."""
     every = listing(pod, "spec", "initContainers")
     return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
 
 
 def ends(pod: Values, container: str, *, before: bool = False) -> list[Values]:
-    """Return how the last starts of a container ended, the older one first; before: only the older one."""
+    """Return the ends of a container's last two starts, oldest first; before: only the older end."""
     own = container_status(pod, container)
     states = ("lastState",) if before else ("lastState", "state")
     return [ended for state in states if (ended := mapping(own, state, "terminated"))]
 
 
 def epoch(moment: object) -> float | None:
-    """Return a time of the API server in seconds since the epoch, None for no time."""
+    """Return a time of the API server in seconds since the epoch; None if it is no time."""
     try:
         return datetime.fromisoformat(str(moment)).timestamp()
     except ValueError:
@@ -159,7 +159,7 @@ def epoch(moment: object) -> float | None:
 
 
 def _held(pod: Values) -> _Condition | None:
-    """Return the condition of a pod that its supervisor holds back or has stopped; None for others."""
+    """Return the condition of a pod that the supervisor gates or has stopped; None for other pods."""
     why, made = partial(supervisor.note, pod), epoch(text(pod, "metadata", "creationTimestamp"))
     if text(pod, "metadata", "deletionTimestamp"):
         again = why(supervisor.RESTARTS)
@@ -175,13 +175,13 @@ def _held(pod: Values) -> _Condition | None:
 
 
 def _ended_before(pod: Values, ended: Values) -> bool:
-    """Return whether a process had ended when its pod was stopped: others of the pod ran on."""
+    """Return whether a process had already ended when its pod was stopped."""
     stopped, moment = supervisor.note(pod, supervisor.STOPPED_AT), epoch(ended.get("finishedAt"))
     return bool(stopped) and moment is not None and moment <= float(stopped)
 
 
 def _stopped(why: str, since: float | None) -> _Condition:
-    """Return the condition of a pod that its experiment stopped: with its primaries it has completed, too."""
+    """Return the condition of a pod that its experiment stopped; completed if the primaries completed."""
     if why == supervisor.COMPLETED:
         return "completed", f"stopped: {why}", since
     return "stopped", why, since
@@ -195,7 +195,7 @@ def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     if ended:
         return _ended(pod, ended)
     if deleted:
-        return "stopped", "it is being deleted", epoch(deleted)
+        return "stopped", "being deleted", epoch(deleted)
     if running:
         since = epoch(running.get("startedAt"))
         if why := _silent_node(pod, own):
@@ -220,12 +220,12 @@ def _ended(pod: Values, ended: Values) -> _Condition:
         return "waiting", f"restarting after {_how(ended)}", moment
     if ended.get("exitCode") != 0:
         return "failed", _how(ended), moment
-    # The kernel killed a process that the program had started, and the program went on.
+    # OOMKilled with exit 0: the kernel killed a child process, and the program continued.
     return "completed", CHILD_KILLED if ended.get("reason") == "OOMKilled" else "", moment
 
 
 def _taken(pod: Values, *, running: bool) -> _Condition | None:
-    """Return the condition of a pod that was lost with its machine, or evicted; None for others."""
+    """Return the condition of a pod that was evicted or lost with its machine; None for other pods."""
     disrupted = condition(pod, "DisruptionTarget")
     gone = text(pod, "metadata", "deletionTimestamp") or text(pod, "status", "phase") == "Failed"
     if disrupted.get("status") == "True" and gone:
@@ -237,7 +237,7 @@ def _taken(pod: Values, *, running: bool) -> _Condition | None:
 
 
 def _silent_node(pod: Values, own: Values) -> str:
-    """Return why a container may not run although its status says so: its node is silent."""
+    """Return why a container may not run although its status says so: its node does not answer."""
     ready = condition(pod, "Ready")
     every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
@@ -247,7 +247,7 @@ def _silent_node(pod: Values, own: Values) -> str:
 
 
 def _why_failed(pod: Values) -> str:
-    """Return why a pod failed before this container of it could run."""
+    """Return why a pod failed before its container could run."""
     for status in listing(pod, "status", "initContainerStatuses"):
         ended = mapping(status, "state", "terminated")
         if ended and ended.get("exitCode") != 0 and not is_sidecar(pod, str(status["name"])):
@@ -271,14 +271,14 @@ def _why_waiting(pod: Values, name: str, own: Values, event: str) -> str:
 
 
 def _waits_for(pod: Values, name: str, own: Values) -> str:
-    """Return the reason of a container that waiting does not start."""
+    """Return the reason of a container with trouble that waiting does not cure."""
     waiting = mapping(own, "state", "waiting")
     if waiting["reason"] == "CrashLoopBackOff":
         return f"CrashLoopBackOff: {_how(mapping(own, 'lastState', 'terminated'))}"
     if waiting["reason"] not in NO_IMAGE:
         return _reason(waiting)
-    # The last cause in a chain such as `failed to pull: failed to resolve: not found`; containerd ends with
-    # the kind of an error of which it knows none.
+    # The last cause in a chain such as `failed to pull: failed to resolve: not found`; containerd appends
+    # `: unknown` to errors that it cannot classify.
     message = in_words(waiting)
     cause = message.rstrip('" .').removesuffix(": unknown").rpartition(": ")[2]
     return f"{waiting['reason']}: {image_of(pod, name)}{f': {cause}' if cause and cause != message else ''}"
@@ -296,14 +296,14 @@ def image_of(pod: Values | None, container: str) -> str:
 
 def _unscheduled(pod: Values) -> str:
     scheduled = condition(pod, "PodScheduled")
-    # The scheduler has not looked at it yet since its last gate was taken away.
+    # SchedulingGated: the scheduler has not looked at the pod since its last gate was removed.
     if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulingGated":
         return ""
     return f"{scheduled.get('reason')}: {in_short(text(scheduled, 'message'))}".rstrip(": ")
 
 
 def in_short(message: str) -> str:
-    """Return the scheduler's reasons, without how many nodes there are and whether others could be evicted.
+    """Return the scheduler's reasons without the number of nodes and the remarks on preemption.
 
     >>> in_short("0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. no")
     '1 Insufficient cpu, 2 untolerated taint {a: b}'
@@ -320,7 +320,7 @@ def _reason(status: Values) -> str:
 
 
 def _how(ended: Values) -> str:
-    """Return how a start ended with its last line: `exit 1: no such file`."""
+    """Return how a start ended, with its last line: `exit 1: no such file`."""
     return ": ".join([how_it_ended(ended), *_lines(ended)[-1:]])
 
 
@@ -329,7 +329,7 @@ def _lines(ended: Values) -> list[str]:
 
 
 def in_words(state: Values) -> str:
-    """Return the message of a container that ended or could not start."""
+    """Return the message of a container that has ended or could not start, shortened."""
     message = _WHERE.sub("", text(state, "message"))
     missing = _MISSING.search(message)
     return f'the image has no program "{missing[1]}"' if missing else message
@@ -353,13 +353,13 @@ def how_it_ended(ended: Values) -> str:
 
 
 def container_status(pod: Values | None, name: str) -> Values:
-    """Return the status of a container, an empty one before it has any."""
+    """Return the status of a container; empty if it has none yet."""
     every = listing(pod, "status", "containerStatuses")
     return next((each for each in every if each["name"] == name), _NOTHING)
 
 
 def condition(pod: Values | None, kind: str) -> Values:
-    """Return a condition of a pod, an empty one where the pod does not have it."""
+    """Return a condition of a pod; empty if the pod does not have it."""
     return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)
 
 

@@ -1,4 +1,4 @@
-"""Reads why pods are missing or do not start: from events, their Jobs, quotas and limit ranges."""
+"""Reads why pods are missing or do not start, from events, Jobs, quotas and limit ranges."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
 
-# The state of the pod of a Job, why, and since when.
+# (state, reason, since)
 JobStatus = tuple[State, str, float | None]
 
 
 def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str, str]:
-    """Return the name of a pod -> why its containers do not start, where only events say that."""
-    # An older pod of the same name may have left events.
+    """Return the name of a pod -> why its containers do not start, if only events tell that."""
+    # By uid: an older pod of the same name may have left events.
     events: dict[str, list[Values]] = {
         text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
     }
@@ -33,7 +33,7 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
         for event in _events(client, namespace, controllers.POD, kind):
             if (uid := text(event, "involvedObject", "uid")) in events:
                 events[uid].append(event)
-        # The many events of type Normal are read only where there is trouble.
+        # The many events of type Normal are read only if there is trouble.
         if not any(map(pod_status.trouble, events.values())):
             return {}
     troubles = filter(None, map(pod_status.trouble, events.values()))
@@ -41,13 +41,13 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
 
 
 def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
-    """Return all events of one type about objects of a kind; none where the user may not list them."""
+    """Return all events of a type about objects of a kind; empty if the user may not list events."""
     query: dict[str, str | int] = {
         "fieldSelector": f"involvedObject.kind={kind},type={type_}",
         "limit": _PAGE,
     }
     events: list[Values] = []
-    # A listing that grew too old between two pages ends with what there was.
+    # If the listing expires between two pages, the pages so far are returned.
     with contextlib.suppress(Refused):
         while True:
             page = client.get(path_of("events", namespace), **query)
@@ -69,9 +69,9 @@ def job_statuses(
 
     Args:
         client: The cluster.
-        namespace: That of the experiment.
+        namespace: The namespace of the experiment.
         kinds: The controller of a pod, by the pod's name in the plan.
-        pods: Those that are there.
+        pods: The existing pods, by their names in the plan.
     """
     missing = {
         name: kind
@@ -81,12 +81,12 @@ def job_statuses(
     if not missing:
         return {}
     now = inventory.server_time(client)
-    # A Job makes no other pod while one that was asked to end does not, as on a machine that is off.
+    # A Job creates no other pod while a deleted pod does not end, for instance on a dead machine.
     overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
     jobs = inventory.unfailed_jobs(client, namespace)
     ends = {name: controllers.completion(jobs[name]) for name in missing if name in jobs}
     making = {name for name, end in ends.items() if not end and name not in overdue}
-    # By uid: an earlier Job of the same name may have been refused, too.
+    # By uid: an earlier Job of the same name may have left events.
     warnings = _job_warnings(client, namespace) if making else {}
     uids = {name: text(jobs[name], "metadata", "uid") for name in making}
     return {
@@ -106,7 +106,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:
-    """Return the rules that refuse pods: the exhausted quotas, else all quotas and limit ranges."""
+    """Return the rules that may refuse pods: exhausted quotas, else all quotas and limit ranges."""
     quotas = [
         (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
         for quota in _items(client, namespace, "resourcequotas")
@@ -133,7 +133,7 @@ def _bounds(limit_range: Values) -> Iterator[str]:
 
 
 def _items(client: Client, namespace: str, kind: str) -> list[Values]:
-    """Return the objects of a kind; none where the user may not look."""
+    """Return the objects of a kind; empty if the user may not list them."""
     try:
         return [*client.items(path_of(kind, namespace))]
     except Refused:

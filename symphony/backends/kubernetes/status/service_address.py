@@ -1,4 +1,4 @@
-"""Reads where services are reached from outside, and which have no address yet. Pure."""
+"""Reads the external addresses of services, and which services have none yet. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PENDING = "its LoadBalancer has no address yet"
 
 
 def balanced(inputs: Values) -> tuple[str, str] | None:
-    """Return the pod and the name of a recorded Service that has a load balancer."""
+    """Return (pod, name) of a recorded Service with a load balancer; None for other Services."""
     if text(inputs, "spec", "type") != LOAD_BALANCER:
         return None
     return text(inputs, "spec", "selector", labels.POD), text(inputs, "metadata", "name")
@@ -44,6 +44,6 @@ def summary(service: Values, node: str) -> str:
 
 
 def addresses(service: Values) -> list[str]:
-    """Return the outside addresses of a load balancer; none before the cloud assigns one."""
+    """Return the external addresses of a load balancer; empty until the cloud assigns them."""
     every = listing(mapping(service, "status", "loadBalancer"), "ingress")
     return [host for each in every if (host := text(each, "ip") or text(each, "hostname"))]

@@ -1,4 +1,4 @@
-"""Watches the pods of an experiment become ready, all in one watch that always ends."""
+"""Watches the pods of an experiment until they are ready or waiting is of no use."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, probes
 from symphony.backends.kubernetes.status import pod_status
 
-# A server that falls silent during a watch is an error within 30 s: one watch, and one answer that does not
-# come.
+# Seconds of a watch: a server that falls silent is an error within 30 s, after a watch and an unanswered
+# request.
 _ONE_WATCH = 8
 _GRACE = 3.0
-# Kubernetes pulls an image again after 10 s and 20 s; one that cannot be pulled by then is a mistake.
+# Kubernetes retries a pull after 10 s and 20 s; an image that cannot be pulled by then is a mistake.
 _IMAGE_PATIENCE = 35.0
-# Hundreds of pods change at once: events and Jobs are read at most this often.
+# Seconds between two readings of events and Jobs, since hundreds of pods may change at once.
 _ASK_EVERY = 1.0
-# A program that fails as it begins runs for a moment; kubelet looks once a second, or later if it is busy.
+# A program that fails at its start runs for a moment; kubelet looks once a second, or later if it is busy.
 _SECOND_LOOK = 2.5
-# A process that binds a service and never listens declares no probe, and most likely needs none.
+# Seconds to wait for a process without a declared probe that does not listen on what it binds.
 _UNDECLARED = 5.0
 _ENDED = ("completed", "failed", "lost", "blocked")
 
 Look = TypeVar("Look")
-# The pod, the process and its restarts, for all of them.
+# (uid of the pod, process, restarts) of every process.
 _Starts = list[tuple[str, str, int]]
 
 
 @dataclass
 class Reported:
-    """The facts beside the pods that `look` last read from the API server.
+    """The facts besides the pods that `look` last read from the API server.
 
-    events:     the name of a pod -> what its events say keeps it from running.
-    finished:   pods whose Jobs came to a good end, as the plan calls them; they need not be there.
+    events:     the name of a pod -> why it does not run, according to its events.
+    finished:   the names in the plan of pods whose Jobs are complete; they need not exist.
     late:       pods that wait for the end of a computation.
-    pending:    Services that have no outside address yet.
+    pending:    Services that have no external address yet.
     """
 
     events: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -59,17 +59,20 @@ def watch(
     patience: float,
     limit: float,
 ) -> Iterator[Look]:
-    """Yield what `look` returns for the pods, at once and whenever that changes.
+    """Yield the result of `look`, at once and whenever it changes.
 
-    look: called with the pods, and whether to read again what the pods do not say.
+    look: called with the pods, and whether to read events and Jobs again.
 
-    The watch ends when every pod has ended or runs, and none was restarted until a second look; when for
-    `patience` seconds there is nothing but trouble that waiting rarely cures, a crash loop counted from its
-    first crash; what binds a service, declares no probe and does not listen is waited for some seconds; when
-    an image cannot be pulled, whatever else is on its way; or after `limit` seconds.
+    The watch ends
+    - when every pod has ended or is ready, and none has restarted at a second look;
+    - when only trouble that waiting rarely cures has lasted for `patience` seconds, a crash loop counted from
+      its first crash;
+    - when an image cannot be pulled;
+    - after `limit` seconds.
+    A process without a declared probe that does not listen on what it binds is waited for some seconds only.
 
     Raises:
-        Unreachable: The API server does not answer any more.
+        Unreachable: The API server no longer answers.
     """
     until = time.monotonic() + limit
     asked = -_ASK_EVERY
@@ -100,17 +103,17 @@ def watch(
             }
             if not waiting:
                 starts = _starts(planned)
-                # The supervisor may not have looked at what this run changed.
+                # The supervisor may not have noticed this run's changes yet.
                 if starts == settled or (not held and (not moved or not _runs(planned))):
                     return
                 settled = starts
-                # The second look is a new listing: the changes of the watch are old by then.
+                # The second look is a new listing, since the watch's changes are old by then.
                 break
             moved, settled = True, None
             if trouble.is_final(planned, list(waiting.values()), reported.events):
                 return
             if waiting.keys() <= silent.keys():
-                # Nothing may change before they are given up.
+                # No event may arrive before they are given up.
                 time.sleep(_ASK_EVERY)
                 break
         if settled is not None:
@@ -118,14 +121,14 @@ def watch(
 
 
 def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
-    """Yield the pods by name: from a listing, then after every change of the next seconds."""
+    """Yield the pods by name: from a listing, then after every change during a watch."""
     pods, version = _listed(client, namespace)
     yield labels.by_pod(pods.values())
     yield from _changes(client, namespace, pods, version, until)
 
 
 def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
-    """Return the pods by their own names, and the version from which a watch goes on."""
+    """Return the pods by their own names, and the version at which a watch continues."""
     listing = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
     items: list[Body] = listing.get("items") or []
     pods = {text(each, "metadata", "name"): each for each in items}
@@ -156,13 +159,13 @@ def _changes(
                     pods[text(pod, "metadata", "name")] = pod
                 yield labels.by_pod(pods.values())
     except (OSError, ValueError, Unreachable, Refused):
-        # The next listing shows whether the server is still there; a user who may not watch lists again.
+        # The next listing shows whether the server still answers; it also serves users who may not watch.
         time.sleep(0.5)
 
 
 @dataclass
 class _Trouble:
-    """Since when there has been trouble that waiting rarely cures."""
+    """Records since when there has been trouble that waiting rarely cures."""
 
     patience: float
     hopeless_since: float | None = None
@@ -171,9 +174,9 @@ class _Trouble:
     def is_final(
         self, pods: Mapping[str, Body | None], waiting: Sequence[Body | None], events: Mapping[str, str]
     ) -> bool:
-        """Return whether the trouble has lasted so long that waiting is of no use."""
+        """Return whether the trouble has lasted too long to wait any more."""
         now = time.monotonic()
-        # An image that was pulled in the end is lacking no more.
+        # Rebuilt each time, so that images that were pulled in the end are dropped.
         names = [name for name, pod in pods.items() if pod is not None and pod_status.lacks_image(pod)]
         self.lacking = {name: self.lacking.get(name, now) for name in names}
         if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
@@ -182,15 +185,15 @@ class _Trouble:
         if not all(map(_has_crashed, hopeful)):
             self.hopeless_since = None
             return False
-        # A process that crashes again and again runs for a moment now and then.
+        # A crash-looping process runs for a moment now and then, which does not end the trouble.
         self.hopeless_since = now if self.hopeless_since is None else self.hopeless_since
         return not hopeful and now - self.hopeless_since > self.patience
 
 
 def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
-    """Return whether waiting will not start a pod: only an event tells of a volume that is missing.
+    """Return whether waiting will not start a pod; a missing volume shows only in events.
 
-    An image that cannot be pulled has a patience of its own.
+    An image that cannot be pulled is counted separately.
     """
     if pod_status.lacks_image(pod):
         return False
@@ -213,12 +216,12 @@ def _runs(pods: Mapping[str, Body | None]) -> bool:
 
 
 def _has_crashed(pod: Body) -> bool:
-    """Return whether a process of the pod that does not run now was started before."""
+    """Return whether a process of the pod has restarted and is not ready now."""
     return any(each.restarts and not each.ready for each in pod_status.statuses(pod))
 
 
 def _silent_since(pod: Body | None) -> float | None:
-    """Return since when all that a pod lacks is that what it runs listens, and declares no probe."""
+    """Return since when a pod lacks only listening processes without declared probes; None otherwise."""
     if pod is None:
         return None
     containers = {text(each, "name"): each for each in listing(pod, "spec", "containers")}
@@ -232,7 +235,7 @@ def _silent_since(pod: Body | None) -> float | None:
 
 
 def _is_settled(pod: Body) -> bool:
-    """Return whether every process of the pod runs or has ended."""
+    """Return whether every process of the pod is ready or has ended."""
     if supervisor.note(pod, supervisor.STOPPED):
         return True
     return all(each.ready or each.state in _ENDED for each in pod_status.statuses(pod))

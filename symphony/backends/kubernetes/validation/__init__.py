@@ -1,1 +1,1 @@
-"""Checks of a declaration and its pods before anything starts."""
+"""Checks a declaration and its pods before anything starts."""

@@ -1,4 +1,4 @@
-"""Checks a declaration for problems that no dry run of a pod would show. Pure.
+"""Checks a declaration for problems that a dry run of its pods would not show. Pure.
 
 In `pod_yml` and `container_yml` it checks the fields that symphony sets, those that weaken the isolation of a
 container, and the shapes that merging needs; the API server checks the rest (dry_run.py).
@@ -28,9 +28,9 @@ from symphony.spec.process import ProcessSpec
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
 
-# etcd takes 1.5 MiB a request; what the server adds to a pod has to fit as well.
+# etcd accepts 1.5 MiB a request, including the fields that the server adds to a pod.
 MAX_POD = 1_000_000
-# The API server's own limit of the contents of a Secret; a ConfigMap is counted with its base64.
+# The API server's limit for the contents of a Secret; a ConfigMap counts in base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
 _IMAGE = re.compile(
@@ -38,11 +38,11 @@ _IMAGE = re.compile(
     r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-_USE_A_FILE = "pass it in a file of configs or secrets: a Kubernetes manifest cannot hold it"
-_OWN = "leave it out: symphony sets it"
+_USE_A_FILE = "pass it in a file with configs= or secrets=: a Kubernetes manifest cannot hold it"
+_OWN = "remove it: symphony sets it"
 _OWN_NOTES = (labels.MANAGED_BY, *labels.EXISTS)
-_PRIVILEGED = "leave it out, or allow it with symphony:podSecurity: privileged"
-# The one capability that the strictest Pod Security level allows.
+_PRIVILEGED = "remove it, or allow it with symphony:podSecurity: privileged"
+# The only capability that the Pod Security level "restricted" allows.
 _HARMLESS = ("NET_BIND_SERVICE",)
 # These weaken the isolation of a container; `privileged` is the Pod Security level that allows them.
 _DANGEROUS = (
@@ -91,10 +91,10 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     """Yield every problem.
 
     Args:
-        spec: The declaration, whose types are right.
-        settings: Those of the stack.
-        namespace: Where the experiment is to run.
-        sizes: The bytes of each secret and config file.
+        spec: The declaration.
+        settings: The settings of the stack.
+        namespace: The namespace of the experiment.
+        sizes: The size of each secret and config file in bytes.
     """
     if _RESERVED.fullmatch(namespace):
         remedy = "rename the stack, or set symphony:namespace to another"
@@ -108,8 +108,8 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     for part_name, part in spec.parts():
         yield from _part_of(part_name, part, settings)
         if part.place.constraint:
-            what = f"{part_name} is placed with a constraint, which Slurm alone knows"
-            yield Problem(what, "use node_selector here", (part.at("place constraint"),))
+            what = f"{part_name} is placed with a constraint, which only Slurm supports"
+            yield Problem(what, "use node_selector on Kubernetes", (part.at("place constraint"),))
     for part_name, owner in spec.owners():
         yield from _texts(part_name, owner)
     for group, process in spec.members():
@@ -119,7 +119,7 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
             if (label := as_label(use.name)) and not label[0].isalpha():
                 what = f"{path} serves {quoted(use.name)}, which begins with a digit"
                 yield Problem(
-                    what, "rename it: the name of a Kubernetes Service begins with a letter", (use.where,)
+                    what, "rename the service: a Kubernetes Service must begin with a letter", (use.where,)
                 )
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
@@ -132,28 +132,28 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
 
 
 def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
-    """Yield the waits and ends that its supervisor cannot keep."""
+    """Yield the waits and ends that the supervisor cannot carry out."""
     for group, process in spec.members():
         pod_of = group or process
         for each in order.declared(group, process):
             if each.restart_with and pod_of.pod.restart_policy == "Always":
-                what = f"{pod_of.name} restarts with {each.on}, by a Job, whose pods cannot restart Always"
+                what = f'{pod_of.name} restarts with {each.on}, which excludes restart_policy "Always"'
                 yield Problem(what, 'set its restart_policy to "OnFailure"', (each.where,))
     if settings.controller == controllers.JOB:
         for setting in ("primary", "stop_after"):
             if getattr(spec, setting):
-                what = f"the experiment has {setting}, and a Job would make its pods again"
-                yield Problem(what, "take symphony:controller out", (spec.at(setting),))
+                what = f"the experiment sets {setting}, but Jobs would restart the stopped pods"
+                yield Problem(what, "remove the setting symphony:controller", (spec.at(setting),))
 
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
-    """Yield the names that are too long behind the name of the experiment, in a namespace that it shares."""
+    """Yield illegal names in a shared namespace, where the experiment's name is their prefix."""
     prefix = settings.named("")
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
         yield Problem(
-            f"in a namespace that it shares, an experiment cannot be called {quoted(settings.shared_as)}",
-            "rename the stack: a letter first, then small letters, digits and"
-            ' "-", or set symphony:createNamespace to true',
+            f"an experiment in a shared namespace cannot be called {quoted(settings.shared_as)}",
+            'rename the stack: use lower-case letters, digits and "-", beginning with a letter; or set'
+            " symphony:createNamespace to true",
             (spec.where,),
         )
     names = [(part.name, part.where) for part in (*spec.processes, *spec.groups)]
@@ -161,8 +161,8 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     for name, where in (*names, *((use.name, use.where) for use in uses)):
         if len(prefix + name) > MAX_NAME:
             yield Problem(
-                f"{quoted(prefix + name)} has {len(prefix + name)} letters, more than {MAX_NAME}",
-                "shorten its name or that of the stack, which is its prefix in a shared namespace",
+                f"the name {quoted(prefix + name)} has {len(prefix + name)} characters, more than {MAX_NAME}",
+                "shorten it, or the stack's name, which is its prefix in a shared namespace",
                 (where,),
             )
 
@@ -173,22 +173,22 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
     total = sum(own.values())
     if total > MAX_FILES:
         yield Problem(
-            f"the {noun}s have {total} bytes, more than the {MAX_FILES} of a Kubernetes {kind}",
-            f"leave some out; the largest is {max(own, key=own.__getitem__)}",
+            f"the {noun}s have {total} bytes, more than a Kubernetes {kind} can hold ({MAX_FILES})",
+            f"remove some; the largest is {max(own, key=own.__getitem__)}",
             (spec.at(setting),),
         )
     for file in files:
         name = file.rpartition("/")[2]
         if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
             yield Problem(
-                f"the {noun} is called {quoted(name)}",
-                f'in a Kubernetes {kind} its name may have letters, digits, "-", "_" and "."',
+                f"the {noun} {quoted(name)} has a name that a Kubernetes {kind} cannot hold",
+                'rename it with letters, digits, "-", "_" and "."',
                 (spec.at(setting),),
             )
 
 
 def _texts(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
-    """Yield the texts with a character that Pulumi's plugin would refuse or change."""
+    """Yield the texts that contain a character that Pulumi's plugin would refuse or change."""
     texts = [(f"env {name}", text) for name, text in owner.env.items()]
     for setting in ("command", "args", "cmds", "preamble_cmds"):
         texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
@@ -206,8 +206,8 @@ def _refused_character(text: str) -> str:
 def _part_of(part_name: str, part: _Part, settings: Settings) -> Problems:
     for key in part.pod.labels:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
-            what = f"{part_name} sets the label {quoted(key)}"
-            yield Problem(what, "symphony sets it; use another", (part.at(f"labels {key}"),))
+            what = f"{part_name} sets the label {quoted(key)}, which symphony itself sets"
+            yield Problem(what, "use another label", (part.at(f"labels {key}"),))
     if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
         yield Problem(
             f'{part_name} sets restart_policy to "Always", but the pod of a {settings.controller} ends',
@@ -227,7 +227,8 @@ def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str
         case HostPathMount() if settings.pod_security != "privileged":
             yield "a path of the host", "allow it with symphony:podSecurity: privileged"
         case GitRepoMount(repository=repository, revision=revision) if not repository or not revision:
-            yield f"the git repository {quoted(repository)} at {quoted(revision)}", "name both"
+            what = f"the git repository {quoted(repository)} at revision {quoted(revision)}"
+            yield what, "set both the repository and the revision"
         case _:
             pass
 
@@ -238,7 +239,7 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
     for mount in mounts:
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
-            remedy = "symphony uses that name; use another"
+            remedy = "rename it: symphony uses that name"
             yield Problem(f"{part_name} has a volume called {quoted(name)}", remedy, (mount.where,))
         other = by_name.setdefault(name, mount)
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
@@ -257,15 +258,15 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
 
 
 def _too_large(part_name: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
-    """Yield a pod whose commands and variables etcd would refuse, which a dry run does not ask."""
+    """Yield a pod whose commands and variables are too large for etcd, which a dry run does not check."""
     size = 0
     for process in processes:
         texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
         texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
         size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     if size > MAX_POD:
-        what = f"{part_name} has {size} bytes of commands and variables; a pod can hold {MAX_POD}"
-        yield Problem(what, "put them into files", (processes[0].where,))
+        what = f"{part_name} has {size} bytes of commands and variables, more than a pod can hold ({MAX_POD})"
+        yield Problem(what, "pass them in files with configs= or secrets=", (processes[0].where,))
 
 
 def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
@@ -275,7 +276,7 @@ def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Setti
         msgspec.convert(yml, shape)
     except (msgspec.ValidationError, RecursionError) as error:
         what = str(error).replace("`$.", "`")
-        mistakes.append((f"has a wrong field: {what}", "`kubectl explain pod` shows its type"))
+        mistakes.append((f"has a wrong field: {what}", "see `kubectl explain pod` for its type"))
     if settings.pod_security != "privileged":
         mistakes += [(f"asks for {what}", _PRIVILEGED) for what in sorted(set(_dangers(yml)))]
     if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
@@ -290,7 +291,7 @@ def _own_of_container(container: Values) -> Iterator[str]:
 
 
 def _own_of_pod(yml: Values) -> Iterator[str]:
-    """Yield the fields of a pod_yml that users may not change."""
+    """Yield the fields of a pod_yml that users must not change."""
     metadata, spec = mapping(yml, "metadata"), mapping(yml, "spec")
     yield from (f"sets metadata.{name}" for name in ("name", "namespace") if name in metadata)
     for name in ("labels", "annotations"):
@@ -318,5 +319,6 @@ def _dangers(fields: Any) -> Iterator[str]:
 
 def _image(part_name: str, image: object, where: Location) -> Problems:
     if isinstance(image, str) and not _IMAGE.fullmatch(image):
-        remedy = "an image is written [host/]name[:tag], its name in small letters"
-        yield Problem(f"{part_name} has the image {quoted(image)}", remedy, (where,))
+        remedy = "write it as [host/]name[:tag], with the name in lower-case letters"
+        what = f"{part_name} has {quoted(image)} as image, which is not a valid name of an image"
+        yield Problem(what, remedy, (where,))

@@ -1,7 +1,7 @@
-"""Asks the API server whether it would accept the pods of a plan, before anything is made.
+"""Asks the API server whether it would accept the pods of a plan, before anything is created.
 
-Each distinct pod is sent as a dry run, in the namespace of the experiment or, before that exists, in
-`default`, where only the pod itself is judged. Answers are told with the line of the user's program.
+Each distinct pod is sent as a dry run to the experiment's namespace, or, before that exists, to `default`,
+where only the pod itself is judged. Refusals are reported with the line of the user's program.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from symphony.spec.process import ProcessSpec
 _QUERY: Mapping[str, str | int] = {"dryRun": "All", "fieldValidation": "Strict"}
 _AT_ONCE = 8
 _DEFAULT = "default"
-# The field of a pod -> the setting that most often made it.
+# The field of a pod -> the setting that usually sets it.
 _SETTINGS = (
     ("resources.requests", "resource_request"),
     ("resources.limits", "resource_limit"),
@@ -43,7 +43,7 @@ _CONTAINER = re.compile(r"^spec\.(?:containers|initContainers)\[(\d+)\]\.?")
 _UNKNOWN = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
 _QUANTITY = "quantities must match"
-# The cluster refuses these now, and perhaps not when the pods that run are gone.
+# A refusal that may be over when the running pods have ended.
 _PASSING = "exceeded quota"
 
 _Part = ProcessSpec | ProcessGroupSpec
@@ -75,7 +75,7 @@ def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
     try:
         _send(client, namespace, pod)
     except Forbidden as refused:
-        # The rules of `default` do not count; `up` reports that the user may not create pods.
+        # Rules of `default` do not apply; `up` reports that the user may not create pods.
         passing = _PASSING in refused.what or "cannot create resource" in refused.what
         return None if passing or namespace == _DEFAULT else refused
     except Refused as refused:
@@ -98,7 +98,7 @@ def _send(client: Client, namespace: str, pod: Values) -> None:
 
 
 def _shape(pod: Values) -> str:
-    """Return the pod without the fields in which equal workers differ: names, arguments, values."""
+    """Return the pod without the fields in which equal workers differ: names, arguments, values, as text."""
     spec = dict(pod["spec"])
     names: list[str] = []
     for kind in ("containers", "initContainers"):
@@ -121,7 +121,7 @@ def _shape(pod: Values) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a text or a list of texts without the texts."""
+    """Return a value with its strings removed."""
     if isinstance(value, list):
         return [word for word in cast("list[Any]", value) if not isinstance(word, str)]
     return "" if isinstance(value, str) else value
@@ -134,7 +134,7 @@ def _problems(refused: Refused, pod: Values, part: _Part) -> Iterator[Problem]:
 
 
 def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
-    """Yield the fields that a refusal complains about, with the end of a sentence, and the remedy."""
+    """Yield (refused field, end of a sentence about it, remedy)."""
     if unknown := _UNKNOWN.findall(refused.what):
         for why, field in unknown:
             article = "an" if why == "unknown" else "a"
@@ -159,7 +159,7 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
 
 
 def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
-    """Return the setting that a field comes from, its line, and the name of the field in that setting."""
+    """Return (setting of a field, its line, name of the field in that setting)."""
     short, process = field.removeprefix("spec."), None
     if match := _CONTAINER.match(field):
         short, process = field[match.end() :], _process(pod, field, int(match[1]), part)
@@ -170,7 +170,7 @@ def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
         return f"container_yml of {_path(process, part)}", process.at("container_yml"), short
     owners: Sequence[_Part] = [process, part] if process is not None else [part]
     for start, setting in _SETTINGS:
-        setters = [one for one in owners if any(key.split(" ")[0] == setting for key in one.places)]
+        setters = [owner for owner in owners if any(key.split(" ")[0] == setting for key in owner.places)]
         if short.startswith(start) and setters:
             return _path(setters[0], part), setters[0].at(setting), short
     if part.pod.pod_yml:
@@ -185,7 +185,7 @@ def _path(owner: _Part, part: _Part) -> str:
 
 
 def _process(pod: Values, field: str, index: int, part: _Part) -> ProcessSpec | None:
-    """Return the process whose container a field is in; None for one that pod_yml adds."""
+    """Return the process whose container a field is in; None if pod_yml added the container."""
     containers = listing(pod, "spec", "initContainers" if "initContainers" in field else "containers")
     name = text(containers[index], "name") if index < len(containers) else ""
     processes = [part] if isinstance(part, ProcessSpec) else part.processes
@@ -193,9 +193,9 @@ def _process(pod: Values, field: str, index: int, part: _Part) -> ProcessSpec | 
 
 
 def _nearest(field: str) -> str:
-    """Return the remedy for an unknown field, by the nearest one that the official client knows."""
+    """Return the remedy for an unknown field, with the most similar field that the official client knows."""
     from kubernetes.client import V1Container, V1PodSpec
 
     known: Any = V1Container if _CONTAINER.match(field) else V1PodSpec
     near = nearest(field.rpartition(".")[2], known.attribute_map.values())
-    return f'did you mean "{near}"?' if near else "leave it out, or correct its name"
+    return f'did you mean "{near}"?' if near else "remove it, or correct its name"

@@ -97,13 +97,13 @@ def test_the_exec_plugin_supplies_the_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("echo no session >&2; exit 1", "returned no token: no session"),
+        ("echo no session >&2; exit 1", "returned no credentials: no session"),
         # The words of gcloud without a login.
         (
             "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
             r"no token: \(g\) No account\. Log in",
         ),
-        ("echo nonsense", "returned no token"),
+        ("echo nonsense", "returned no credentials"),
     ],
 )
 def test_the_error_quotes_a_failed_exec_plugin(tmp_path: Path, text: str, words: str) -> None:

@@ -26,10 +26,10 @@ def test_a_namespace_recreated_by_another_user_is_left_untouched(
     kubectl("-n", stack, "create", "configmap", "theirs")
     for words in (("delete", stack, "-y"), ("logs", stack), ("exec", stack, "a", "--", "true")):
         ran = sandbox.symphony(*words, code=2)
-        assert f"the namespace {stack} is not the one that {stack} made" in ran.err
+        assert f"the namespace {stack} does not belong to {stack}" in ran.err
         assert len(ran.err.splitlines()) == 1
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
-    assert f"the namespace {stack} is not the one that {stack} made" in up(sandbox, stack, SLEEPER, code=2)
+    assert f"the namespace {stack} does not belong to {stack}" in up(sandbox, stack, SLEEPER, code=2)
     sandbox.pulumi("stack", "rm", stack, "--force", "--yes", "--preserve-config")
     assert stack not in sandbox.symphony("ls").out
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]

@@ -69,7 +69,7 @@ def test_an_expired_token_is_reported_as_rejected_credentials() -> None:
         for connection in (None, {"context": "c"}):
             with pytest.raises(Refused, match="credentials rejected") as error:
                 observe.ensure_same_location(recorded(api), "rl", connection)
-            assert error.value.remedy == "Log in again"
+            assert error.value.remedy == "Log in to the cluster again"
 
 
 def test_an_unavailable_server_is_an_error_only_if_connection_settings_changed(
@@ -89,7 +89,9 @@ def test_a_wrong_kubeconfig_path_can_be_corrected_later() -> None:
         with pytest.raises(UserError):
             observe.ensure_same_location(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
         result = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
-        assert observe.restart_reasons(result) == {"a": "its pod is gone"}, "the plan asks by the new way"
+        assert observe.restart_reasons(result) == {"a": "its pod no longer exists"}, (
+            "the plan asks by the new way"
+        )
         another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
         with pytest.raises(UserError):
             observe.ensure_same_location(another, "rl", {"kubeconfig": api.kubeconfig()})
@@ -150,7 +152,7 @@ def test_exec_into_a_pod_that_waits_points_to_why() -> None:
     result["status"] = {"containerStatuses": [{"name": "a", "state": waits}]}
     with serving(Cluster({f"{SPACE}/pods/a": result})) as api, pytest.raises(SymphonyError) as error:
         access.execute(recorded(api), "a", ["true"], Streams(0, 1, 2))
-    assert error.value.remedy == "`symphony why rl a` shows what keeps it"
+    assert error.value.remedy == "`symphony why rl a` explains that state"
 
 
 def test_server_time_follows_the_clock_of_the_api_server() -> None:
@@ -169,7 +171,7 @@ def test_nothing_is_deleted_in_a_namespace_another_user_recreated() -> None:
     theirs = Cluster({SPACE: namespace("rl", "theirs"), f"{SPACE}/pods/a": thing("Pod", "a", "x")})
     with serving(theirs) as api:
         ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
-        with pytest.raises(UserError, match="the namespace rl is not the one that rl made") as error:
+        with pytest.raises(UserError, match="the namespace rl does not belong to rl") as error:
             observe.ensure_same_location(ours, "rl")
         assert "`pulumi stack rm rl --force`" in error.value.remedy
         observe.terminate_early(ours)
@@ -192,7 +194,7 @@ def test_our_own_namespace_is_accepted(live: dict[str, Any]) -> None:
 
 
 def test_a_foreign_pod_with_our_name_is_refused_in_a_shared_namespace() -> None:
-    words = "the pod a in namespace rl is not the one that rl made"
+    words = "the pod a in namespace rl does not belong to rl"
     theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "theirs")}
     with serving(Cluster(theirs)) as api, pytest.raises(UserError, match=words):
         observe.ensure_same_location(recorded(api), "rl")

@@ -140,8 +140,8 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
     with pytest.raises(UserError) as error:
         inventory.refuse_unending(live, OWNER, declared)
     assert error.value.line == (
-        "has not ended: late on n1, and no answer comes from there. "
-        "If that machine will not come back: `kubectl delete node n1`, and try again."
+        "pods to replace have not ended, and their nodes do not answer: late on n1. "
+        "If the machines are lost for good, run `kubectl delete node n1`, then `up` again."
     )
     inventory.refuse_unending(live, OWNER, declared[1:])
     # For a laptop whose clock is three minutes ahead, a pod that ends in time looks overdue.
@@ -150,5 +150,5 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
     # A pod of a Job: the finalizer of the Job controller is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
     of_job = inventory.Inventory({}, {}, {}, {"trial": made})
-    with pytest.raises(UserError, match="trial on n2, and no answer comes from there"):
+    with pytest.raises(UserError, match="nodes do not answer: trial on n2"):
         inventory.refuse_unending(of_job, OWNER, ["trial"])

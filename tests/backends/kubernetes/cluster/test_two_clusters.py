@@ -106,7 +106,7 @@ def test_commands_refuse_when_the_context_now_names_another_cluster(
     kubeconfig("other", "mine")
     for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
         output = sandbox.symphony(*words, code=2).err
-        assert "runs in another cluster than the one that context mine now reaches" in output, words
+        assert "runs in another cluster than context mine now names" in output, words
     listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
     assert listed[stack]["state"] == "unknown", listed
     assert other.changes == []

@@ -137,7 +137,7 @@ def test_an_unreachable_node_costs_only_the_logs_of_its_own_pods(status: int) ->
 
 def test_a_log_request_that_hangs_does_not_block_other_logs(mute: Callable[[], bytes]) -> None:
     with serving(Pair(a=mute, b=lambda: chunked(stamped(1)))) as api:
-        assert texts(api, "a", "b") == ["n 1", "could not read the log: its node does not answer"]
+        assert texts(api, "a", "b") == ["n 1", "could not read the log: the node does not answer"]
 
 
 def test_an_unreachable_api_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,4 +267,4 @@ def test_since_a_time_before_the_epoch_prints_everything(since: float) -> None:
 
 def test_logs_of_a_deleted_pod_say_that_the_pod_is_gone() -> None:
     with serving(lambda _: (200, {"items": []})) as api:
-        assert lines(api) == ["could not read the log: its pod is gone"]
+        assert lines(api) == ["could not read the log: the pod no longer exists"]

@@ -265,7 +265,7 @@ with Experiment("e") as e:
     wait_for(answers, 20, "it answers", 0.5)
     kubectl("-n", stack, "delete", "pod", "p", "--now")
     assert answers() == 0
-    assert "nothing runs behind board" in visiting.stderr.readline()
+    assert "no process serves board" in visiting.stderr.readline()
     sandbox.symphony("up", stack, "-y", timeout=120)
     wait_for(answers, 30, "its successor answers", 0.5)
     visiting.send_signal(signal.SIGINT)

@@ -148,8 +148,8 @@ def test_visit_warns_when_no_pod_runs_behind_the_service() -> None:
     failed["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 3}}
     balanced = exposed("LoadBalancer", {"ip": "198.51.100.7"})
     assert route_to(balanced).warning == ""
-    assert route_to(balanced, pods=[]).warning == "nothing runs behind board: its pod p is gone"
-    assert route_to(balanced, pods=[failed]).warning == "nothing runs behind board: p is failed: exit 3"
+    assert route_to(balanced, pods=[]).warning == "no process serves board: its pod p no longer exists"
+    assert route_to(balanced, pods=[failed]).warning == "no process serves board: p is failed: exit 3"
 
 
 @pytest.mark.parametrize("kind", ["LoadBalancer", "ClusterIP"])

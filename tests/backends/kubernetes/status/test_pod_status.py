@@ -73,7 +73,7 @@ GOING = {"deletionTimestamp": "2026-01-01T00:00:10Z"}
 CASES = [
     (pod(RUNS), "running", ""),
     (pod(RUNS, conditions=SILENT), "unknown", "its node n does not answer"),
-    (pod(RUNS, metadata=GOING), "stopped", "it is being deleted"),
+    (pod(RUNS, metadata=GOING), "stopped", "being deleted"),
     (pod(RUNS, metadata=GOING, conditions=EVICTED), "lost", "its node went"),
     (pod(ended(0, "Completed")), "completed", ""),
     (pod(ended(0), policy="OnFailure"), "completed", ""),
@@ -95,7 +95,7 @@ CASES = [
     (pod(waits("PodInitializing"), phase="Failed", initContainerStatuses=[{"name": "clone-x", "state": ended(128)}]), "failed", "clone-x: exit 128"),
     (pod(ended(0, reason="OOMKilled")), "completed", pod_status.CHILD_KILLED),
     (pod(None), "waiting", "not started yet"),
-    (None, "lost", "its pod is gone"),
+    (None, "lost", "its pod no longer exists"),
 ]  # fmt: skip
 
 
