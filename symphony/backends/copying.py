@@ -63,7 +63,7 @@ def final_name(target: str, name: str) -> Path:
         return place / name
     if target.endswith("/") or not place.parent.is_dir():
         missing = place if target.endswith("/") else place.parent
-        raise UserError("the target folder does not exist", where=str(missing), remedy="Create it first")
+        raise UserError("no such folder", where=str(missing), remedy="Create it first")
     return place
 
 
@@ -74,9 +74,7 @@ def existing(source: Path) -> Path:
         UserError: The source does not exist, or is neither file nor folder.
     """
     if not source.exists():
-        raise UserError(
-            "the file or folder to copy does not exist", where=str(source), remedy="Check its path"
-        )
+        raise UserError("no such file or folder", where=str(source), remedy="Check its path")
     if not (source.is_file() or source.is_dir()):
         raise UserError(
             "only files and folders can be copied", where=str(source), remedy="Name a file or a folder"

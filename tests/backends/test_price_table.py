@@ -52,14 +52,14 @@ def test_hourly_prices_by_machine_family_machine_type_and_gpu(tmp_path: Path):
         ("ondemand: {}", "ondemand"),
         ("spot: {machines: {nl: [1, 2]}}", "'nl'"),
         ("spot: {gpus: {tesla-v10: 1}}", "did you mean nvidia-tesla-v100?"),
-        ("a: [", "is wrong"),
+        ("a: [", "is not a price list"),
     ],
 )
 def test_an_invalid_price_file_is_an_error_that_names_the_field(tmp_path: Path, text: str, part: str):
     (tmp_path / "prices.yaml").write_text(text)
     with pytest.raises(UserError) as caught:
         price_table.read("prices.yaml", tmp_path)
-    assert caught.value.what.startswith("prices.yaml ")
+    assert caught.value.what.startswith("the price file prices.yaml ")
     assert part in caught.value.what
     assert caught.value.where == "symphony:prices"
 

@@ -101,7 +101,7 @@ def test_the_exec_plugin_supplies_the_token(tmp_path: Path) -> None:
         # The words of gcloud without a login.
         (
             "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
-            r"no token: \(g\) No account\. Log in",
+            r"no credentials: \(g\) No account\. Log in",
         ),
         ("echo nonsense", "returned no credentials"),
     ],
@@ -121,7 +121,7 @@ def test_the_error_names_a_missing_exec_plugin_with_its_install_hint() -> None:
     ("text", "words"),
     [
         ("{", "not valid YAML"),
-        ("[1]\n", "not a mapping"),
+        ("[1]\n", "not a YAML mapping"),
         ("{}", "no current context"),
         (json.dumps({**content(), "clusters": []}), 'no cluster "a"'),
         (json.dumps(content(server="")), "no server"),
@@ -196,7 +196,7 @@ def test_whitespace_around_a_token_is_stripped(token: str) -> None:
 
 @pytest.mark.parametrize("token", ["very\nsecret", "very secret", "sécret", "secret\0"])
 def test_the_error_for_an_invalid_token_hides_the_token(token: str) -> None:
-    with pytest.raises(SymphonyError, match="token has invalid characters") as error:
+    with pytest.raises(SymphonyError, match="invalid characters") as error:
         access({"token": token})
     assert "cret" not in str(error.value)
 

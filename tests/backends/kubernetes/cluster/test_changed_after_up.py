@@ -71,7 +71,7 @@ def test_every_command_reports_an_expired_token(
     )
     for words in commands:
         ran = sandbox.symphony(*words, code=1)
-        assert "credentials rejected" in ran.err, words
+        assert "rejected your credentials" in ran.err, words
         assert len(ran.err.splitlines()) == 1, words
     file.write_text(yaml.safe_dump(content))
     sandbox.symphony("delete", stack, "-y")

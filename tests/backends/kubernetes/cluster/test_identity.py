@@ -67,7 +67,7 @@ def test_the_cluster_identifier_does_not_depend_on_the_rights_of_the_user() -> N
 def test_an_expired_token_is_reported_as_rejected_credentials() -> None:
     with serving(Cluster(status=401)) as api:
         for connection in (None, {"context": "c"}):
-            with pytest.raises(Refused, match="credentials rejected") as error:
+            with pytest.raises(Refused, match="rejected your credentials") as error:
                 observe.ensure_same_location(recorded(api), "rl", connection)
             assert error.value.remedy == "Log in to the cluster again"
 
@@ -105,8 +105,8 @@ def test_new_settings_cannot_move_an_experiment_to_another_cluster() -> None:
         connection = {"kubeconfig": there.kubeconfig("b"), "context": "b"}
         with pytest.raises(UserError) as error:
             observe.ensure_same_location(before, "rl", connection)
-        assert "rl runs in the cluster of context c, and its settings name context b" in error.value.line
-        assert "`symphony delete rl` ends it there" in error.value.remedy
+        assert "rl runs in the cluster of context c, but its settings name context b" in error.value.line
+        assert "to move it, run `symphony delete rl` first" in error.value.remedy
         assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
         same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
         assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
@@ -209,7 +209,10 @@ THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets":
 def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
     places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
     ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
-    place, words = f"{SPACE}/{kind}/{THINGS[kind]}", f"the {kind[:-1]} {THINGS[kind]} in namespace rl is not"
+    place, words = (
+        f"{SPACE}/{kind}/{THINGS[kind]}",
+        f"the {kind[:-1]} {THINGS[kind]} in namespace rl does not belong",
+    )
     theirs = {**ours, place: thing("x", THINGS[kind], "theirs")}
     again = {**ours, place: thing("x", THINGS[kind], "made again by a killed up", OWNER)}
     version = {"/version": {}}
@@ -256,16 +259,16 @@ class TestTextOfAKubeconfig:
             own.write_text(api.kubeconfig("another"))
             with pytest.raises(UserError, match='no context "c"') as error:
                 observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
-            assert "keeps encrypted, so symphony uses your own kubeconfig" in error.value.remedy
+            assert "is encrypted in its state, so symphony uses your default kubeconfig" in error.value.remedy
 
     def test_error_says_the_users_own_kubeconfig_points_to_another_cluster(self, own: Any) -> None:
         with serving(Cluster()) as api:
             own.write_text(api.kubeconfig())
             observe.ensure_same_location(recorded(api, kubeconfig=ENCRYPTED), "rl")
             other = recorded(api, kubeconfig=ENCRYPTED, clusterIdentifier="other")
-            with pytest.raises(UserError, match="context c of your own kubeconfig") as error:
+            with pytest.raises(UserError, match="context c of your default kubeconfig") as error:
                 observe.ensure_same_location(other, "rl")
-            assert "keeps encrypted" in error.value.remedy
+            assert "is encrypted" in error.value.remedy
 
     def test_a_kubeconfig_in_json_is_not_mistaken_for_an_encrypted_one(self) -> None:
         import json

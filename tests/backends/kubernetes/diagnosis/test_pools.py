@@ -39,7 +39,7 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
 @pytest.mark.parametrize(
     ("nodes", "taken", "words"),
     [
-        ([], [], "pool gpu has no machine now"),
+        ([], [], "Pool gpu has no machine now: wait for a new one, or raise min"),
         ([node("a")], ["a"], "fits after: 1 more machine of pool gpu, or cpu <= 3"),
         (
             [node("a"), node("b")],

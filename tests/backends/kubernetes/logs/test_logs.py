@@ -210,7 +210,7 @@ def test_following_waits_for_a_container_that_has_not_started() -> None:
 
 def test_an_interrupted_log_without_follow_is_an_error() -> None:
     node = Node(chunked(stamped(1), end=False))
-    with serving(node) as api, pytest.raises(SymphonyError, match="was interrupted"):
+    with serving(node) as api, pytest.raises(SymphonyError, match="connection broke"):
         lines(api)
 
 

@@ -213,5 +213,5 @@ def test_visit_of_a_node_port_without_external_address_tries_the_api_server_host
 
 
 def test_visit_of_a_missing_service_is_an_error() -> None:
-    with pytest.raises(SymphonyError, match="no Service board in namespace rl"):
+    with pytest.raises(SymphonyError, match="the Service board no longer exists in namespace rl"):
         route_to(None)

@@ -109,7 +109,7 @@ def test_capital_letters_in_an_image_are_allowed_only_in_host_and_tag() -> None:
     made = Experiment("rl")
     made.new_process("a", image="Foo:1")
     (problem,) = problems_of(made)
-    assert "small letters" in problem.remedy
+    assert "lower-case letters" in problem.remedy
     made = Experiment("rl")
     for i, image in enumerate(("foo", "foo:V1", "localhost:5000/foo", "Registry.test/foo/bar", "a/b")):
         made.new_process(f"p{i}", image=image)
