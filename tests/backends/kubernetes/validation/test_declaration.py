@@ -50,7 +50,7 @@ def test_features_that_pods_cannot_have_are_refused():
 
 CASES: list[tuple[str, Declare]] = [
     ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
-    ("the image", lambda e: e.new_process("a", image="not an image")),
+    ("as image", lambda e: e.new_process("a", image="not an image")),
     ("sets the label", lambda e: e.new_process("a").add_label("symphony/pod", "x")),
     ("a path of the host", lambda e: e.new_process("a").mount_host_path("/x", "/x")),
     (
