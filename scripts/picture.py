@@ -1,4 +1,4 @@
-"""Draw docs/screens: NAME.svg from NAME.txt, which tests compare with a real screen, and other pictures."""
+"""Draw docs/screens: NAME.svg from NAME.txt, which tests compare with real output, and other pictures."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _spaced(svg: str) -> str:
     return svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
 
 
-# The pictures of what the commands print or draw of the experiment in tests/cli/top_views.py.
+# Pictures of the output of commands for the experiment in tests/cli/top_views.py.
 DRAWN: dict[str, Callable[[], str]] = {
     "top": lambda: asyncio.run(top()),
     "process": process_wide,

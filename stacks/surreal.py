@@ -2,17 +2,17 @@
 
 Settings of the stack, under `config:` in stacks/Pulumi.NAME.yaml:
 surreal:settings       options of the roles: environment, seed, ... (examples/surreal/shared/settings.py)
-surreal:agents         how many agents, 4 unless given; surreal:evals how many evaluators, 1 unless given
-surreal:colocateAgent  how many agents share a process group, a pod on Kubernetes; so colocateEval
-surreal:batchAgent     how many agents share a process; so batchEval
-surreal:folder         where checkpoint, log and TensorBoard files go: under examples/surreal, in pods a mount
-surreal:image          what image to build for all pods, the options of Image: repository, dockerfile, ...
-surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations, and for its
-                       machines place, the options of place(), or assign_to, those of GKEDispatcher
-surreal:agentPodType   which of them agents have, "agent" unless given; so nonagentPodType, evalPodType
+surreal:agents         number of agents, default 4; surreal:evals of evaluators, default 1
+surreal:colocateAgent  how many agents share a process group (a pod on Kubernetes); likewise colocateEval
+surreal:batchAgent     how many agents share a process; likewise batchEval
+surreal:folder         folder of checkpoints, logs and TensorBoard files: in examples/surreal; in pods a mount
+surreal:image          the image to build for all pods: options of Image (repository, dockerfile, ...)
+surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations, and either
+                       place (options of place()) or assign_to (options of GKEDispatcher)
+surreal:agentPodType   the pod type of agents, default "agent"; likewise nonagentPodType, evalPodType
 surreal:tfJson         the .tf.json of the cluster, for assign_to
-surreal:nfs            server and path of an NFS share that all processes mount at surreal:folder
-surreal:tensorboardPort   6006 unless given; 0: any
+surreal:nfs            server and path of an NFS share, which all processes mount at surreal:folder
+surreal:tensorboardPort   default 6006; 0: any free port
 """
 
 from itertools import chain
@@ -35,13 +35,13 @@ dispatcher = GKEDispatcher(tf_json) if tf_json else None
 
 
 def number(setting: str, default: int) -> int:
-    """A setting that is a number; 0 is one."""
+    """Return a setting that is a number; 0 is valid."""
     given = config.get_int(setting)
     return default if given is None else given
 
 
 def pod_type(setting: str, default: str) -> dict[str, Any]:
-    """The pod type that a setting names; with no pod types at all everything is left to the defaults."""
+    """Return the pod type that a setting names, or {} if no pod types are configured."""
     name = config.get(setting) or default
     if pod_types and name not in pod_types:
         raise UserError(
@@ -60,7 +60,7 @@ def command(program: str, *words: str | int) -> dict[str, Any]:
 
 
 def several(role: str, count: int, setting: str, kind: dict[str, Any]) -> list[Process]:
-    """Numbered processes of a role: each a pod, or `colocate` of them a pod, or `batch` of them a process."""
+    """Declare numbered processes of a role: one per pod, `colocate` per pod, or `batch` roles per process."""
     colocate, batch = number(f"colocate{setting}", 1), number(f"batch{setting}", 1)
     if colocate > 1 and batch > 1:
         raise UserError(
@@ -88,7 +88,7 @@ def several(role: str, count: int, setting: str, kind: dict[str, Any]) -> list[P
 
 
 def settle(pod: Process | ProcessGroup, processes: list[Process], kind: dict[str, Any]) -> None:
-    """On which machines a pod of this type may run, and what these processes of it claim there."""
+    """Set the node placement of a pod of this type, and the resources of its processes."""
     for process in processes:
         process.resource_request(**kind.get("resource_request", {}))
         process.resource_limit(**kind.get("resource_limit", {}))
@@ -114,7 +114,7 @@ agent_type = pod_type("agentPodType", "agent")
 nonagent_type = pod_type("nonagentPodType", "nonagent")
 eval_type = pod_type("evalPodType", config.get("agentPodType") or "agent")
 
-# One thread each: the networks are small, and there are more processes than cores.
+# One thread for each process: the networks are small, and there are more processes than cores.
 env = {"OMP_NUM_THREADS": 1, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
 
 with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
@@ -135,7 +135,7 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
     ps.binds("ps-frontend", "ps-backend")
     ps.connects("parameter-publish")
     replay.binds("collector-frontend", "sampler-frontend", "collector-backend", "sampler-backend")
-    # Beside create_surreal(): the learner tells the replay the priorities of what it learned from.
+    # Not in create_surreal(): the learner sends the replay the priorities of its samples.
     replay.connects("parameter-publish")
     learner.connects("sampler-frontend")
     learner.binds("parameter-publish", "prefetch-queue")
@@ -149,5 +149,5 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
         for process in exp.list_all_processes():
             process.mount_nfs(server=nfs["server"], path=nfs["path"], mount_path=folder)
     elif folder.startswith("/"):
-        # It outlives the containers of its pod: a learner that is started again finds its checkpoint.
+        # The volume survives restarts of the container: a restarted learner finds its checkpoint.
         nonagent.mount_empty_dir("runs", use_memory=False, mount_path=folder)

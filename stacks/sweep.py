@@ -1,4 +1,4 @@
-"""One learning run in one process: many of these are a sweep, whose stacks examples/surreal/sweep.py makes.
+"""One learning run in one process; examples/surreal/sweep.py creates many stacks of it for a sweep.
 
 Settings of the stack: `sweep:settings`, the options of examples/surreal/single.py: environment, seed, ...
 """

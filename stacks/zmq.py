@@ -1,7 +1,7 @@
-"""Every pattern of caraml, pair by pair: the programs of examples/zmq, each end a process.
+"""Every messaging pattern of caraml: the programs of examples/zmq, one process for each end of a socket.
 
-On Kubernetes `up` builds their image and pushes it below the setting symphony:registry of the stack; its base
-is zmq:base, python:3.11-slim unless said.
+On Kubernetes, `up` builds their image and pushes it to the registry in symphony:registry; its base
+is the setting zmq:base, by default python:3.11-slim.
 """
 
 import pulumi

@@ -22,7 +22,7 @@ _FLAGS = ("-trimpath", "-tags=osusergo,grpcnotrace")
 _HOST = Module(
     MODULES / "pulumi-language-python", ("pulumi-language-python-host",), _FLAGS, "pulumi-language-python"
 )
-# Scripts of the SDK that belong beside the command line.
+# Scripts of the SDK that must be in the same folder as `pulumi`.
 _SCRIPTS = ("cmd/pulumi-language-python-exec", "dist/pulumi-resource-pulumi-python")
 
 
@@ -48,9 +48,9 @@ def oldest() -> Path:
 
 
 def build(version: str, module: str = "pulumi") -> None:
-    """Build a command line and the Python host into the cache, whole or not at all."""
+    """Build a `pulumi` command and its Python language host into the cache, atomically."""
     target = paths.cache() / f"pulumi-{version}"
-    # Without its version the Automation API refuses the command line.
+    # The Automation API refuses a `pulumi` without a version.
     stamp = f"-ldflags=-s -w -X {_SDK}/go/common/version.Version=v{version}"
     command_line = Module(MODULES / module, ("pulumi",), (*_FLAGS, stamp))
     target.parent.mkdir(parents=True, exist_ok=True)

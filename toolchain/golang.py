@@ -1,4 +1,4 @@
-"""Builds programs from the Go modules of this repository, each once, into the user's cache."""
+"""Builds programs from the Go modules of this repository into the user's cache, once for each version."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Module:
 
 
 def programs(module: Module, say: Say, title: str = "") -> Path:
-    """Return the folder with the programs of the module; build them where the cache lacks them."""
+    """Return the folder with the programs of the module; build them if they are not in the cache."""
     folder = cached(module)
     if not folder.is_dir():
         _build(module, folder, title or module.name, say)
@@ -81,7 +81,7 @@ def _build(module: Module, folder: Path, title: str, say: Say) -> None:
 
 
 def compile_into(target: Path, module: Module, say: Say, title: str = "") -> None:
-    """Compile the programs of the module into a folder that exists."""
+    """Compile the programs of the module into an existing folder."""
     go, title = compiler(), title or module.name
     environment = {
         **os.environ,

@@ -1,4 +1,4 @@
-"""Runs a command and ends all that it left when it ends or is killed: `python -m toolchain.guard COMMAND...`.
+"""Runs a command, and afterwards ends all its remaining processes: `python -m toolchain.guard COMMAND...`.
 
 This process is the subreaper of its descendants (Linux), so daemons come back to it. The cluster that
 test sessions share stays while another session uses it, or when a person brought it up.
@@ -22,13 +22,13 @@ from toolchain.kubernetes.layout import MARKER, Layout
 from toolchain.kubernetes.machine import processes
 
 PR_SET_CHILD_SUBREAPER = 36
-# After Ctrl-C, for the tests to end what they started and to report; a second one ends them at once.
+# The time after Ctrl-C in which tests clean up and report; a second Ctrl-C ends them at once.
 GRACE = 20
 ENDS_WITHIN = 30
 
 
 class _Killed(Exception):
-    """The run is to end now."""
+    """Raised when a signal asks the run to end."""
 
 
 def main(command: list[str]) -> int:
@@ -48,7 +48,7 @@ def main(command: list[str]) -> int:
 
 
 def leave_nothing(shared: Layout) -> None:
-    """End the clusters that live elsewhere, every process below this one, and the unused cluster of tests."""
+    """End other clusters of this run, all descendants of this process, and the cluster of tests if unused."""
     for folder, pid in _clusters().items():
         if folder != str(shared.folder):
             _take_down(folder, pid)
@@ -64,7 +64,7 @@ def leave_nothing(shared: Layout) -> None:
 
 
 def _handle() -> list[int]:
-    """Handle the signals that end a run, except those that the caller ignores."""
+    """Install handlers for the signals that end a run, except those that the caller ignores."""
 
     def kill(number: int, frame: FrameType | None) -> None:
         raise _Killed(128 + number)
@@ -82,7 +82,7 @@ def _handle() -> list[int]:
 
 
 def _await(child: int) -> int:
-    """Reap all that ends below until the command does."""
+    """Reap ended descendants until the command ends."""
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -96,12 +96,12 @@ def _reap() -> None:
             continue
 
 
-def _below() -> list[psutil.Process]:
+def _descendants() -> list[psutil.Process]:
     return psutil.Process().children(recursive=True)
 
 
 def _left(shared: Layout) -> list[psutil.Process]:
-    below = _below()
+    below = _descendants()
     kept = {process.pid for process in processes.of_cluster(shared.folder)} if below else set[int]()
     return [process for process in below if process.pid not in kept]
 
@@ -109,7 +109,7 @@ def _left(shared: Layout) -> list[psutil.Process]:
 def _clusters() -> dict[str, int]:
     """Return the folder of each cluster below this process, and one of its processes."""
     result: dict[str, int] = {}
-    for process in _below():
+    for process in _descendants():
         with contextlib.suppress(psutil.Error, OSError):
             if folder := process.environ().get(MARKER):
                 result[folder] = process.pid
@@ -117,7 +117,7 @@ def _clusters() -> dict[str, int]:
 
 
 def _take_down(folder: str, pid: int) -> None:
-    """Take a cluster down within the network in which it lives: its links and rules are there."""
+    """Take a cluster down inside its network namespace, where its links and rules are."""
     down = [sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", folder, "--purge", "--force"]
     with contextlib.suppress(ToolchainError):
         run(["nsenter", f"--net=/proc/{pid}/ns/net", *down], timeout=60)

@@ -1,7 +1,7 @@
 """Puts the plugins of the engine in PULUMI_HOME: `python -m toolchain.plugins [--only-build]`.
 
 The Kubernetes plugin is Pulumi's own: downloaded where releases can be reached, else built from its Go
-module. The gcp plugin is a stand-in, because the tests have no cloud account. A plugin that is there stays.
+module. The gcp plugin is a fake, because the tests have no cloud account. An installed plugin is kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def install(name: str = plugin.KUBERNETES) -> Path:
 
 
 def kubernetes(version: str, say: Say) -> Path:
-    """Return Pulumi's Kubernetes plugin; download or build it where the cache has none of this version."""
+    """Return Pulumi's Kubernetes plugin; download or build it if this version is not in the cache."""
     program = plugin.program(plugin.KUBERNETES)
     downloaded = cache_folder() / f"plugin-kubernetes-{version}"
     stamp = f"-ldflags=-s -w -X {_VERSION}={version}"
@@ -56,7 +56,7 @@ def kubernetes(version: str, say: Say) -> Path:
 
 
 def _download(version: str, folder: Path) -> None:
-    """Have the engine download the release; leave nothing where that fails."""
+    """Let the engine download the release; leave nothing behind if that fails."""
     engine = binary.find()
     if engine is None:
         return

@@ -1,4 +1,4 @@
-"""Pushes batches of a linear regression to the learner: the same ones for the same seed."""
+"""Pushes batches of a linear regression to the learner; a seed always gives the same batches."""
 
 import sys
 

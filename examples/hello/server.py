@@ -5,7 +5,7 @@ import os
 import zmq
 
 socket = zmq.Context().socket(zmq.REP)
-# symphony chose the port and tells it to every process of the experiment.
+# symphony chooses the port and sets it in the environment of every process of the experiment.
 socket.bind(f"tcp://{os.environ['SYMPH_GREETINGS_BIND']}:{os.environ['SYMPH_GREETINGS_PORT']}")
 print("at your service")
 while True:

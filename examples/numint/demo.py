@@ -1,7 +1,7 @@
-"""Runs numint from end to end and says whether the result is right; `make demo` calls it.
+"""Runs numint from `up` to `delete` and checks the result; `make demo` calls it.
 
-Only what a person would type: up, logs, delete. It has a stack of its own, so that a numint of yours is left
-alone, and first takes away what a killed demo has left, so that no old output is taken for its own.
+It uses the commands that a user would type: up, logs, delete. It has its own stack, so that your numint is
+not affected, and first deletes what a killed demo left, so that it reads no old output.
 """
 
 import argparse
@@ -13,11 +13,11 @@ import threading
 from pathlib import Path
 
 STACK = "numint.demo"
-# With its project, for a part of a name would do where nothing has the whole.
+# With its project: a name alone would also match a longer one.
 TO_DELETE = f"symphony/{STACK}"
 ROOT = Path(__file__).resolve().parents[2]
 SYMPHONY = str(Path(sys.executable).with_name("symphony"))
-# The line of reducer.py that tells the result.
+# The line of reducer.py with the result.
 RESULT = re.compile(r"\w+ = .*: (?P<verdict>right|WRONG)")
 NOTHING_THERE = 2
 DELETING = 120.0
@@ -25,11 +25,11 @@ STOPPING = 20.0
 
 
 class Failed(Exception):
-    """A step of the demo did not do its work."""
+    """A step of the demo failed."""
 
 
 def main() -> int:
-    """0: the result is right; 1: it is wrong, or did not come in time, or something is left over."""
+    """Return 0 if the result is right; 1 if it is wrong, late, or something is left over."""
     parser = argparse.ArgumentParser(description="Runs numint and says whether the result is right.")
     parser.add_argument("--deadline", type=float, default=300, help="seconds for up, and for the result")
     deadline = parser.parse_args().deadline
@@ -50,13 +50,13 @@ def main() -> int:
 
 
 def up(deadline: float) -> None:
-    """Start the experiment, shown live."""
+    """Start the experiment, and show the output of `up`."""
     print(f"$ symphony up {STACK} -y", flush=True)
     with subprocess.Popen([SYMPHONY, "up", STACK, "-y"], cwd=ROOT) as process:
         try:
             code = process.wait(timeout=deadline)
         except KeyboardInterrupt:
-            # Ctrl-C went to it as well.
+            # Ctrl-C reached the child as well.
             process.wait()
             raise
         except BaseException as error:
@@ -69,7 +69,7 @@ def up(deadline: float) -> None:
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Let a command stop in good order, else end it."""
+    """Interrupt a command, and kill it if it does not end."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(timeout=STOPPING)
@@ -100,7 +100,7 @@ def follow(deadline: float) -> str:
 
 
 def delete(shown: bool = True) -> None:
-    """Take the experiment away, if there is one."""
+    """Delete the experiment if there is one."""
     command = [SYMPHONY, "delete", TO_DELETE, "-y"]
     try:
         done = subprocess.run(

@@ -16,7 +16,7 @@ CHUNK = 1 << 18
 
 
 def integral(name: str, first: int, last: int, steps: int) -> float:
-    """The part of the midpoint sum over [0, 1] that points first..last-1 of `steps` make up."""
+    """Return the part of the midpoint sum over [0, 1] for points first..last-1 of `steps`."""
     function, _ = FUNCTIONS[name]
     parts: list[float] = []
     for begin in range(first, last, CHUNK):

@@ -1,6 +1,6 @@
-"""Hands out pieces of an integral, adds up what comes back; the process `reducer` of stacks/numint.py.
+"""Hands out pieces of an integral and adds up the results; the process `reducer` of stacks/numint.py.
 
-A piece that is not answered in time is handed out again: a worker that dies loses nothing.
+A piece without an answer in time is handed out again, so that a lost worker loses nothing.
 """
 
 import argparse
@@ -16,7 +16,7 @@ PATIENCE = 10.0
 
 
 class Pieces:
-    """The pieces of an integral: those open, those given out and when, and the results of the others."""
+    """The pieces of an integral: open ones, those handed out and when, and the results of the others."""
 
     def __init__(self, count: int, steps: int) -> None:
         self.count, self.steps = count, steps
@@ -25,7 +25,7 @@ class Pieces:
         self.values: dict[int, float] = {}
 
     def hand_out(self) -> int | None:
-        """The next piece to do; one that is out for too long counts as open again."""
+        """Return the next piece to do; one that was handed out too long ago counts as open again."""
         late = [number for number, since in self.out.items() if time.monotonic() - since > PATIENCE]
         number = self.open.pop() if self.open else min(late, default=None)
         if number is not None:
@@ -33,11 +33,11 @@ class Pieces:
         return number
 
     def bounds(self, number: int) -> tuple[int, int]:
-        """The points of a piece: first, and one after the last."""
+        """Return the points of a piece: the first, and one after the last."""
         return number * self.steps // self.count, (number + 1) * self.steps // self.count
 
     def done(self, number: int, value: float) -> bool:
-        """Note an answer; False when the piece was answered before, by a worker that was thought dead."""
+        """Record a result; return False if the piece already has one, from a worker presumed dead."""
         self.out.pop(number, None)
         return self.values.setdefault(number, value) is value
 
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def answer(server: ZmqServer, pieces: Pieces, function: str, workers: set[str]) -> None:
-    """Take one message of a worker, with a result in it or not, and give it the next piece."""
+    """Answer one message of a worker, which may contain a result, with the next piece."""
     try:
         message = server.recv()
     except ZmqTimeoutError:

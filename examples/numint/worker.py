@@ -1,6 +1,6 @@
 """Asks the reducer for pieces of the integral and does them; the processes `worker-*` of stacks/numint.py.
 
-It starts when the reducer listens, and is stopped when the reducer has completed: stacks/numint.py says so.
+It starts when the reducer listens, and is stopped when the reducer has completed: see stacks/numint.py.
 """
 
 import time
@@ -15,7 +15,7 @@ DEADLINE = 5.0
 
 def main() -> None:
     client = ZmqClient(service="pieces", serializer="msgpack", deserializer="msgpack", timeout=DEADLINE)
-    # Workers of one pod have the same host name, and each is the first process of its container.
+    # Workers of one pod have the same host name, and each has pid 1 in its container.
     name = uuid.uuid4().hex
     message: dict[str, object] = {"worker": name}
     while True:
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def ask(client: ZmqClient, message: dict[str, object]) -> dict:
-    """Send a message to the reducer until it answers; it may be restarted meanwhile."""
+    """Send a message to the reducer until it answers; the reducer may restart meanwhile."""
     while True:
         try:
             return client.request(message)

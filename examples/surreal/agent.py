@@ -1,4 +1,4 @@
-"""Acts by the newest parameters and sends fragments of what happened; `agent-*` of the stack."""
+"""Acts with the newest parameters and sends fragments of its steps; `agent-*` of the stack."""
 
 import numpy as np
 from algorithms import policy_of
@@ -10,7 +10,7 @@ from shared.settings import Settings
 
 
 def act(settings: Settings, number: int) -> None:
-    """One agent, forever."""
+    """Run one agent forever."""
     reports, parameters = Reports(f"agent-{number}"), Parameters()
     collector = pusher("collector-frontend")
     seed = 10_000 * settings.seed + 100 * number

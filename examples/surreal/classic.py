@@ -1,6 +1,6 @@
 """stacks/surreal.py for the original Symphony: `python examples/surreal/classic.py`, from the root.
 
-Both give the same plan. SURREAL_CONFIG names a YAML file with what the original kept in ~/.surreal.yml.
+Both give the same plan. SURREAL_CONFIG names a YAML file with the content of the original's ~/.surreal.yml.
 """
 
 import itertools
@@ -15,7 +15,7 @@ ENV = {"OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_cpu_m
 
 
 def create_surreal(cluster, name, C, num_agents=4, num_evals=1, colocate_agent=1, batch_agent=1):
-    """Surreal's function of this name; C is its configuration."""
+    """Declare the processes as Surreal's function of this name does; C is its configuration."""
     pod_types = C.get("pod_types", {})
     agent_pod_spec = pod_types.get("agent", {})
     nonagent_pod_spec = pod_types.get("nonagent", {})

@@ -1,6 +1,6 @@
-"""Keeps the newest parameters that the learner published, for processes that ask; `ps` of the stack.
+"""Serves the newest parameters that the learner published; `ps` of the stack.
 
-Agents ask here and not the learner, so that a hundred of them cost it nothing.
+Agents ask this process instead of the learner, so that a hundred agents do not slow it down.
 """
 
 import time
@@ -12,7 +12,7 @@ from shared.children import in_background
 
 
 class Parameters:
-    """The parameters as an agent or evaluator knows them: fetched from the parameter server."""
+    """The parameters of an agent or evaluator, fetched from the parameter server."""
 
     def __init__(self) -> None:
         self.asking = client("ps-frontend")
@@ -20,7 +20,7 @@ class Parameters:
         self.network: list[np.ndarray] | None = None
 
     def fetch(self) -> bool:
-        """Get the newest; False: there is none but what is known."""
+        """Fetch the newest parameters; return False if they are already known."""
         answer = ask(self.asking, {"version": self.version})
         if answer is None:
             return False
@@ -28,7 +28,7 @@ class Parameters:
         return True
 
     def wait_for_newer(self, patience: float) -> None:
-        """Wait for a version that is not yet known: the first one as long as it takes, others not."""
+        """Wait for newer parameters: for the first ones without a limit, for others up to `patience`."""
         until = time.monotonic() + patience
         while not self.fetch() and (self.network is None or time.monotonic() < until):
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Makes the stacks of a sweep over seeds and learning rates, and a table of what came of it. From the root:
+"""Creates the stacks of a sweep over seeds and learning rates, and prints a table of results. From the root:
 
 python examples/surreal/sweep.py make --seeds 0 1 2 --learning-rates 0.0003 0.001
 symphony up 'sweep.*' -y
@@ -20,7 +20,7 @@ EVALUATION = re.compile(r"(?P<seconds>\S+) s +(?P<steps>\S+) steps .* return +(?
 
 
 def make(environment: str, seeds: list[int], learning_rates: list[float]) -> None:
-    """A file of settings for each stack; those of an earlier sweep go."""
+    """Write a settings file for each stack, and remove those of an earlier sweep."""
     for file in STACKS.glob(FILES):
         file.unlink()
     for rate, seed in itertools.product(learning_rates, seeds):
@@ -31,7 +31,7 @@ def make(environment: str, seeds: list[int], learning_rates: list[float]) -> Non
 
 
 def table() -> None:
-    """The last evaluation of each stack: those that learned have ended with it."""
+    """Print the last evaluation of each stack."""
     print(f"{'stack':28} {'learning rate':>13} {'seed':>5} {'return':>8} {'seconds':>8} {'steps':>10}")
     for file in sorted(STACKS.glob(FILES)):
         stack = file.name.removeprefix("Pulumi.").removesuffix(".yaml")

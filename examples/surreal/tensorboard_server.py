@@ -1,4 +1,4 @@
-"""TensorBoard on the files of tensorplex, where the stack exposes it; `tensorboard` of the stack."""
+"""Runs TensorBoard on the files of tensorplex; `tensorboard` of the stack."""
 
 import os
 import sys

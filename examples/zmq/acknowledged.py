@@ -1,4 +1,4 @@
-"""Nothing lost: `python acknowledged.py receiver` and `python acknowledged.py sender`."""
+"""Acknowledged delivery: `python acknowledged.py receiver` and `python acknowledged.py sender`."""
 
 import sys
 

@@ -1,6 +1,4 @@
-"""In between: `proxy.py proxy`, then request_reply's pattern through it: `proxy.py server`, `proxy.py
-client`.
-"""
+"""Requests through a proxy: `proxy.py proxy`, `proxy.py server` and `proxy.py client`."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Topics: `python publish_subscribe.py publisher` and `python publish_subscribe.py subscriber`."""
+"""Publish by topic: `python publish_subscribe.py publisher` and `python publish_subscribe.py subscriber`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Questions and answers: `python request_reply.py server` and `python request_reply.py client`."""
+"""Requests and replies: `python request_reply.py server` and `python request_reply.py client`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Encrypted, and only for who has a key: `python -m caraml.keys KEYS` makes a folder of keys, once; then
+"""Encrypted, for holders of a key only: `python -m caraml.keys KEYS` creates a folder of keys, once; then
 `python secured.py server KEYS` and `python secured.py client KEYS`.
 """
 

@@ -1,4 +1,4 @@
-"""Finds the service of a program in this folder: in its experiment, or on this machine when run by hand."""
+"""Finds the service of a program in this folder: in its experiment, or on this machine without one."""
 
 import os
 
@@ -18,14 +18,14 @@ PORTS = {
 
 
 def where(service: str) -> dict:
-    """The keywords that give a caraml socket its address."""
+    """Return the keywords that give a caraml socket its address."""
     if service_env.variable_names(service)[0] in os.environ:
         return {"service": service}
     return {"host": "127.0.0.1", "port": PORTS[service]}
 
 
 def side(name: str, service: str) -> dict:
-    """The same for a side of a proxy, `in` or `out`: it has two."""
+    """Return the keywords for one side of a proxy, `in` or `out`."""
     place = where(service)
     if "service" in place:
         return {f"{name}_service": service}

@@ -1,1 +1,1 @@
-"""A one-machine Kubernetes of real programs, for tests; `python -m toolchain.kubernetes up` and `down`."""
+"""A one-machine Kubernetes cluster of real programs, for tests: `python -m toolchain.kubernetes up|down`."""

@@ -1,4 +1,4 @@
-"""The few requests to its API server that bring the cluster up, by its own kubectl."""
+"""The few API requests that `up` needs, made with the cluster's own kubectl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT = 10
 
 
 def is_ready(layout: Layout) -> bool:
-    """Return whether the server says that it is ready; whatever proxy the caller has is not asked."""
+    """Return whether the API server reports ready; the caller's HTTP proxy is bypassed."""
     trust = ssl.create_default_context(cafile=str(layout.certificate("ca")))
     # Anonymous requests are refused.
     trust.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
@@ -36,7 +36,7 @@ def get(layout: Layout, kind: str, name: str, namespace: str = "default") -> dic
 
 
 def apply(layout: Layout, *manifests: dict[str, Any], words: tuple[str, ...] = ()) -> None:
-    """Make the objects, or bring them to this form, by server-side apply."""
+    """Create or update the objects by server-side apply."""
     content = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
     _kubectl(layout, "apply", "--server-side", "--force-conflicts", *words, "-f", "-", stdin=content)
 

@@ -25,7 +25,7 @@ ALL = (
 
 
 def programs(say: Say) -> dict[str, Path]:
-    """Return the path of every program by its name; build what the cache lacks."""
+    """Return the path of every program by its name; build those that are not in the cache."""
     result: dict[str, Path] = {}
     for number, module in enumerate(ALL, 1):
         folder = golang.programs(module, say, f"{module.name} ({number} of {len(ALL)})")
@@ -38,8 +38,8 @@ def kubectl() -> Path:
     return golang.cached(ALL[1]) / "kubectl"
 
 
-def possible() -> bool:
-    """Return whether all programs are built, or can be."""
+def is_possible() -> bool:
+    """Return whether all programs are built or can be built."""
     if all(golang.cached(module).is_dir() for module in ALL):
         return True
     try:

@@ -1,4 +1,4 @@
-"""Runs another program with a deadline and turns its failure into one sentence; used by all modules here."""
+"""Runs another program with a deadline, and reports its failure in one sentence."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 class ToolchainError(Exception):
-    """An error that is shown in one line, with the remedy where there is one."""
+    """An error that is shown in one line, with a remedy if there is one."""
 
 
 def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = None) -> str:
-    """Run to the end and return standard output; raise ToolchainError when it fails or takes too long."""
+    """Run the program and return its standard output; raise ToolchainError if it fails or takes too long."""
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(

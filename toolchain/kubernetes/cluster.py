@@ -1,4 +1,4 @@
-"""Brings the cluster up, takes it down, says how it is."""
+"""Brings the cluster up, takes it down, and reports its status."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from toolchain.kubernetes.registry import docker, image_server
 
 Say = Callable[[str], None]
 READY_WITHIN = 60
-# Images pushed and built outlive `down`: they are costly to make and hold nothing of the cluster.
+# `down` keeps pushed and built images: they take long to build and contain nothing of the cluster.
 KEPT = ("registry", "docker", "lock", "users", "for-tests")
 HOLDER = "node-namespace"
-# From here on links, rules and settings of the machine are this cluster's, to be removed by `down`.
+# From here on, `down` must remove links, rules and settings of the machine.
 OWNS_MACHINE = "owns-machine"
 
 
@@ -52,7 +52,7 @@ class Status:
 
 
 def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
-    """Bring it up, or only what of it does not run; returns when pods can be made and names resolve."""
+    """Start the programs of the cluster that do not run; wait until pods and DNS work."""
     _require_root()
     _require_room_for_sockets(layout)
     packages.ensure(say)
@@ -68,7 +68,7 @@ def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
 
 
 def require_unused(layout: Layout) -> None:
-    """Test sessions hold a lock on `users` while they run, so that the cluster stays up for them."""
+    """Raise ToolchainError while test sessions hold a lock on the file `users`."""
     with contextlib.suppress(FileNotFoundError), layout.path("users").open() as users:
         try:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,7 +89,7 @@ def down(layout: Layout, *, purge: bool = False, say: Say) -> None:
 
 
 def down_unless_used(layout: Layout, users: IO[str], *, say: Say) -> None:
-    """Take down what was brought up for tests once no session but that of this open file holds a lock."""
+    """Take down a cluster started for tests unless a session other than that of this file holds a lock."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if layout.for_tests.exists():
@@ -115,10 +115,10 @@ def status(layout: Layout) -> Status:
 
 
 def impossible() -> str:
-    """Return why this machine cannot run a cluster, '' where it can; any other failure is a defect."""
+    """Return why this machine cannot run a cluster, or ''; any other failure is a defect."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "the one-machine cluster needs root on Linux"
-    if not build.possible():
+    if not build.is_possible():
         return "the one-machine cluster is not built, and there is no Go >= 1.26 to build it"
     if packages.missing() and not shutil.which("apt-get"):
         return f"the one-machine cluster needs {' '.join(packages.missing())}"
@@ -159,7 +159,7 @@ def _prepare(layout: Layout) -> None:
 
 
 def _prepared(layout: Layout) -> bool:
-    """Complete, of this boot, and with the namespace that the node's mounts live in."""
+    """Return whether the files are complete and of this boot, and the node's mount namespace exists."""
     with contextlib.suppress(FileNotFoundError):
         if layout.path("prepared").read_text() == _boot():
             never_started = not layout.path("run", f"{HOLDER}.json").exists()
@@ -180,7 +180,7 @@ def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
 
 
 def _serve(layout: Layout, wanted: list[Daemon]) -> None:
-    """Start them all, then wait for each; one that was dying when it was looked at is started after all."""
+    """Start all daemons, then wait for each; restart one that was just ending when it was checked."""
     started = [daemon for daemon in wanted if daemons.start(layout, daemon)]
     for daemon in wanted:
         try:
@@ -229,7 +229,7 @@ def _workers(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
         Daemon("kube-proxy", node.proxy(programs["kube-proxy"], layout)),
         Daemon("coredns", dns.coredns(programs["coredns"], layout), dns.ready),
     ]
-    if daemons.running(layout, "dockerd") or not docker.machine_has_one():
+    if daemons.running(layout, "dockerd") or not docker.machine_has_docker():
         argv = _in_node(layout, docker.dockerd(layout, node.containerd_socket(layout)))
         own.append(Daemon("dockerd", argv, lambda: docker.ready(layout)))
     return own
@@ -248,7 +248,7 @@ def _node_ready(layout: Layout) -> bool:
 
 
 def _await_pods_possible(layout: Layout) -> None:
-    """Wait until pods can be made: the controllers make a namespace's service account first."""
+    """Wait until pods can be created: controllers create the service account of a namespace first."""
     deadline = time.monotonic() + READY_WITHIN
     for namespace in ("default", accounts.ORDINARY):
         while not api.get(layout, "serviceaccount", "default", namespace):
@@ -283,7 +283,7 @@ def _require_root() -> None:
 
 
 def _require_room_for_sockets(layout: Layout) -> None:
-    """Refuse a deep folder: a socket's path has 107 characters, and Docker needs 37 of them below it."""
+    """Refuse a deep folder: a socket path has at most 107 characters, of which Docker needs 37."""
     if len(str(layout.folder)) > 70:
         raise ToolchainError(
             f"{layout.folder} is too long for sockets: give a --folder of 70 characters or shorter"

@@ -1,4 +1,4 @@
-"""Starts one program of the cluster in the background, remembers it by pid and start time, and ends it."""
+"""Starts one program of the cluster in the background, records its pid and start time, and ends it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from toolchain.kubernetes.machine.packages import search_path
 
 
 class Ended(ToolchainError):
-    """It is not there any more."""
+    """The daemon ended."""
 
 
 @dataclass(frozen=True)
 class Daemon:
-    """A program of the cluster: its command, and how to see that it serves."""
+    """A program of the cluster: its command, and a check that it is ready."""
 
     name: str
     argv: tuple[str, ...]
@@ -33,7 +33,7 @@ class Daemon:
 
 
 def start(layout: Layout, daemon: Daemon) -> bool:
-    """Start it unless it runs; whether it had to be started."""
+    """Start the daemon unless it runs; return whether it was started."""
     if running(layout, daemon.name):
         return False
     layout.path("logs").mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def start(layout: Layout, daemon: Daemon) -> bool:
 
 
 def await_ready(layout: Layout, daemon: Daemon, *, within: float) -> None:
-    """Wait until it serves; raise with the end of its log when it dies or takes too long."""
+    """Wait until the daemon is ready; raise with the end of its log if it ends or takes too long."""
     deadline = time.monotonic() + within
     while not daemon.ready():
         if not running(layout, daemon.name):
@@ -80,7 +80,7 @@ def answers(host: str, path: str) -> bool:
 
 
 def running(layout: Layout, name: str) -> psutil.Process | None:
-    """Return the process, if it is still the one that was started."""
+    """Return the process of the daemon if it is still the one that was started."""
     try:
         record = json.loads(_record(layout, name).read_text())
         process = psutil.Process(record["pid"])
@@ -96,7 +96,7 @@ def _ended(process: psutil.Process) -> bool:
 
 
 def stop(layout: Layout, name: str, *, grace: float) -> None:
-    """Ask it to end; kill it after the grace."""
+    """Terminate the daemon; kill it after the grace period."""
     process = running(layout, name)
     if process is None:
         return
@@ -109,7 +109,7 @@ def stop(layout: Layout, name: str, *, grace: float) -> None:
 
 
 def last_words(layout: Layout, name: str) -> str:
-    """Return the last lines of its log."""
+    """Return the last lines of the daemon's log."""
     try:
         lines = layout.log(name).read_text(errors="replace").splitlines()
     except OSError:

@@ -30,7 +30,7 @@ IMAGES = {"SYMPHONY_TEST_IMAGE": "shell_image", "SYMPHONY_TEST_PYTHON_IMAGE": "o
 
 @dataclass(frozen=True)
 class Access:
-    """The access of a test to a cluster; one not made here has no ordinary user, registry or Docker."""
+    """How a test reaches the cluster; another cluster than ours has no ordinary user, registry or Docker."""
 
     kubeconfig: str
     kubectl: str = "kubectl"
@@ -42,13 +42,13 @@ class Access:
 
     @property
     def python_image(self) -> str:
-        """Return an image with Python 3 and a shell: of this machine's Python, or one to pull."""
+        """Return an image with Python 3 and a shell: built from this machine's Python, or one to pull."""
         return python_image.pushed() if self.registry else self.other_python_image
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Access]:
-    """Yield the cluster to test against, running."""
+    """Yield the running cluster."""
     os.environ["PATH"] = docker.path_with_buildkit()
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
@@ -79,7 +79,7 @@ def kubectl(cluster: Access) -> Callable[..., str]:
 
 
 def unusable(kubeconfig: str) -> str:
-    """Return why no test can run on this cluster, '' where tests can; else each test would fail alone."""
+    """Return why no test can run on this cluster, or ''; otherwise every test would fail on its own."""
     try:
         run(["kubectl", f"--kubeconfig={kubeconfig}", "auth", "can-i", "create", "namespaces", "-A"])
     except ToolchainError as error:
@@ -89,7 +89,7 @@ def unusable(kubeconfig: str) -> str:
 
 @contextlib.contextmanager
 def in_use(layout: Layout) -> Iterator[Access]:
-    """Share the cluster for the length of the block."""
+    """Hold a shared lock on the cluster during the block."""
     layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)

@@ -25,7 +25,7 @@ _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
 
 def push_own(pause: Path) -> None:
-    """Push the two images of every cluster: the one that holds a pod's namespaces, and a shell with tools."""
+    """Push the two images of every cluster: the pause image, and busybox."""
     push(PAUSE_IMAGE, {"pause": pause.read_bytes()}, ["/pause"])
     tools = {
         f"bin/{name}": "busybox"
@@ -39,7 +39,7 @@ def push_own(pause: Path) -> None:
 
 
 def busybox() -> bytes:
-    """Return a static program that is a shell and its tools."""
+    """Return busybox: a static shell with tools."""
     return busybox_program().read_bytes()
 
 

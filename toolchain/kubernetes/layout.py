@@ -1,4 +1,4 @@
-"""The files and addresses of the cluster, as plain values for every module here."""
+"""The files and addresses of the cluster."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ ETCD_PEER = "https://127.0.0.1:22380"
 REGISTRY = "localhost:5000"
 PAUSE_IMAGE = f"{REGISTRY}/symphony/pause:1"
 
-# Every program of the cluster carries this variable, so that `down` finds it and whatever it started.
+# Every program of the cluster has this variable, so that `down` finds it and its children.
 MARKER = "SYMPHONY_CLUSTER"
 
 
 def cache_folder() -> Path:
-    """Return the folder of this user in which everything built or running is kept."""
+    """Return this user's folder for everything built or running."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "symphony"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of one cluster; `registry` and `docker` outlive `down`, the rest does not."""
+    """The folder of one cluster; `down` keeps only `registry` and `docker`."""
 
     folder: Path
 
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def for_tests(self) -> Path:
-        """Return a file that marks a cluster no person asked for: the last test takes it down."""
+        """Return the file that marks a cluster started by tests: the last session takes it down."""
         return self.path("for-tests")
 
     def log(self, daemon: str) -> Path:

@@ -1,4 +1,4 @@
-"""The node: a private mount namespace, containerd, kubelet, kube-proxy and their files; for `cluster`."""
+"""The node: a private mount namespace, containerd, kubelet, kube-proxy and their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolchain.kubernetes.layout import (
 )
 from toolchain.kubernetes.machine import kernel
 
-# Folders that programs of the node insist on; in the node's namespace they are folders of ours.
+# Folders that programs of the node require; in its mount namespace they are folders of the cluster.
 INSISTED = (
     "/etc/docker",
     "/run/containerd",
@@ -31,7 +31,7 @@ INSISTED = (
 
 
 def namespace(layout: Layout) -> tuple[str, ...]:
-    """Start a process that holds a mount namespace: all mounts of the node vanish with its last process."""
+    """Start a process that holds a mount namespace: the node's mounts disappear with its last process."""
     binds = [f"mount -n --bind {_own(layout, folder)} {folder}" for folder in INSISTED]
     script = " && ".join(
         [*binds, "mount -n --make-rshared /", f"touch {layout.path('run', 'namespace-ready')}"]
@@ -69,7 +69,7 @@ def proxy(program: Path, layout: Layout) -> tuple[str, ...]:
 
 
 def configure(layout: Layout) -> None:
-    """Write what the three programs read, and make the mount points of the namespace."""
+    """Write the configuration of the three programs, and create the mount points of the namespace."""
     missing = [folder for folder in INSISTED if not Path(folder).exists()]
     layout.path("mount-points.json").write_text(json.dumps(missing))
     for folder in INSISTED:
@@ -83,7 +83,7 @@ def configure(layout: Layout) -> None:
 
 
 def remove_mount_points(layout: Layout) -> None:
-    """Remove the mount points that `configure` had to make."""
+    """Remove the mount points that `configure` created."""
     with contextlib.suppress(FileNotFoundError):
         for folder in json.loads(layout.path("mount-points.json").read_text()):
             with contextlib.suppress(OSError):  # another program has come to use it
@@ -140,7 +140,7 @@ def _kubelet_config(layout: Layout) -> dict[str, Any]:
         "clusterDNS": [NODE_ADDRESS],
         "podLogsDir": str(layout.path("pod-logs")),
         "volumePluginDir": str(layout.path("kubelet-plugins")),
-        # A disk that other work fills must not evict the pods of a test.
+        # A disk filled by other work must not evict the pods of a test.
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "maxPods": 250,
@@ -159,7 +159,7 @@ def _proxy_config(layout: Layout) -> dict[str, Any]:
         "healthzBindAddress": "127.0.0.1:10256",
         "metricsBindAddress": "127.0.0.1:10249",
         "nodePortAddresses": [f"{NODE_ADDRESS}/32"],
-        # Its defaults raise kernel limits of the whole machine, which would outlive the cluster.
+        # The defaults raise kernel limits of the whole machine, which would stay after `down`.
         "conntrack": {"maxPerCore": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "iptables": {"localhostNodePorts": False, "minSyncPeriod": "100ms"},
     }

@@ -1,1 +1,1 @@
-"""A stand-in for Pulumi's gcp plugin where that cannot be downloaded: clusters of nodes that do not exist."""
+"""A fake of Pulumi's gcp plugin for machines that cannot download it: clusters of simulated nodes."""

@@ -1,4 +1,4 @@
-"""The stand-in as a program that the engine starts: `python -m toolchain.plugin_gcp`."""
+"""The fake gcp plugin as a program that the engine starts: `python -m toolchain.plugin_gcp`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BYTES = 400 * 1024 * 1024
 
 
 def main() -> None:
-    """Print the port on standard output, and answer this user until the process is ended."""
+    """Print the port on standard output, and serve this user until the process is ended."""
     server: Any = grpc.server(
         ThreadPoolExecutor(_THREADS),
         options=[("grpc.max_receive_message_length", _BYTES), ("grpc.max_send_message_length", _BYTES)],

@@ -1,4 +1,4 @@
-"""The resources of the stand-in's cloud: a file each, with what was asked, until it is deleted."""
+"""The resources of the fake cloud: one file for each, with the requested properties."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from symphony import paths
 
 
 class Failure(Exception):
-    """An operation that Google refuses, in its words."""
+    """An operation that Google would refuse, with its message."""
 
 
-# How long Google takes for a cluster or a pool, seconds: for tests that kill a run in the middle.
+# The seconds that Google takes for a cluster or a pool, for tests that kill a run midway.
 _SECONDS = float(os.environ.get("SYMPHONY_GCP_SECONDS", "0"))
 _IDS = {
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
@@ -37,7 +37,7 @@ _IDS = {
     "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
 }
 TYPES = frozenset(_IDS)
-# Granting what is granted changes nothing.
+# Granting an existing permission changes nothing.
 _IDEMPOTENT = frozenset(each for each in _IDS if "IamMember" in each or "IAMMember" in each)
 
 
@@ -47,7 +47,7 @@ def id_of(type_: str, inputs: dict[str, Any]) -> str:
 
 
 def create(type_: str, inputs: dict[str, Any]) -> str:
-    """Begin to have it; its id. Failure: there is one of that name."""
+    """Begin to create a resource and return its id. Raises Failure if the name is taken."""
     id = id_of(type_, inputs)
     file = _file(id)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -70,7 +70,7 @@ def update(id: str, inputs: dict[str, Any]) -> None:
 
 
 def find(id: str) -> dict[str, Any] | None:
-    """Return the properties that were asked for; None where the resource does not exist."""
+    """Return the requested properties, or None if the resource does not exist."""
     kept = _read(id)
     return kept["inputs"] if kept else None
 
@@ -80,7 +80,7 @@ def delete(id: str) -> None:
 
 
 def take_time() -> None:
-    """Take as long as Google does; the resource exists meanwhile."""
+    """Wait as long as Google would take; the resource exists meanwhile."""
     time.sleep(_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""The local cluster that stands for every cluster of GKE's: how it is reached, and who logs in there."""
+"""The local cluster that stands in for every GKE cluster: its kubeconfig, client and tokens."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HOUR = 3600
 
 
 def kubeconfig() -> str:
-    """Return the kubeconfig of the administrator; empty where there is no cluster."""
+    """Return the kubeconfig of the administrator, or '' if there is no cluster."""
     named = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     place = Path(named) if named else Layout.default().kubeconfig
     return str(place) if place.exists() else ""
 
 
 def client() -> ApiClient | None:
-    """Return a client of its administrator; None where there is no cluster."""
+    """Return a client with administrator rights, or None if there is no cluster."""
     place = kubeconfig()
     return config.new_client_from_config(place) if place else None
 
@@ -53,7 +53,7 @@ def endpoint() -> tuple[str, str]:
 
 
 def token(client: ApiClient) -> str:
-    """Return a token of a service account that may do everything, made when it is missing."""
+    """Return a token of a service account with all rights, which is created if missing."""
     metadata = {"name": _ACCOUNT, "namespace": _NAMESPACE}
     subject = {"kind": "ServiceAccount", **metadata}
     role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"}

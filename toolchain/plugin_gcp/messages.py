@@ -1,4 +1,4 @@
-"""Holds clusters and pools against the published messages of GKE's API, as the API does with a request."""
+"""Validates clusters and pools by the published protobuf messages of GKE's API."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from symphony.placement.machines import find
 from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint, faults
 from toolchain.plugin_gcp.properties import UNKNOWN
 
-# Pulumi's package has a copy of this message, and a process can have it once only.
+# Pulumi's package has a copy of this message, and a process can register it only once.
 sys.modules["google.rpc.status_pb2"] = status_pb2
 from google.cloud.container_v1.types import cluster_service  # noqa: E402
 
 CLUSTER = "gcp:container/cluster:Cluster"
 POOL = "gcp:container/nodePool:NodePool"
-# What Terraform's resource has beside the message: how to reach and how to treat it.
+# Fields of Terraform's resource that the message does not have.
 _OWN = {
     CLUSTER: {"project", "location", "deletionProtection", "deletionPolicy", "removeDefaultNodePool"},
     POOL: {"project", "location", "cluster", "deletionPolicy", "ignoreNodeCountChanges"},
 }
-# Names that Terraform gives, by the type and the message's own.
+# Terraform's names, by type and name in the message.
 _RENAMED = {
     "nodeLocations": "locations",
     "minMasterVersion": "initial_cluster_version",
     "guestAccelerators": "accelerators",
 }
 _OF_ACCELERATOR = {"count": "accelerator_count", "type": "accelerator_type"}
-# Their keys are the user's.
+# Mappings whose keys are chosen by the user.
 _MAPS = {"labels", "resourceLabels", "metadata", "resourceManagerTags"}
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def problems(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
-    """Return the errors of the API for a cluster or a pool, in its words."""
+    """Return the errors that the API would report for a cluster or a pool."""
     known = _known(inputs)
     name = known.get("name")
     if isinstance(name, str) and not _NAME.fullmatch(name):
@@ -54,7 +54,7 @@ def problems(type_: str, inputs: dict[str, Any]) -> Iterator[str]:
 
 
 def message(type_: str, inputs: dict[str, Any]) -> Any:
-    """Return the message of a request. ParseError: a field, type or enum value that the API lacks."""
+    """Return the message of a request. Raises ParseError for an unknown field, type or enum value."""
     content = {key: value for key, value in inputs.items() if key not in _OWN[type_]}
     kind = cluster_service.Cluster if type_ == CLUSTER else cluster_service.NodePool
     renamed = _of_cluster(content) if type_ == CLUSTER else _of_pool(content)
@@ -62,7 +62,7 @@ def message(type_: str, inputs: dict[str, Any]) -> Any:
 
 
 def pool_of(inputs: dict[str, Any]) -> Pool:
-    """Return the machines that GKE makes of a pool, with their labels and taints."""
+    """Return the pool as placement knows it, with the labels and taints that GKE adds."""
     config = inputs.get("nodeConfig", {})
     machine = find(config["machineType"])
     gpus = next(iter(config.get("guestAccelerators") or ()), {})
@@ -125,7 +125,7 @@ def _snake(value: Any, inside: str = "") -> Any:
 
 
 def _known(value: Any) -> Any:
-    """Without what a preview does not know yet."""
+    """Return the value without parts that are unknown in a preview."""
     if isinstance(value, dict):
         return {key: _known(each) for key, each in value.items() if each is not UNKNOWN}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The machines of a pool as nodes of the local cluster, which kwok calls ready: as many as its maximum.
+"""The machines of a pool as simulated nodes of the local cluster: as many as its maximum.
 
 Nothing scales them: a pool always has all its machines. Each holds one pod that claims the resources of the
 system pods of GKE.
@@ -44,7 +44,7 @@ def remove(api: Any, cluster: str, pool: str | None = None) -> None:
 
 
 def _is_ready(node: Any) -> bool:
-    """Return whether the scheduler uses the node: a new one is tainted until kwok has seen it."""
+    """Return whether the scheduler can use the node: a new one is tainted until kwok has seen it."""
     tainted = any(taint.key.startswith("node.kubernetes.io/") for taint in node.spec.taints or ())
     conditions = node.status.conditions or ()
     return not tainted and any(each.type == "Ready" and each.status == "True" for each in conditions)
@@ -86,7 +86,7 @@ def _is_like(existing: Any, model: dict[str, Any]) -> bool:
     same = all(
         labels[key] == value for key, value in model["metadata"]["labels"].items() if key not in ignored
     )
-    # The node controller adds taints of its own.
+    # The node controller adds other taints.
     taints = {(taint.key, taint.value or "", taint.effect) for taint in existing.spec.taints or ()}
     return same and all((t["key"], t["value"], t["effect"]) in taints for t in model["spec"]["taints"])
 
@@ -108,7 +108,7 @@ def _node(name: str, cluster: str, location: str, pool: Pool, number: int) -> di
     }
     taints = [{"key": t.key, "value": t.value, "effect": t.effect} for t in pool.taints]
     claimed = allocatable(pool) - available(pool)
-    # One pod stands for all of the system.
+    # One pod represents all system pods.
     room = allocatable(pool) - Amounts(pods=max(0, claimed.pods - 1))
     offered = {
         "cpu": f"{room.cpu}m",

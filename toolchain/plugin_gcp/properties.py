@@ -1,4 +1,4 @@
-"""The property values of the engine as plain Python, and their differences."""
+"""Property values of the engine as plain Python values, and their differences."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _set(slot: struct_pb2.Value, value: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return the value without the marks of secrets."""
+    """Return the value with secrets unwrapped."""
     if isinstance(value, Secret):
         return plain(value.value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The provider protocol for the resources of a cluster on GKE: checks, keeps and makes nodes of them."""
+"""The provider protocol for GKE clusters and node pools: checks them, records them, creates nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolchain.plugin_gcp.properties import (
 )
 
 NOTICE = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
-# What Google replaces when it changes, as far as a stack of ours has it.
+# Properties whose change replaces the resource, as far as stacks of symphony set them.
 _IDENTITY = (("name",), ("location",), ("project",), ("cluster",), ("region",))
 _FIXED = {
     CLUSTER: (("network",), ("subnetwork",), ("networkingMode",), ("nodeConfig",), ("initialNodeCount",)),
@@ -46,7 +46,7 @@ _FIXED = {
 
 
 def guarded(rpc: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the RPC so that a Failure ends it with one line; any other exception keeps its traceback."""
+    """Wrap an RPC: a Failure becomes a one-line error; any other exception keeps its traceback."""
 
     @wraps(rpc)
     def call(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
@@ -153,7 +153,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         type_, known = type_of(request.urn), cloud.find(request.id)
         if known is None:
             return provider_pb2.ReadResponse()
-        # Google goes on where a run that asked was killed.
+        # Google continues an operation although the run that requested it was killed.
         self._nodes(type_, known)
         properties = {**known, **_computed(type_, known, request.id)}
         return provider_pb2.ReadResponse(
@@ -213,7 +213,7 @@ def _kind(replaces: bool) -> provider_pb2.PropertyDiff:
 
 
 def _computed(type_: str, inputs: dict[str, Any], id: str) -> dict[str, Any]:
-    """Return the properties that Google adds to those that were asked for."""
+    """Return the properties that Google adds to the requested ones."""
     if type_ == CLUSTER:
         endpoint, authority = local_cluster.endpoint()
         login = {"clusterCaCertificate": authority, "clientKey": Secret(""), "clientCertificate": ""}
@@ -238,7 +238,7 @@ def _cluster_id(pool: dict[str, Any]) -> str:
 
 @cache
 def _arguments(type_: str) -> frozenset[str]:
-    """Return the arguments that the package of a program takes for a resource."""
+    """Return the arguments that pulumi_gcp accepts for a resource."""
     import importlib
 
     _, place, name = type_.split(":")

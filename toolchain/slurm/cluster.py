@@ -1,7 +1,7 @@
 """Starts and ends munged, slurmctld and four slurmd of this user, with every file in one folder.
 
-Root can run jobs of every user there, another user only its own. The nodes have loopback addresses of
-their own, so that a service can be told to be on the wrong one.
+Root can run jobs of every user there, another user only its own. The nodes have different
+loopback addresses, so that a service on the wrong node is detected.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from toolchain.kubernetes.machine.packages import search_path
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 NODES = {f"n{number}": f"127.0.1.{number}" for number in range(1, 5)}
-# Two more, in partitions of their own, whose failures disturb no other test.
+# Two more nodes in separate partitions, whose failures disturb no other test.
 SPARE = {f"n{number}": f"127.0.1.{number}" for number in (5, 6)}
-# The resources that the nodes advertise; nothing of them is reserved.
+# The resources that the nodes advertise; nothing is reserved on this machine.
 CPUS, MEMORY = 64, 64000
-# The first of the ports; the nodes have the next ones.
+# The first port; the nodes use the next ones.
 PORT = 17000
 DAEMONS = ("munged", "slurmctld", "slurmd")
 _CONFIGURATION = """
@@ -87,7 +87,7 @@ class Slurm:
 
     @classmethod
     def default(cls) -> Slurm:
-        # Jobs of other users read that of root, whose home is closed to them.
+        # Jobs of other users must read the files of root, whose home is closed to them.
         return cls(Path("/run/symphony/slurm") if os.geteuid() == 0 else cache_folder() / "slurm")
 
     @property
@@ -96,7 +96,7 @@ class Slurm:
         return self.folder / "slurm.conf"
 
     def up(self, say: Callable[[str], None]) -> None:
-        """Start what does not run yet and wait until every node is idle or in use."""
+        """Start daemons that do not run, and wait until every node is idle or in use."""
         _install(say)
         if not self.is_ready():
             self.down()
@@ -123,7 +123,7 @@ class Slurm:
         daemon.wait(10)
 
     def _start(self, program: str, *words: str) -> None:
-        # Nothing of a test that starts it: that test would end what has its variables.
+        # Without variables of the test that starts it: the test ends all processes that have them.
         environment = ["env", "-i", f"SLURM_CONF={self.configuration}", f"PATH={search_path()}"]
         run([*environment, program, "-f", self.configuration, *words], timeout=20)
 
@@ -158,7 +158,7 @@ class Slurm:
         )
 
     def client(self, program: str) -> list[str]:
-        """Return the beginning of a command that asks this Slurm."""
+        """Return the beginning of a command line for a client program of this Slurm."""
         return ["env", f"SLURM_CONF={self.configuration}", program]
 
     def _configure(self) -> None:
@@ -199,7 +199,7 @@ class Slurm:
             words = " ".join(process.info["cmdline"] or ())
             ours = process.info["name"] in DAEMONS and f"{self.folder}/" in words
             if process.info["name"] == "slurmstepd" and self._is_ours(process):
-                # What it runs would outlive it.
+                # Processes that it runs would survive it.
                 with suppress(psutil.Error):
                     yield from process.children(recursive=True)
                 ours = True
@@ -213,7 +213,7 @@ class Slurm:
 
 
 def impossible() -> str:
-    """Return why no Slurm can be had here; nothing where it can."""
+    """Return why Slurm cannot run on this machine, or ''."""
     if all(shutil.which(program, path=search_path()) for program in PROGRAMS):
         return ""
     if os.geteuid() == 0 and shutil.which("apt-get"):

@@ -20,7 +20,7 @@ from toolchain.slurm.cluster import Slurm
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
-    """Yield a Slurm of four nodes, running."""
+    """Yield a running Slurm of four nodes."""
     if reason := cluster.impossible():
         if os.environ.get("CI"):
             pytest.fail(reason)
@@ -31,7 +31,7 @@ def slurm() -> Iterator[Slurm]:
         shared.folder.with_name("slurm.turn").open("w") as turn,
         shared.folder.with_name("slurm.users").open("w") as users,
     ):
-        # One at a time starts or ends it, while others use it.
+        # Only one session at a time starts or ends it, while others use it.
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not shared.is_ready():
             shared.up(_say)

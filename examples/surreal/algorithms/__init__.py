@@ -1,4 +1,4 @@
-"""The interface of the algorithms: what an agent asks of one (numpy), and what the learner does (jax)."""
+"""The interface of the algorithms: policies for agents (numpy), and learning (jax)."""
 
 import importlib
 from typing import Any, NamedTuple, Protocol
@@ -21,28 +21,28 @@ class Spaces(NamedTuple):
 
 
 class Learning(Protocol):
-    """An algorithm in the learner; `ppo.Ppo` and `sac.Sac` are the two."""
+    """An algorithm in the learner: `ppo.Ppo` or `sac.Sac`."""
 
     def initial(self) -> State:
-        """Untrained."""
+        """Return an untrained state."""
         ...
 
     def policy(self, state: State) -> list[np.ndarray]:
-        """The part that agents act by."""
+        """Return the network with which agents act."""
         ...
 
     def learn(self, state: State, batch: Arrays) -> tuple[State, dict[str, float], np.ndarray | None]:
-        """One update: the new state, what to plot of it, and for a prioritized replay the new priorities."""
+        """Return the next state, numbers to plot, and for a prioritized replay the new priorities."""
         ...
 
 
 def policy_of(spaces: Spaces) -> Policy:
-    """Return the policy by which agents and evaluators act. It does not load jax."""
+    """Return the policy of agents and evaluators, without loading jax."""
     return Categorical() if spaces.discrete else SquashedGaussian()
 
 
 def learning(settings: Settings, spaces: Spaces) -> Learning:
-    """The algorithm of a run."""
+    """Return the algorithm of a run."""
     if spaces.discrete != (settings.algorithm == "ppo"):
         actions = "discrete" if spaces.discrete else "continuous"
         raise SystemExit(

@@ -1,4 +1,4 @@
-"""Buffers of a replay shard: fragments that are learned from once, or transitions to draw from."""
+"""Buffers of a replay shard: fragments that are used once, or transitions that are sampled."""
 
 from collections import deque
 from typing import Protocol
@@ -12,16 +12,16 @@ WEIGHT_POWER = 0.4
 
 
 class Buffer(Protocol):
-    """Takes fragments, gives what the learner asks for."""
+    """Stores fragments, and samples for the learner."""
 
     inserted: int
 
     def add(self, fragment: Arrays) -> None:
-        """Keep a fragment; the oldest goes where there is no room."""
+        """Store a fragment; drop the oldest if there is no space."""
         ...
 
     def sample(self, count: int) -> Arrays | None:
-        """Return up to `count` fragments, or `count` transitions; None while there are too few."""
+        """Return up to `count` fragments, or `count` transitions; None if there are too few."""
         ...
 
     def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:
@@ -30,12 +30,12 @@ class Buffer(Protocol):
 
 
 def buffer(kind: str, capacity: int, seed: int) -> Buffer:
-    """A buffer of that kind for so many transitions."""
+    """Return a buffer of a kind with a capacity in transitions."""
     return Fragments(capacity) if kind == "fifo" else Transitions(capacity, kind == "prioritized", seed)
 
 
 class Fragments:
-    """The newest fragments, each given once; along the second axis a sample has the environments of all."""
+    """The newest fragments, each returned once; the second axis of a sample has all their environments."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.inserted, self.held = capacity, 0, 0
@@ -60,7 +60,7 @@ class Fragments:
 
 
 class Transitions:
-    """A ring of transitions, drawn alike or by priority; new ones have the highest priority there is."""
+    """A ring of transitions, sampled uniformly or by priority; new ones get the highest priority."""
 
     def __init__(self, capacity: int, prioritized: bool, seed: int) -> None:
         self.capacity, self.prioritized, self.inserted = capacity, prioritized, 0

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def layers(random: np.random.Generator, sizes: Sequence[int], last: float = 1.0) -> list[np.ndarray]:
-    """Orthogonal weights, scaled by `last` in the last layer, and biases of 0."""
+    """Return orthogonal weights, scaled by `last` in the last layer, and zero biases."""
     made: list[np.ndarray] = []
     for number, (inputs, outputs) in enumerate(pairwise(sizes)):
         tall, wide = max(inputs, outputs), min(inputs, outputs)
@@ -20,7 +20,7 @@ def layers(random: np.random.Generator, sizes: Sequence[int], last: float = 1.0)
 
 
 def forward(network: Sequence[Any], inputs: Any, tanh: Callable[[Any], Any] = np.tanh) -> Any:
-    """The outputs for a batch of inputs; with `tanh=jax.numpy.tanh` it can be differentiated."""
+    """Return the outputs for a batch of inputs; differentiable with `tanh=jax.numpy.tanh`."""
     for number in range(0, len(network) - 2, 2):
         inputs = tanh(inputs @ network[number] + network[number + 1])
     return inputs @ network[-2] + network[-1]

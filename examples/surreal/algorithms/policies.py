@@ -1,4 +1,4 @@
-"""Policies of agents, in numpy: for networks this small it is quicker than jax, and agents start at once."""
+"""Policies of agents in numpy: faster than jax for such small networks, and quick to start."""
 
 from typing import Protocol
 
@@ -10,18 +10,18 @@ Acted = tuple[np.ndarray, np.ndarray]
 
 
 class Policy(Protocol):
-    """Chooses actions by a network."""
+    """Chooses actions with a network."""
 
     def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
-        """Actions to explore with, and the logarithms of their probabilities."""
+        """Return exploratory actions and their log probabilities."""
         ...
 
     def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:
-        """The actions to evaluate with."""
+        """Return the best actions, for evaluation."""
         ...
 
     def random(self, count: int, actions: int, random: np.random.Generator) -> Acted:
-        """Actions of no policy at all."""
+        """Return uniformly random actions."""
         ...
 
 
@@ -30,7 +30,7 @@ class Categorical:
 
     def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
         logits = forward(network, observations)
-        # The largest of logits with Gumbel noise is drawn with the probabilities of a softmax.
+        # The argmax of logits plus Gumbel noise is a sample of the softmax.
         actions = (logits - np.log(random.exponential(size=logits.shape))).argmax(axis=1)
         peaks = logits.max(axis=1, keepdims=True)
         totals = peaks[:, 0] + np.log(np.exp(logits - peaks).sum(axis=1))
@@ -49,7 +49,7 @@ class SquashedGaussian:
     def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
         means, deviations = np.split(forward(network, observations), 2, axis=1)
         noise = random.normal(size=means.shape).astype(np.float32)
-        # SAC learns from actions of any policy, so it asks for no probabilities.
+        # SAC is off-policy and needs no probabilities.
         return np.tanh(means + np.exp(np.clip(deviations, -5, 2)) * noise), np.zeros(len(means), np.float32)
 
     def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""Parts that all roles share: settings, sockets, child processes."""
+"""Modules that all roles share: settings, sockets, child processes."""

@@ -20,38 +20,38 @@ DEADLINE = 5.0
 
 
 def pusher(service: str, hwm: int | None = None) -> ZmqPusher:
-    """Sends to a queue; `hwm` messages wait at most."""
+    """Return a socket that sends to a queue of at most `hwm` messages."""
     return ZmqPusher(service=service, serializer="msgpack", hwm=hwm)
 
 
 def puller(service: str, bind: bool = True, hwm: int | None = None) -> ZmqPuller:
-    """Takes from a queue."""
+    """Return a socket that receives from a queue."""
     return ZmqPuller(service=service, bind=bind, deserializer="msgpack", hwm=hwm)
 
 
 def client(service: str) -> ZmqClient:
-    """Asks a server."""
+    """Return a client of a server."""
     return ZmqClient(service=service, serializer="msgpack", deserializer="msgpack", timeout=DEADLINE)
 
 
 def server(service: str) -> ZmqServer:
-    """Answers what comes through the proxy of this service."""
+    """Return a server for requests through the proxy of this service."""
     return ZmqServer(service=service, bind=False, serializer="msgpack", deserializer="msgpack")
 
 
 def publisher(service: str) -> ZmqPub:
-    """Tells all who subscribe."""
+    """Return a publisher."""
     return ZmqPub(service=service, serializer="msgpack")
 
 
 def subscriber(service: str, topic: str, latest: bool = False) -> ZmqSub:
-    """Is told what is published on a topic; `latest`: only the newest of it."""
+    """Return a subscriber to a topic; with `latest`, it receives only the newest message."""
     policy = "latest" if latest else "all"
     return ZmqSub(service=service, topic=topic, deserializer="msgpack", policy=policy)
 
 
 def forward(pattern: str, frontend: str, backend: str) -> ZmqProxyThread:
-    """A proxy from clients to servers ("router-dealer") or from pushers to pullers ("pull-push"), running."""
+    """Start a proxy from clients to servers ("router-dealer") or from pushers to pullers ("pull-push")."""
     proxy = ZmqProxyThread(in_service=frontend, out_service=backend, pattern=pattern)
     proxy.start()
     proxy.wait_bound(timeout=DEADLINE)
@@ -59,7 +59,7 @@ def forward(pattern: str, frontend: str, backend: str) -> ZmqProxyThread:
 
 
 def ask(asking: ZmqClient, request: Any) -> Any:
-    """The answer, however long it takes until the server is there."""
+    """Return the answer to a request; wait for the server without a limit."""
     while True:
         try:
             return asking.request(request)
@@ -76,16 +76,16 @@ class Reports:
         self.measured = time.monotonic()
 
     def say(self, line: str) -> None:
-        """A line for people: printed here, and in the log of all roles."""
+        """Print a line, and send it to the log of all roles."""
         print(line, flush=True)
         self._push(self.lines, line)
 
     def plot(self, step: int, **scalars: float) -> None:
-        """Numbers for TensorBoard, at so many environment steps of the run."""
+        """Send numbers to TensorBoard for a count of environment steps."""
         self._push(self.numbers, {"step": step, "scalars": scalars})
 
     def every(self, seconds: float) -> float:
-        """The seconds since it last was that long ago, else 0: for rates."""
+        """Return the seconds since the last report if they are at least `seconds`, else 0."""
         passed = time.monotonic() - self.measured
         if passed < seconds:
             return 0.0

@@ -1,4 +1,4 @@
-"""Several processes of one role (a batch of agents, the shards of the replay), and threads that end it."""
+"""Several processes of one role (a batch of agents, shards of the replay), and threads that end with it."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ from shared.settings import Settings, chosen, parser
 
 
 def run_role(role: Callable[[Settings, int], None]) -> None:
-    """The main program of a numbered role: one in this process, or `--count` of them in processes of it."""
+    """Run a numbered role: one in this process, or `--count` of them in child processes."""
     options = parser()
     options.add_argument("--number", type=int, default=0, help="which of its role this is")
     options.add_argument("--count", type=int, default=1, help="how many to run from there on")
@@ -25,7 +25,7 @@ def run_role(role: Callable[[Settings, int], None]) -> None:
 
 
 def run_all(target: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
-    """Run `target` once a tuple, each in a process; they end together, so that all are started again."""
+    """Run `target` once for each tuple in child processes; if one ends, all end, so that all restart."""
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=target, args=each, daemon=True) for each in arguments]
     for child in children:
@@ -35,7 +35,7 @@ def run_all(target: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -
 
 
 def in_background(target: Callable[..., None], *arguments: Any) -> None:
-    """Run `target` in a thread; if it fails the process ends, to be started again."""
+    """Run `target` in a thread; if it fails, end the process, so that it restarts."""
     threading.excepthook = _end
     threading.Thread(target=target, args=arguments, daemon=True).start()
 

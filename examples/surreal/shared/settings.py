@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """One run. Times in seconds; an update is one call of `Learning.learn`: a version of the parameters."""
+    """Settings of one run. Times are in seconds; an update is one call of `Learning.learn`."""
 
     environment: str = "CartPole-v1"
     algorithm: str = "ppo"
@@ -57,7 +57,7 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """An option for each field."""
+    """Return a parser with an option for each field."""
     made = argparse.ArgumentParser()
     for field in dataclasses.fields(Settings):
         made.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default))
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(arguments: argparse.Namespace) -> Settings:
-    """The settings: what is given, else the preset of the environment, else the default."""
+    """Return the settings: given options, else the preset of the environment, else the default."""
     given = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Settings)}
     given = {name: value for name, value in given.items() if value is not None}
     preset = PRESETS.get(given.get("environment", Settings.environment), {})

@@ -1,4 +1,4 @@
-"""CoreDNS on the node's address: the name server that the kubelet writes into every pod."""
+"""CoreDNS on the node's address: the name server that kubelet configures in every pod."""
 
 from __future__ import annotations
 

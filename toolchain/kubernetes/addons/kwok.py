@@ -1,4 +1,4 @@
-"""Nodes that do not exist: the real scheduler places pods there and kwok calls them Running; optional."""
+"""Simulated nodes (optional): the real scheduler places pods on them, and kwok marks these Running."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toolchain.kubernetes.layout import Layout
 
 ANNOTATION = "kwok.x-k8s.io/node"
 LABELS = {"type": "kwok"}
-# A pod gets there only by tolerating this, so real pods never land on a node that runs nothing.
+# Only pods that tolerate this taint are scheduled there, so real pods never land on a simulated node.
 TAINT = {"key": ANNOTATION, "value": "fake", "effect": "NoSchedule"}
 
 

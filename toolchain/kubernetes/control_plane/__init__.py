@@ -1,1 +1,1 @@
-"""The programs of the control plane, and who may do what."""
+"""The programs of the control plane, certificates and access rights."""

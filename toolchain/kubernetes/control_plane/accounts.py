@@ -1,4 +1,4 @@
-"""Makes the roles of CoreDNS and of the ordinary user, who has that of `symphony rbac` in one namespace."""
+"""Creates the roles of CoreDNS and of the ordinary user, who has the Role of `symphony rbac`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUP = "rbac.authorization.k8s.io"
 
 
 def make(layout: Layout) -> None:
-    """Make the role of CoreDNS, and the ordinary user's namespace and role; safe to repeat."""
+    """Create the role of CoreDNS, and the namespace and role of the ordinary user; idempotent."""
     dns = "system:coredns"
     api.apply(
         layout,
@@ -29,7 +29,7 @@ def make(layout: Layout) -> None:
 
 
 def grant(layout: Layout, user: str, namespace: str) -> None:
-    """Give a user the published Role in a namespace that exists."""
+    """Grant a user the Role of `symphony rbac` in an existing namespace."""
     role = yaml.safe_load(ROLE.read_text())
     name = role["metadata"]["name"]
     binding = _binding("RoleBinding", f"{name}-{user}", "Role", name, user)

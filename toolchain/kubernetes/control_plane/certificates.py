@@ -1,4 +1,4 @@
-"""A throw-away certificate authority and a certificate for every program and user; called by `up`."""
+"""A temporary certificate authority, and a certificate for every program and user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVICE = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """Kubernetes reads the user from `common_name` and the groups from `organization`."""
+    """A certificate; Kubernetes reads the user from `common_name` and the groups from `organization`."""
 
     name: str
     common_name: str
@@ -70,7 +70,7 @@ def make(layout: Layout) -> None:
 
 
 def issue(layout: Layout, wanted: Certificate) -> None:
-    """Write one that the authority of this cluster signs."""
+    """Write a certificate signed by the authority of this cluster."""
     subject = (f"/O={wanted.organization}" if wanted.organization else "") + f"/CN={wanted.common_name}"
     names = ("-addext", f"subjectAltName={','.join(wanted.hosts)}") if wanted.hosts else ()
     authority = ("-CA", str(layout.certificate("ca")), "-CAkey", str(layout.key("ca")))

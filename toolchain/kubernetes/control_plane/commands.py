@@ -1,4 +1,4 @@
-"""The command lines of etcd, API server, controllers and scheduler; pure, `cluster` starts them."""
+"""The command lines of etcd, API server, controller manager and scheduler, as pure functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolchain.kubernetes.layout import ETCD, ETCD_PEER, NODE_ADDRESS, SERVICE_RANGE, Layout
 
-# Each endpoint that only the cluster's own programs need listens on loopback.
+# Endpoints that only the cluster's own programs need listen on loopback.
 LOOPBACK = "--bind-address=127.0.0.1"
 
 

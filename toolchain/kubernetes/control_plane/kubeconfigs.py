@@ -1,4 +1,4 @@
-"""Writes a kubeconfig for each user of the cluster, certificates embedded so it can be copied; for `up`."""
+"""Writes a kubeconfig for each user of the cluster, with embedded certificates so that it can be copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = ("kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"
 
 
 def write(layout: Layout) -> None:
-    """Write those of the programs, of the administrator and of the ordinary user."""
+    """Write the kubeconfigs of the programs, the administrator and the ordinary user."""
     layout.path("kubeconfigs").mkdir(mode=0o700)
     for user in (*PROGRAMS, "admin"):
         _write(layout, user, "default", layout.path("kubeconfigs", f"{user}.yaml"))

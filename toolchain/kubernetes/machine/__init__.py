@@ -1,1 +1,1 @@
-"""Changes the machine for the cluster, and puts it back: packages, kernel, network, firewall."""
+"""Changes this machine for the cluster and reverts that: packages, kernel, network, firewall."""

@@ -1,4 +1,4 @@
-"""Removes the iptables chains and rules that the cluster's programs made, no others; called by `down`."""
+"""Removes the iptables chains and rules created by the cluster's programs, and no others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOCKER = ("DOCKER",)
 
 
 def clean(*, with_docker: bool) -> None:
-    """Both address families; afterwards `iptables-save` names no chain or rule of the cluster."""
+    """Remove the chains and rules of the cluster for IPv4 and IPv6."""
     prefixes = OURS + (DOCKER if with_docker else ())
     bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
     for family in ("iptables", "ip6tables"):
@@ -22,12 +22,12 @@ def clean(*, with_docker: bool) -> None:
 
 
 def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> str:
-    """Return the input of iptables-restore that removes these chains and bridges; '' if there are none."""
+    """Return the input for iptables-restore that removes these chains and bridges, or ''."""
     script: list[str] = []
     for table in _tables(saved):
         chains = [line[1:].split()[0] for line in table if line.startswith(":")]
         doomed = [chain for chain in chains if chain.startswith(prefixes)]
-        rules = [line for line in table if line.startswith("-A ") and _concerns(line, doomed, bridges)]
+        rules = [line for line in table if line.startswith("-A ") and _affects(line, doomed, bridges)]
         if doomed or rules:
             deletions = [line.replace("-A ", "-D ", 1) for line in rules]
             emptied = [f"-F {chain}" for chain in doomed]
@@ -35,7 +35,7 @@ def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> 
     return "\n".join(script) + "\n" if script else ""
 
 
-def _concerns(rule: str, doomed: list[str], bridges: tuple[str, ...]) -> bool:
+def _affects(rule: str, doomed: list[str], bridges: tuple[str, ...]) -> bool:
     """Return whether a rule outside the chains to delete jumps into one of them or names our bridges."""
     words = shlex.split(rule)
     return words[1] not in doomed and any(word in doomed or word in bridges for word in words[2:])

@@ -1,4 +1,4 @@
-"""Keeps the kernel settings that the cluster changes, puts them back, removes their control groups."""
+"""Saves and restores kernel settings that the cluster changes; makes and removes control groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def prepare(layout: Layout) -> None:
-    """Keep the settings, then switch on forwarding: had dockerd to do it, it closes the FORWARD chain."""
+    """Save the settings, then enable forwarding: if dockerd does it, it closes the FORWARD chain."""
     if not (PROC / "net/bridge").exists():
         succeeds(["modprobe", "br_netfilter"])
     kept = {name: (PROC / name).read_text().strip() for name in SETTINGS if (PROC / name).exists()}
@@ -40,7 +40,7 @@ def prepare(layout: Layout) -> None:
 
 
 def restore(layout: Layout) -> None:
-    """Put back what `prepare` kept."""
+    """Restore the settings that `prepare` saved."""
     with contextlib.suppress(FileNotFoundError):
         for name, value in json.loads(layout.path("kernel.json").read_text()).items():
             if (PROC / name).read_text().strip() != value:
@@ -53,7 +53,7 @@ def cgroup(layout: Layout) -> str:
 
 
 def make_cgroups(layout: Layout) -> None:
-    """Make the group in every hierarchy: the kubelet insists that its root is there."""
+    """Create the group in every hierarchy: kubelet requires its root to exist."""
     for hierarchy in _hierarchies():
         (hierarchy / cgroup(layout)[1:]).mkdir(exist_ok=True)
         for switch in (hierarchy, hierarchy / cgroup(layout)[1:]):  # the one hierarchy of cgroup v2
@@ -62,7 +62,7 @@ def make_cgroups(layout: Layout) -> None:
 
 
 def remove_cgroups(layout: Layout) -> None:
-    """Remove the emptied groups, the innermost first, in every hierarchy."""
+    """Remove the empty groups in every hierarchy, innermost first."""
     for group in [hierarchy / cgroup(layout)[1:] for hierarchy in _hierarchies()]:
         if group.is_dir():
             for inner in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):

@@ -1,4 +1,4 @@
-"""The bridge that carries the node's address, and the removal of every link the cluster made."""
+"""Creates the bridge with the node's address, and removes all links of the cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make_node_bridge() -> None:
 
 
 def remove_links(*, with_docker: bool, within: float = 10) -> None:
-    """Delete our bridges, once the kernel has removed the links of ended pods with their namespaces."""
+    """Delete the cluster's bridges once the kernel has removed the links of ended pods."""
     bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
     deadline = time.monotonic() + within
     while ports := [name for name, master in _links().items() if master in bridges]:

@@ -1,4 +1,4 @@
-"""A Docker daemon of the cluster's own, for `docker build` and `push`, when the machine runs none."""
+"""A Docker daemon of the cluster for `docker build` and `push`, if the machine runs none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from toolchain.kubernetes.layout import Layout, cache_folder
 from toolchain.kubernetes.machine import kernel
 
 
-def machine_has_one() -> bool:
-    """Return whether a plain `docker` reaches a daemon already."""
+def machine_has_docker() -> bool:
+    """Return whether a plain `docker` already reaches a daemon."""
     return succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=10)
 
 
@@ -20,7 +20,7 @@ def socket(layout: Layout) -> Path:
 
 
 def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
-    """Start dockerd on the node's containerd, in a containerd namespace of its own."""
+    """Start dockerd on the node's containerd, in a separate containerd namespace."""
     return (
         "dockerd",
         f"--host=unix://{socket(layout)}",

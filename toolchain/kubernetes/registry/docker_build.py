@@ -16,13 +16,13 @@ from toolchain.kubernetes.registry import python_image
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 BUILD_DEADLINE = 300
-# Locked packages of examples/surreal that only draw pictures, or that the base image has.
+# Locked packages of examples/surreal that only draw plots, or that are in the base image.
 _NOT_IN_PODS = re.compile("matplotlib|contourpy|cycler|fonttools|kiwisolver|pyparsing|setuptools|numpy")
 PUSH_DEADLINE = 120
 
 
 def examples(registry: str, docker_host: str, folder: str = "examples/numint") -> str:
-    """Build the image of the examples on this machine's Python instead of one that would be pulled.
+    """Build the image of the examples on this machine's Python instead of a pulled base image.
 
     folder: where its processes begin, from the root of the repository.
     """
@@ -31,7 +31,7 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
 
 def surreal_packages(docker_host: str) -> str:
-    """Build a base for examples/surreal/Dockerfile: the packages of this Python, 500 MB, not pushed."""
+    """Build a base for examples/surreal/Dockerfile from the packages of this Python; not pushed (500 MB)."""
     locked = (ROOT / "requirements/examples.txt").read_text()
     names = [name for name in re.findall(r"^([\w.-]+)==", locked, re.M) if not _NOT_IN_PODS.match(name)]
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
@@ -44,7 +44,7 @@ def surreal_packages(docker_host: str) -> str:
         recipe = f"FROM {python_image.pushed()}\nCOPY root /\nENV PYTHONPATH=/opt/packages\n"
         Path(folder, "Dockerfile").write_text(recipe)
         docker = _docker(docker_host)
-        image_id = _built(docker, Path(folder))
+        image_id = _build(docker, Path(folder))
     image = f"symphony/surreal-packages:{image_id.removeprefix('sha256:')[:16]}"
     run([*docker, "tag", image_id, image])
     return image
@@ -62,8 +62,8 @@ def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
 def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
     """Build an image of a folder, push it, and return its name."""
     docker = _docker(docker_host)
-    image_id = _built(docker, folder, *options)
-    # Named by its content: a node that has an image of some name does not look for a newer one.
+    image_id = _build(docker, folder, *options)
+    # The name depends on the content: a node with an image of that name does not pull a newer one.
     image = f"{registry}/symphony/{name}:{image_id.removeprefix('sha256:')[:16]}"
     run([*docker, "tag", image_id, image])
     run([*docker, "push", "-q", image], timeout=PUSH_DEADLINE)
@@ -71,11 +71,11 @@ def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: s
 
 
 def _docker(docker_host: str) -> list[str]:
-    """Docker's command line for this engine."""
+    """Return the beginning of a docker command for this engine."""
     host = docker_host or os.environ.get("DOCKER_HOST", "")
     return ["env", "DOCKER_BUILDKIT=0", *([f"DOCKER_HOST={host}"] if host else []), "docker"]
 
 
-def _built(docker: list[str], folder: Path, *options: str | Path) -> str:
+def _build(docker: list[str], folder: Path, *options: str | Path) -> str:
     """Build an image of a folder and return its id."""
     return run([*docker, "build", "-q", *options, folder], timeout=BUILD_DEADLINE).strip()

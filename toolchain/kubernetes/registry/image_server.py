@@ -1,4 +1,4 @@
-"""The image registry on loopback: images built on this machine reach the node through it."""
+"""The image registry on loopback, from which the node pulls images built on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def registry(layout: Layout) -> tuple[str, ...]:
 
 
 def configure(layout: Layout) -> None:
-    """JSON is YAML: the registry reads it as its configuration."""
+    """Write the configuration of the registry as JSON, which is valid YAML."""
     content = {
         "version": "0.1",
         "log": {"level": "warn", "accesslog": {"disabled": True}},

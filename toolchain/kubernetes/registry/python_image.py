@@ -1,4 +1,4 @@
-"""An image of this machine's own Python, for one that cannot pull any.
+"""An image made of this machine's Python, for machines that cannot pull images.
 
 In it: the interpreter, its standard library, what the examples import, a shell with its tools.
 """
@@ -52,7 +52,7 @@ _TOOLS = (
 
 @cache
 def pushed() -> str:
-    """Push the image where the registry lacks it; return its name, which changes with its content."""
+    """Push the image unless the registry has it; return its name, which depends on its content."""
     content = dict(_files())
     digest = hashlib.sha256()
     for name, file in sorted(content.items()):
@@ -89,7 +89,7 @@ def _interpreter() -> Path:
 
 
 def _packages_place(version: str) -> str:
-    """Return the folder in which this interpreter finds packages: Debian's has one of its own."""
+    """Return the folder in which this interpreter finds packages; Debian's is different."""
     output = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
     debian = output.endswith("dist-packages")
     return f"usr/local/lib/{version}/dist-packages" if debian else f"usr/lib/{version}/site-packages"
@@ -118,7 +118,7 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 
 def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
-    """Yield the libraries that these files are linked with, and the loader at its place."""
+    """Yield the libraries that these files are linked with, and the dynamic loader."""
     bundled = {each.name for each in programs}
     output = run(["ldd", *programs], timeout=60).splitlines()
     result = {
