@@ -28,15 +28,14 @@ _OF_THE_USER = (
 
 _ENDED = pytest.StashKey[bool]()
 
-# A shell starts what runs in its background with Ctrl-C ignored, and nohup with a hang-up ignored; programs
-# inherit that.
+# A shell starts background jobs with SIGINT ignored, and nohup with SIGHUP ignored; programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# A busy machine is slow, which says nothing about the code. The same examples every time: who wants new ones
-# says HYPOTHESIS_PROFILE=random, and writes down what they find as an @example.
+# No deadline, because a busy machine is slow. Examples are the same in every run; with
+# HYPOTHESIS_PROFILE=random they are new, and those that fail become an @example.
 _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", _BUSY, derandomize=True)
 settings.register_profile("random", _BUSY)

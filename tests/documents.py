@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.sandbox import ROOT, SYMPHONY, Sandbox
 from tests.terminal import terminal
 
-# What differs from run to run: times, ports, and who was quicker.
+# What differs between runs: times, ports, and the order of processes.
 MASKS = (
     (r"^(  \S+ +(?:started|restarted|stopped|running)) *(\d+\.\d s)?$", r"\1"),
     (r"\d+\.\d s", "SECONDS"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.sandbox import Sandbox, wait_for
 
-# The tmux server is the screen; the command is not to take it for that of a person.
+# The tmux server is the screen; the command must not think that it runs in a user's tmux.
 _PLAIN = ("env", "-u", "TMUX", "-u", "TMUX_PANE")
 
 
@@ -57,7 +57,7 @@ class Terminal:
         def ended() -> list[str]:
             words = self._tmux("display-message", "-p", "-t", "0", state).split()
             if words == ["1"]:
-                # tmux 3.3a at times overlooks the end of a child until it is told to look.
+                # tmux 3.3a sometimes misses the end of a child until another command arrives.
                 os.kill(int(self._tmux("display-message", "-p", "#{pid}")), signal.SIGCHLD)
             return words if len(words) == 2 and words[0] == "1" else []
 

@@ -46,7 +46,7 @@ def test_the_picture_of_hello_is_up_to_date() -> None:
 
 def test_the_picture_of_surreal_is_up_to_date(sandbox: Sandbox) -> None:
     drawn = picture.surreal(sandbox.symphony("plan", "surreal", "--json").json)
-    # Which ports are free differs.
+    # Free ports differ between runs.
     kept, now = (re.sub(r":\d+<", ":PORT<", svg) for svg in (text("docs/screens/surreal.svg"), drawn))
     assert now == kept, "run `python -m scripts.picture`"
 

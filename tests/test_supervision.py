@@ -207,7 +207,7 @@ def test_a_chain_of_300_and_1000_dependents_of_one_process_start_quickly(world: 
     _steps(supervisors, 300)
     assert {world.states[path] for path in chain} == {"running"}
     assert {world.states[path] for path in wide} == {"waiting"}
-    # A second a step at 2 % of a processor would be 20 ms; half of that is the world's.
+    # 2 % of a CPU at one step per second is 20 ms; half of that is for the simulated world.
     assert time.process_time() - began < 300 * 0.04
     world.end("c0")
     _steps(supervisors)
@@ -349,7 +349,7 @@ def test_other_processes_stop_after_their_delays_once_the_primaries_completed(wo
     _steps(supervisors)
     assert world.states["replay"] == "stopped"
     assert "learner" in world.known["replay"].hold.why  # type: ignore[union-attr]
-    # An `up` that starts the learner again starts all of it.
+    # An `up` that restarts the learner restarts all processes.
     world.start("learner")
     _steps(supervisors, 2)
     assert set(world.states.values()) == {"running"}
@@ -357,7 +357,7 @@ def test_other_processes_stop_after_their_delays_once_the_primaries_completed(wo
     _steps(supervisors)
     assert read_state(world.saved).end.state == "failed"  # type: ignore[union-attr]
     assert world.states["agent"] == "stopped"
-    # It is mended, and completes before the supervisor looks.
+    # It is fixed, and completes before the next step of the supervisor.
     world.start("learner")
     world.end("learner")
     _steps(supervisors, 2)
@@ -395,7 +395,7 @@ def test_idle_after_counts_time_without_output_and_cpu_use(world: World) -> None
     supervisor = next(_supervisors_of(world, members=members, idle_after=1800.0))
     for turn in range(100):
         world.clock += 31
-        # A little work is none: 0.1 % of a processor.
+        # 0.1 % of a CPU counts as idle.
         world.work = {"a": (turn * 0.03, 0), "b": (0, min(turn, 50))}
         supervisor.step()
         assert set(world.states.values()) == {"running"}
@@ -551,7 +551,7 @@ def test_after_random_ends_and_restarts_all_processes_come_up(world: World, seed
             world.listening ^= {chance.randint(1, 11)}
         world.clock += chance.choice([0.1, 1, 100])
         _steps(supervisors)
-    # What users do then: all is up again and goes well.
+    # The user runs `up` again, and everything works.
     world.listening = set(range(12))
     awaited = {
         wait.path
@@ -563,7 +563,7 @@ def test_after_random_ends_and_restarts_all_processes_come_up(world: World, seed
         world.up(declared)
         _steps(supervisors)
         for path in awaited:
-            # A server ends last: it is ready no more then.
+            # A server ends last, since it is not ready after that.
             if world.states[path] == "running" and (turn > 30 or not members[path].ports):
                 world.end(path)
         _steps(supervisors)

@@ -34,7 +34,7 @@ with Experiment() as experiment:
     for number in range({count}):
         experiment.new_process(f"p-{{number}}", command="sleep", args=[100000])
 """
-# The pods run on nodes that do not exist: what is measured is symphony and the API server.
+# The pods are on simulated nodes: the benchmark measures symphony and the API server.
 POD_PROGRAM = f"""
 with Experiment() as experiment:
     for number in range({PODS}):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.chaos.trial import STACK, Outcome, Trial
 
-# How long each part lived of a command at most, as far as this run has seen: moments are drawn from it.
+# The longest observed lifetime of each part in a command, from which moments are drawn.
 _span: dict[tuple[str, str], float] = {}
-# These outlive the command: one that is not hit during it is hit right after it.
+# These outlive the command: if not killed during it, they are killed right after it.
 _LASTING = ("supervisor", "tmux server")
 VICTIMS: dict[str, Callable[[list[str]], bool]] = {
     "command line": lambda words: False,
@@ -51,7 +51,7 @@ def _kill_victim(trial: Trial, verb: str, phase: str, victim: str, number: signa
         key = (victim, phase)
         while found and process.poll() is None and time.monotonic() - seen < share * _span.get(key, 0.5):
             time.sleep(0.002)
-        # Another one may be there instead.
+        # Another process may have replaced it.
         pids = _pids(trial, victim, process)
         is_hit = bool(pids) and _send(trial.random.choice(pids), number)
         moment = time.monotonic() - began
@@ -86,7 +86,7 @@ def _pids_of_home(home: Path) -> Iterator[int]:
     for folder in Path("/proc").glob("[1-9]*"):
         try:
             variables = (folder / "environ").read_bytes().split(b"\0")
-            # A supervisor has the environment of the tmux server, which does not tell.
+            # A supervisor has the environment of the tmux server, which does not identify it.
             if needle in variables or (folder / "cwd").readlink() == home:
                 yield int(folder.name)
         except OSError:

@@ -18,7 +18,7 @@ from tests.sandbox import SYMPHONY, Ran, Sandbox, sandbox_in
 
 STACK = "rl"
 PROCESSES = 5
-# Longer than any command may take here, shorter than one that hangs.
+# Longer than any command takes, shorter than one that hangs.
 DEADLINE = 60.0
 # How long processes may take to end, and to start.
 SETTLED = 15.0
@@ -55,7 +55,7 @@ class Trial:
         # No other process of the machine sleeps for so many seconds.
         self.tag = f"{os.getpid()}{seed % 1_000_000:06}{time.monotonic_ns() % 1000:03}"
         self.declared: dict[str, int] = {}
-        # Without it symphony makes the passphrase file, as for a user.
+        # Without it, symphony generates the passphrase file, as for a user.
         del sandbox.environment["PULUMI_CONFIG_PASSPHRASE"]
         sandbox.config(STACK, grace="1")
 
@@ -101,7 +101,7 @@ class Trial:
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError(f"{description}: no end within {DEADLINE} s") from None
-        # Interrupted while Python still loads the command, nothing of symphony can answer.
+        # An interrupt while Python still imports the command cannot be handled by symphony.
         assert "Traceback" not in out + err or _LOADS in err, out + err
         return err
 

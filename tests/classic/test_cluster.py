@@ -8,7 +8,7 @@ import pytest
 
 from tests.sandbox import Sandbox, sandbox_in
 
-# The tmux program of the original's README, its names and calls as they were.
+# The tmux program of the original's README, with its names and calls.
 SCRIPT = """
 from symphony.engine import Cluster, SymphonyConfig
 from symphony.tmux import TmuxCluster
@@ -130,7 +130,7 @@ def test_get_log(sandbox: Sandbox) -> None:
     assert "at 127.0.0.1:" in result
 
 
-# What a script calls wrongly, and what it is told.
+# Wrong calls of a script, and their errors.
 MISTAKES = [
     ("cluster.launch(exp)", "experiment ada-rand exists"),
     ("Cluster.new('kube', pod_security=['x'])", "pod_security=['x']: must be a non-empty string"),
@@ -169,7 +169,7 @@ MISTAKES = [
     ),
     *((f"cluster.new_experiment({name!r})", "is not a name of an experiment") for name in ("", "a:b", None)),
 ]
-# Each after a script of its own, as if it were alone.
+# Each call in a script of its own.
 EACH = """
 from symphony.errors import SymphonyError
 for number, call in enumerate(%(calls)r):
@@ -202,7 +202,7 @@ def test_launch_with_force_updates_and_delete_removes(sandbox: Sandbox) -> None:
     assert after["ada-rand/group/bob"] == before["ada-rand/group/bob"]
     assert after["ada-rand/alice"] != before["ada-rand/alice"]
     script(sandbox, "cluster.delete_batch(['rand'])")
-    # What was deleted may be launched again, although it was saved.
+    # A deleted experiment may be launched again, although it was saved.
     script(sandbox, "cluster.launch(exp); cluster.delete(exp.name)")
     assert sandbox.trees() == {}
     assert sandbox.servers() == []

@@ -34,12 +34,12 @@ def test_plan_starts_nothing_up_starts_and_delete_ends_a_classic_program(sandbox
     sandbox.symphony("up", "rl", "-y")
     before = sandbox.trees()
     assert set(before) == {"rl/a", "rl/g/b"}
-    # The kind of the cluster decides where the stack says nothing, and does not move what is up.
+    # Without a setting of the stack, the type of the cluster decides; it does not move a running stack.
     sandbox.write(PROGRAM.format("kube"))
     moved = sandbox.symphony("up", "rl", "-y", code=2)
     assert "rl runs on tmux and would move to kubernetes" in moved.err
     assert len(moved.err.splitlines()) == 1
-    # What the stack says goes before it.
+    # A setting of the stack overrides it.
     sandbox.config("rl", backend="tmux")
     output = sandbox.symphony("plan", "rl").out
     assert "symphony:backend of rl is tmux, which takes precedence over the Cluster for kubernetes" in output

@@ -27,18 +27,18 @@ def test_own_command_line_from_create_to_delete(tmp_path: Path) -> None:
             assert "agents/agent-0..1" in shown
             assert "started" in shown
             assert typed.run("python mine.py c two")[0] == 0
-            # The newest one is the current one.
+            # The newest experiment is the current one.
             assert typed.run("python mine.py l agents/agent-0") == (0, "agent 0")
             assert typed.run("python mine.py log one learner") == (0, "learner --lr 0.1 -n 7")
             words = "sh -c 'echo $SYMPHONY_ROLE $0; exit 3' -n"
             assert typed.run(f"python mine.py x one agent-1 -- {words}") == (3, "agent-1 -n")
-            # A command of its own, which finds the experiment of a part of a name.
+            # A custom command, which finds an experiment by part of its name.
             code, shown = typed.run("python mine.py lsp o")
             assert (code, "one, two" in shown) == (2, True)
             code, shown = typed.run("python mine.py lsp w")
             assert "processes of two" in shown
             assert [line.split()[:2] for line in shown.splitlines()[-2:]] == [
-                # It listens nowhere.
+                # The process does not listen.
                 ["learner", "0"],
                 ["agents", "agent-0"],
             ]

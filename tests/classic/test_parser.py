@@ -80,7 +80,7 @@ def test_own_commands_and_those_of_symphony_work(sandbox: Sandbox) -> None:
     assert own[:2] == ["mine rl", "Group  Name  Ready  Restarts  State"]
     assert [line.split()[0] for line in own[2:]] == ["p0", "p1"]
     assert mine(sandbox, "l", "rl", "p1").out == "this is 1\n"
-    # The newest launch is the current experiment; an action of the original takes what its own parser read.
+    # The newest launch is the current experiment; an action gets the arguments of its own parser.
     result = mine(sandbox, "find", "p1", "-dr", "--", "a", "-b").out
     assert result == "(None, 'p1') True ['a', '-b']\nthis is 1\n"
     kube = [sys.executable, "kube.py"]
@@ -90,7 +90,7 @@ def test_own_commands_and_those_of_symphony_work(sandbox: Sandbox) -> None:
     assert len(sandbox.trees()) == 2
     assert "Would delete" in mine(sandbox, "db", "/^r.$/", "-dr").out
     assert "rl" in mine(sandbox, "lse").out
-    # What stands behind `--` is the command's own.
+    # Arguments after `--` belong to the command.
     assert mine(sandbox, "x", "rl", "p0", "--", "sh", "-c", "echo $0; exit 3", "-f", code=3).out == "-f\n"
     mine(sandbox, "d", "rl", "-y")
     assert sandbox.trees() == {}

@@ -14,7 +14,7 @@ import yaml
 from tests.sandbox import Sandbox, sandbox_in
 
 PROGRAMS = Path(__file__).with_name("programs")
-# The name of its experiment, and how the first line that each process prints begins.
+# program -> the name of its experiment, and the beginning of the first line of each process.
 RUNS = {
     "processes": (
         "forms",
@@ -39,7 +39,7 @@ RUNS = {
     "names": ("My.Exp", {"Joy": "Joy at 127.0.0.1:", "Non_Agent/agent_0": "agent_0 at 127.0.0.1:"}),
     "options": ("opted", {"a": "yes /"}),
 }
-# A script that goes on after its launch, with the calls of the original.
+# A script that continues after its launch with calls of the original.
 GOES_ON = """
 import json, runpy, time
 program = runpy.run_path("program.py")
@@ -76,10 +76,10 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
 def test_classic_programs_run_on_tmux(program: tuple[str, Sandbox]) -> None:
     name, sandbox = program
     experiment, lines = RUNS[name]
-    # As the program of a project it is only planned, by both doors.
+    # As the program of a project it is only planned, by symphony and by pulumi.
     assert f"{len(lines)} to start" in sandbox.symphony("plan", experiment).out
     (sandbox.folder / "Pulumi.yaml").unlink()
-    # As a script it plans as well, then runs.
+    # As a script it is planned, then launched.
     planned = sandbox.run([sys.executable, "program.py"], env={"DRY_RUN": "yes"})
     assert (planned.out, sandbox.trees(), sandbox.servers(), sandbox.stacks()) == ("", {}, [], set())
     printed: dict[str, list[str]] = json.loads(sandbox.python(GOES_ON).out.splitlines()[-1])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sandbox import Sandbox, sandbox_in, wait_for
 
-# The output of a hostile process: a title, a cleared screen, colours, half a letter, reversed text.
+# The output of a hostile process: a title, a cleared screen, colours, invalid UTF-8, reversed text.
 WILD = r"printf '\033]0;owned\007\033[2J\033[31mred\033[0m\202 \342\200\256back\n'; exit 3"
 PROGRAM = f"""
 def sh(script):

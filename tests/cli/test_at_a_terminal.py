@@ -54,12 +54,12 @@ SAME = [
     ("l agent-sweep-2 agent", 0, "agent of agent-sweep-2"),
     ("exec rl learner -- echo in it", 0, "in it"),
     ("x rl agent -- sh -c 'echo $SYMPHONY_ROLE; exit 4'", 4, "agent"),
-    # A name of the current experiment.
+    # Names of processes in the current experiment.
     ("logs learner", 0, NOTE + LEARNER),
     ("logs agent", 0, f"{NOTE}agent of rl"),
     ("logs pool", 0, f"{NOTE}agent of rl"),
     ("x agent -- echo hi", 0, f"{NOTE}hi"),
-    # Numbers of kubectl.
+    # Indices instead of names, as in kubectl.
     ("logs rl learner -s 0", 0, LEARNER),
     ("logs rl learner -t -1", 0, LEARNER),
     ("log rl learner -s 0 -t 1", 0, "done"),
@@ -112,14 +112,14 @@ def test_list_commands_show_only_experiments_that_are_up(typed: Shell) -> None:
     def names(words: str) -> list[str]:
         return [line.split()[0] for line in typed.run(f"symphony {words}")[1].splitlines()[1:]]
 
-    # What was deleted, or only planned, is in none.
+    # Deleted and only planned experiments are in no list.
     assert names("ls") == sorted(EXPERIMENTS)
     assert names("ls sweep") == names("lse 'agent-*'") == ["agent-sweep-1", "agent-sweep-2"]
     assert names("p rl") == names("lsp rl") == ["learner", "pool"]
     for words in ("p learne", "db 'learn*'", "e planne", "p planned", "d plan", "x planed a -- a"):
         code, shown = typed.run(f"symphony {words}")
         assert (code, "learned" in shown, '"planned"?' in shown) == (2, False, False), shown
-    # Where only one of its processes can be meant, it is.
+    # If the word matches only one process, it selects that.
     assert typed.run("symphony logs learn") == (0, NOTE + LEARNER)
     assert "learned is not up" in typed.run("symphony e learned")[1]
 

@@ -28,7 +28,7 @@ def test_delete_asks_removes_everything_and_works_without_the_project(
     sandbox.symphony("up", "rl", "-y")
     refused = sandbox.symphony("delete", "rl", code=2)
     assert "-y" in refused.err
-    # Without a question, only the whole name is accepted.
+    # With -y, only the full name is accepted.
     near = sandbox.symphony("delete", "r", "-y", code=2)
     assert near.err.splitlines() == [
         "symphony: no experiment is called r. To delete rl: `symphony delete rl -y`."

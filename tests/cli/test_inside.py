@@ -108,7 +108,7 @@ def test_a_signal_to_exec_ends_the_command_and_its_children(sandbox: Sandbox, nu
     running.send_signal(number)
     running.wait(10)
     psutil.wait_procs(tree, 5)
-    # A shell has its children ignore SIGINT when it puts them into the background.
+    # A shell lets its background children ignore SIGINT.
     left = [each for each in tree if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
     for each in left:
         each.kill()
@@ -145,7 +145,7 @@ def test_ssh_shows_the_window_and_leaves_it_running(sandbox: Sandbox) -> None:
 def test_ssh_within_the_server_switches_to_the_window(sandbox: Sandbox) -> None:
     with terminal(sandbox, [str(SYMPHONY), "ssh", "rl", "agent-0"]) as screen:
         screen.shows("agent-0*")
-        # A window that a person opens by hand, in which they ask for another process.
+        # The user opens a window in this tmux, and runs `symphony ssh` for another process in it.
         command = f"env SYMPHONY_HOME={sandbox.home} {SYMPHONY} ssh rl learner; sleep 60"
         screen.type("C-b", ":")
         screen.shows("\n:")
@@ -178,7 +178,7 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, tmp_p
     assert (there / "a").stat().st_mode & 0o111
     sandbox.symphony("cp", "learner:there/sub", f"{tmp_path}/back")
     assert (tmp_path / "back" / "b c").read_text() == "two"
-    # Into an existing folder it goes under its own name, and what was there stays.
+    # Into an existing folder it is copied under its own name, and other files stay.
     (there / "kept").write_text("")
     (source / "a").write_text("three")
     sandbox.symphony("scp", str(source), f"learner:{there.parent}")
@@ -227,7 +227,7 @@ def test_visit_prints_the_url_and_opens_the_browser(sandbox: Sandbox, tmp_path: 
     assert sandbox.symphony("visit", "board", env={"BROWSER": str(browser)}).out == url
     assert wait_for(lambda: (tmp_path / "opened").exists(), 5, "the browser was started")
     assert (tmp_path / "opened").read_text() == url
-    # The pid is that of what listens, not of a shell around it.
+    # The pid is that of the listening process, not of a shell around it.
     pid = sandbox.processes("rl")["board"]["pid"]
     assert "serve.py" in psutil.Process(pid).cmdline()
 

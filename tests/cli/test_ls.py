@@ -115,7 +115,7 @@ def test_experiments_of_the_same_name_in_two_projects(tmp_path: Path) -> None:
         several = left.symphony("process", code=2, cwd=tmp_path).err
         assert "left/rl, right/rl" in several
         assert "in-right" in left.symphony("process", "right/rl").out
-        # A session that another project has is refused, naming it.
+        # A session name used by another project is refused, and the error names that project.
         right.config("other", namespace="l")
         taken = right.symphony("up", "other", "-y", code=None)
         assert taken.code in (1, 2)

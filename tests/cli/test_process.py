@@ -112,7 +112,7 @@ def test_the_shown_digest_is_of_the_code_that_runs(sandbox: Sandbox) -> None:
     wait_for(lambda: "second" in sandbox.symphony("logs", "rl", "a").out, 10, "it runs")
     assert sandbox.symphony("logs", "rl", "a").out.split() == ["second", rows["a"]["code"]]
     assert rows["a"]["code"] == rows["b"]["code"] != ""
-    # What runs keeps its digest when the file changes.
+    # A running process keeps its digest when the file changes.
     train.write_text("echo third")
     assert sandbox.processes("rl")["a"]["code"] == rows["a"]["code"]
 

@@ -41,7 +41,7 @@ def test_plan_and_up_print_program_output_with_a_prefix(sandbox: Sandbox) -> Non
         person.shows("[y/N]")
         person.type("y", "Enter")
         assert person.ends() == 0
-        # The program ran twice, for the plan and for the work.
+        # The program ran twice, for the plan and for the update.
         assert person.history().count("reading the data") == 1
     assert "program | reading" in sandbox.symphony("up", "rl", "-y").out
 

@@ -42,7 +42,7 @@ def test_all_problems_are_reported_at_once_with_line_and_remedy(sandbox: Sandbox
     for word in ("replay-sever", "replay-server", "learner", "No Name", "Nothing was started"):
         assert word in text
     rows = [row for row in text.splitlines() if row.startswith("  ")]
-    # One line a problem, each with the lines of the program it is about: the declaration, the call.
+    # One line for each problem, with the lines of the program: the declaration, the call.
     for what, lines in (
         ("no process binds", "line 5"),
         ("both bind", "lines 6, 7"),
@@ -95,7 +95,7 @@ def test_a_program_without_experiment_is_refused_and_stops_no_process(sandbox: S
         sandbox.write(program)
         assert len(sandbox.symphony("up", "rl", "-y", code=2).err.splitlines()) <= 5, program
         assert sandbox.trees() == living, program
-    # Nor does one in which no line of symphony is left.
+    # Also a program that no longer uses symphony.
     (sandbox.folder / "__main__.py").write_text("# run_program('stacks')\nprint('nothing')\n")
     assert "launches no experiment" in sandbox.symphony("up", "rl", "-y", code=2).err
     assert sandbox.trees() == living
@@ -212,7 +212,7 @@ def test_up_on_a_terminal_asks_and_shows_progress(sandbox: Sandbox) -> None:
         assert screen.ends() == 0
         rows = [line.split() for line in screen.history().splitlines()]
         assert [row[1] for row in rows if row[:1] == ["guest"]] == ["started"]
-        # It listens nowhere.
+        # The process does not listen.
         assert [row[1] for row in rows if row[:1] == ["server"]] == ["started", "running:"]
         assert "rl is up" in screen.screen()
         assert "\x1b[" in screen.colours()
@@ -268,7 +268,7 @@ def test_of_four_concurrent_ups_one_runs_and_the_others_name_it(sandbox: Sandbox
             assert "rl is being changed by" in err
             assert re.search(r"pid \d+", err), err
             assert len(err.splitlines()) == 1, err
-    # Commands that see each other's locks all step back: then none has started anything.
+    # Commands that see each other's locks may all give up; then none has started anything.
     before = sandbox.trees()
     assert set(before) == ({"rl/server", "rl/guest"} if won else set())
     sandbox.symphony("up", "rl", "-y")
@@ -285,7 +285,7 @@ def test_ls_shows_a_running_up_and_delete_interrupts_it(sandbox: Sandbox, file: 
     """`ls` never fails meanwhile; `delete` leaves nothing."""
     (sandbox.folder / "stacks").mkdir()
     (sandbox.folder / "__main__.py").write_text("from symphony import run_program\nrun_program('stacks')\n")
-    # Enough processes that a quick machine is not done before the deletion begins.
+    # Enough processes that a fast machine is not done before the deletion begins.
     sandbox.write(SLOW.replace("100", "400"), file)
     process = start_up(sandbox, "rl", 1)
     (row,) = sandbox.symphony("ls", "--json").json

@@ -39,7 +39,7 @@ def test_output_of_several_stacks_does_not_mix_and_one_failure_does_not_stop_oth
     assert {len(block) for block in blocks} == {6}
     assert ran.err.startswith("symphony: sweep-3 cannot run: 1 problem")
     assert set(sandbox.trees()) == {f"{name}/p" for name in names if name != "sweep-3"}
-    # What was deleted, and has no settings any more, is not meant.
+    # A deleted stack without a settings file does not match.
     sandbox.symphony("delete", "sweep-4", "-y")
     (sandbox.folder / "Pulumi.sweep-4.yaml").unlink()
     assert 'no stack matches "sweep-4*"' in sandbox.symphony("up", "sweep-4*", "-y", code=2).err

@@ -21,7 +21,7 @@ from symphony.spec.process import ProcessOptions
 # Names that only symphony's own packages call.
 _INTERNAL = re.compile(r"_.*|action_.*|components|from_pool|from_spec|join|register")
 _OTHERS: tuple[Any, ...] = (Ended, Planned, tmux_session.Session, symphony.tmux.session)
-# What their `**options` take.
+# The keywords of their `**options`.
 _OPTIONS: dict[Any, Any] = {
     symphony.Cluster: ClusterOptions,
     symphony.Experiment: ExperimentOptions,
@@ -31,7 +31,7 @@ _OPTIONS: dict[Any, Any] = {
     symphony.TmuxCluster: TmuxOptions,
 }
 _VARIABLE = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-# What the examples take for granted.
+# Names that the examples use without declaring them.
 _HEADER = f"""
 import argparse, os, subprocess
 from typing import Any
@@ -103,7 +103,7 @@ def program() -> str:
     lines: dict[str, None] = {}
     for owner, thing in public_api():
         code = example(thing)
-        # That of SymphonyParser is a class without annotations.
+        # The example of SymphonyParser declares a class without annotations.
         if code is None or not needs_example(thing) or thing is symphony.SymphonyParser:
             continue
         receiver = f"{owner.__name__.lower()}." if owner and code.startswith(f"{thing.__name__}(") else ""

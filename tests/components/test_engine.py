@@ -27,7 +27,7 @@ HELLO = """
         group.new_process("ada", ["sleep 600"]).connects("greetings")
 """
 
-# What the engine itself adds to every RunError.
+# The text that the engine adds to every RunError.
 ENGINES_LAST_WORD = "error: an unhandled error occurred: program exited with non-zero exit code: 1"
 
 
@@ -71,7 +71,7 @@ class Project:
         return text
 
     def resources(self) -> list[dict[str, Any]]:
-        # Read as `symphony ls` does: asking the engine takes a second each time.
+        # Read the state files as `symphony ls` does: the engine would take a second each time.
         state = json.loads(next(self.state.rglob("stacks/test/hello.json")).read_text())
         return (state["checkpoint"].get("latest") or {}).get("resources") or []
 

@@ -12,7 +12,7 @@ from symphony import NodePool
 from symphony.placement.pool import Taint
 from tests.sandbox import Sandbox, sandbox_in
 
-# What is wrong stands beside the line that says it.
+# A program with one problem in each line, and the words of each report in WRONG.
 PROGRAM = """from symphony import GkeCluster, NodePool
 GkeCluster("rl", location="us-central1-a", pools=[
     NodePool("cpu", "e2-standart-8"),
@@ -22,7 +22,7 @@ GkeCluster("rl", location="us-central1-a", pools=[
     NodePool("Big", "e2-standard-8", taints=[("a", "b", "Sometimes")], disk_gb=-5),
 ])
 """
-# Of these the cluster itself cannot be read.
+# An unknown location, and no pools.
 ELSEWHERE = """from symphony import GkeCluster
 GkeCluster("rl", location="us-centrl1", pools=[])
 """

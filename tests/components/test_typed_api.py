@@ -142,7 +142,7 @@ def basedpyright(file: Path) -> set[int]:
 
 def mypy(file: Path) -> set[int]:
     config = file.with_name("mypy.ini")
-    # These two would take over a minute and say nothing of our API.
+    # These two would take over a minute, and are not relevant for the API.
     config.write_text(
         "[mypy]\nstrict = true\n[mypy-pulumi_kubernetes.*,pulumi_gcp.*]\nfollow_imports = skip\n"
     )

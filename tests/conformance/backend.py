@@ -14,7 +14,7 @@ from typing import Any
 from tests.sandbox import Ran, Sandbox, wait_for
 
 PROBE = Path(__file__).with_name("probe.py")
-# What every program of the suite begins with: probe(e, "a", "bind=x") declares a process with the probe.
+# The beginning of every program: probe(e, "a", "bind=x") declares a process that runs probe.py.
 PRELUDE = """
 import os
 source = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")).read()
@@ -43,18 +43,18 @@ class Backend(ABC):
     """One backend under test. What differs between backends is abstract; the rest is the command line."""
 
     name: str
-    # Whether the logs of earlier starts outlive a start by `up`.
+    # Whether logs of earlier starts remain after a restart by `up`.
     remembers_starts = True
-    # How much longer everything may take than a local process does.
+    # The factor by which everything may take longer than with local processes.
     patience = 1.0
-    # How many processes are many here.
+    # The number of processes in a large experiment.
     crowd = 40
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         (sandbox.folder / "probe.py").write_text(PROBE.read_text())
 
-    # what a backend's file says
+    # Defined by each backend.
 
     @abstractmethod
     def settings(self, stack: str) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ class Backend(ABC):
     def forget(self, stack: str) -> None:
         """Remove what a failed test left of an experiment, even if `delete` would not."""
 
-    # what is the same everywhere
+    # The same for all backends.
 
     def up(self, stack: str, program: str, *, fails: bool = False, **config: str) -> Ran:
         """Run a program text as the experiment of a stack; fails: some process of it may fail."""

@@ -18,7 +18,7 @@ class LocalBackend(Backend):
         for name, pids in self.sandbox.trees().items():
             owner, _, path = name.partition("/")
             if owner == stack:
-                # The top of a tree is the one whose parent is not in it.
+                # The root of a tree is the process whose parent is not in it.
                 tops = [each for each in map(_process, pids) if each and each.ppid() not in pids]
                 result[path] = [f"{each.pid} {each.create_time()}" for each in tops]
         return {path: tops for path, tops in result.items() if tops}

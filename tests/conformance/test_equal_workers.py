@@ -22,7 +22,7 @@ def test_four_equal_workers_compute_an_all_reduce(backend: Backend, stack: str) 
     backend.up(stack, PROGRAM)
     for rank in range(4):
         backend.becomes(stack, f"train-{rank}", "completed", 40)
-    # Lines that tell of the end of a process are left out.
+    # Without the lines that report exits.
     printed = [line for line in backend.lines(stack, "train-*") if not line["ended"]]
     # In tmux they share the GPUs of one machine; elsewhere a worker sees its own GPUs only.
     locals_ = range(4) if backend.name == "tmux" else [0] * 4

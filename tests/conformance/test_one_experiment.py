@@ -15,7 +15,7 @@ from tests.conformance.backend import Backend
 from tests.sandbox import Ran, wait_for
 
 STACK = "whole"
-# The longest that has room behind the name of the stack, in a namespace that experiments share.
+# The longest name that fits after the name of the stack in a shared namespace.
 LONGEST = 63 - len(f"{STACK}-")
 LONG = "n" * LONGEST
 GROUP = "g" * LONGEST

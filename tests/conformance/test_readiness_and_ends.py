@@ -67,7 +67,7 @@ def test_a_failed_liveness_probe_restarts_the_process_and_its_restart_with_depen
     backend.end_supervisor(stack)
 
     def follows_again() -> bool:
-        # In tmux its window goes on, and a pod is another one.
+        # In tmux the window stays the same; a pod is replaced.
         status, living = backend.statuses(stack)["follows"], backend.identities(stack).get("follows")
         is_another = status["restarts"] > 0 or (living is not None and living != before["follows"])
         return status["state"] == "running" and is_another
@@ -98,7 +98,7 @@ def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Back
     backend.sandbox.symphony("wait", stack, "--timeout", "60s")
     backend.becomes(stack, "agent", "completed")
     backend.becomes(stack, "replay", "completed")
-    # Completed, and a primary starts again: so do the others.
+    # After completion, restarting the primary restarts the others.
     backend.up(stack, COMPLETES.replace("sleep 3", "sleep 1000"))
     for path in ("learner", "replay", "agent"):
         assert backend.becomes(stack, path, "running")["ready"]

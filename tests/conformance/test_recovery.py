@@ -22,7 +22,7 @@ with Experiment() as e:
 """
 
 
-# Before a program: its later half is not made as long as the engine lives, so that no test comes too late.
+# Prepended to a program: blocks the second half of its resources, so that the test can kill the engine.
 HELD = """
 import asyncio, pulumi
 def hold(args):

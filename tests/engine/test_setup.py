@@ -13,7 +13,7 @@ from symphony import paths
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
 
-# Stands in for the SDK's installer: it asks a host on the internet.
+# Replaces the SDK's installer, which downloads from the internet.
 INSTALL = """
 import pathlib, sys, time
 folder = pathlib.Path(sys.argv[1], "bin")

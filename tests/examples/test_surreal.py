@@ -292,7 +292,7 @@ def test_a_prioritized_replay_samples_by_priority_and_returns_importance_weights
     often = drawn["rewards"] < 10
     assert often.mean() > 0.8
     assert drawn["weights"][often].max() < drawn["weights"][~often].min()
-    # What is new is drawn at once.
+    # New steps are sampled at once.
     kept.add(fragment(500, 50))
     assert (kept.sample(1000)["rewards"] >= 500).mean() > 0.5
 

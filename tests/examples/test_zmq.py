@@ -27,7 +27,7 @@ PAIRS = {
     },
 }
 
-# What the processes of the stack print when all is well.
+# The output of the processes when everything works.
 PRINTED = {
     "queue-pull": "steps add up to 45",
     "echo-client": "6 / 3 = 2.0",
@@ -58,7 +58,7 @@ def test_both_programs_of_each_pattern_run_and_exit(program, tmp_path):
             output, errors = process.communicate(timeout=40)
             assert process.returncode == 0, errors
             assert PAIRS[program][end] in output
-            # These two provoke a failure, which is told.
+            # These two cause a failure on purpose, which is reported.
             assert errors == "" or program in ("request_reply.py", "secured.py")
     finally:
         for process in ends.values():

@@ -32,7 +32,7 @@ _MACHINES = (
 _GPUS = (("n1-standard-8", "nvidia-tesla-v100", 1), ("n1-standard-8", "nvidia-tesla-t4", 2),
          ("n1-standard-16", "nvidia-tesla-t4", 4), ("g2-standard-24", "nvidia-l4", 2))  # fmt: skip
 _WITHIN = 60.0
-# How long a refusal stands until it is the last word, seconds.
+# The seconds after which an unschedulable pod counts as refused.
 _AGAIN = 1.0
 
 
@@ -187,7 +187,7 @@ class Scheduler:
             if None not in result.values() and refused == before:
                 break
             if None not in result.values():
-                # It looks again as soon as something changes.
+                # The scheduler tries again as soon as something changes.
                 before = refused
                 time.sleep(_AGAIN if refused else 0)
             assert time.monotonic() < until, f"the scheduler says nothing of {result}"

@@ -81,14 +81,14 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     sandbox.config("built", backend="kubernetes", cluster="gke")
     (planned,) = sandbox.symphony("plan", "built", "--json").json["plan"]["processes"]
     assert planned["image"].startswith(f"us-central1-docker.pkg.dev/my-project/{google.name}/trainer:")
-    # There is no such base image: what is left of it is no experiment that runs on the cluster.
+    # The base image does not exist: a failed `up` leaves no experiment on the cluster.
     sandbox.symphony("up", "built", "-y", code=1)
 
     refused = sandbox.symphony("delete", "gke", "-y", code=2).err
     assert "rl.gke runs on the cluster gke" in refused
     assert len(google.nodes()) == 3
     sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
-    # A cluster of which no stack is known tells its pools by the labels of its nodes.
+    # Without the stack of a cluster, its pools are read from the labels of its nodes.
     sandbox.config("rl.live", backend="kubernetes", **{"kubernetes:kubeconfig": cluster.kubeconfig})
     planned = sandbox.symphony("plan", "rl.live").out
     assert f"{google.name}-gpu" in planned

@@ -13,7 +13,7 @@ from tests.sandbox import Sandbox, sandbox_in
 
 pytestmark = pytest.mark.thorough
 
-# What the engine makes of a state that is an empty file.
+# The state that the engine writes after reading an empty file.
 BLANK = b'{"version":0,"checkpoint":{"stack":"organization/sandbox/rl"}}'
 
 SLEEPERS = """
@@ -81,7 +81,7 @@ def test_files_left_empty_by_a_power_failure_are_repaired_or_reported(sandbox: S
     ]
     for file in mended:
         assert file.stat().st_size, file
-    # The engine's own, where it was the engine that made the store.
+    # A file that only the engine writes, if it created the state folder.
     for file in (*mended, state.parents[2] / "meta.yaml.attrs"):
         file.write_bytes(b"")
     (sandbox.home / "passphrase.77").write_bytes(b"")

@@ -257,7 +257,7 @@ def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbo
     assert third["settings"]["sandbox:lr"] == "0.1"
     assert third["changed"][0] == "run 1 again"
     assert sandbox.symphony("diff", "rl", "1", "3", "--json").json["code"] == {}
-    # The project and its settings are as they were.
+    # The project and its settings are unchanged.
     assert "0.3" in (sandbox.folder / "Pulumi.rl.yaml").read_text()
     sandbox.symphony("up", "rl", "-y")
     assert "one second" in sandbox.symphony("logs", "rl", "--run", "4").out
@@ -272,7 +272,7 @@ def test_the_next_command_records_a_plain_pulumi_up(sandbox: Sandbox) -> None:
     assert (run["command"], run["backend"]) == ("pulumi up", "tmux")
     assert run["missing"]
     assert "one x" in sandbox.symphony("logs", "rl", "--run", "1").out
-    # It is recorded once, even where another `symphony up` follows.
+    # It is recorded once, even if another `symphony up` follows.
     sandbox.symphony("restart", "rl", "a")
     assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == [
         "restart",

@@ -45,13 +45,13 @@ def test_the_state_id_moves_with_the_state_and_survives_its_deletion(
     mark = paths.store_mark()
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
-    # Deleted, and begun again: what lives is still known.
+    # Deleted and created again: running pods still belong to it.
     shutil.rmtree(empty_state)
     paths._mark_in.cache_clear()
     assert paths.store_mark() == mark
     empty_state.mkdir()
     assert paths.store_mark() == mark
-    # Reached from another home, or kept at another path.
+    # Used from another home, or moved to another path.
     monkeypatch.setenv("SYMPHONY_HOME", str(empty_state.parent / "other home"))
     moved = empty_state.rename(empty_state.with_name("moved"))
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{moved}")

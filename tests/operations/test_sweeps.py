@@ -88,7 +88,7 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     assert "2 trials" in sandbox.symphony(*words, "lr=0.1,0.3", "--dry-run").out
     assert sandbox.symphony("ls").out.startswith("No experiments")
     sandbox.symphony(*words, "lr=0.1,0.3", "-y", timeout=120)
-    # The edit comes too late.
+    # The edit comes after the code was frozen.
     (sandbox.folder / "train.sh").write_text("exit 1\n")
     sandbox.symphony("wait", "grid", timeout=180)
     rows = sandbox.symphony("results", "grid", "--min", "loss", "--json").json
@@ -105,10 +105,10 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     sandbox.symphony("wait", "grid", timeout=180)
     ended = _counts(log.with_name("log.ended"))
     assert ended["0.1 13"] == ended["0.3 13"] == 1
-    # The sweep tells of its own ends, not of those of its trials.
+    # The sweep notifies of its own end, not of those of its trials.
     assert told.read_text().splitlines()[2:] == ["grid completed 0"]
     assert "is a sweep" in sandbox.symphony("up", "grid", "-y", code=2).err
-    # Without a name, the program is meant, not its sweep.
+    # Without a name, the command selects the stack of the program, not its sweep.
     assert sandbox.symphony("plan", "--json").json["stack"] == "sandbox"
     assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
     assert "0.1" in sandbox.symphony("results", "grid", "--csv", "-").out
@@ -125,7 +125,7 @@ def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
     sandbox.symphony("delete", "slow", "-y")
-    # No settings of trials are written into the project.
+    # Settings of trials are not written into the project.
     assert [file.name for file in sandbox.folder.glob("Pulumi.*")] == ["Pulumi.yaml"]
 
 
@@ -149,7 +149,7 @@ def _run_killed_sweep(sandbox: Sandbox, *, trials: int, kills: int, pause: float
         time.sleep(source.uniform(0, pause))
         if (runner := _runner(sandbox, "grid")) is not None:
             os.kill(runner.pid, signal.SIGKILL)
-    # After several kills in a row the supervisor gives up.
+    # After several consecutive kills the supervisor gives up.
     sandbox.symphony(*words, timeout=120)
     sandbox.symphony("wait", "grid", timeout=6000)
     expected = {f"0.1 {seed}": 1 for seed in range(101, 101 + trials)}

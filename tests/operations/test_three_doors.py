@@ -34,7 +34,7 @@ def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: San
     for word in ("symphony:index:Experiment", "symphony:index:Process", "server", "guest"):
         assert word in tree
     refreshed = sandbox.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview").out
-    # The stack, the experiment, its session, and two processes with a window each.
+    # The stack, the experiment, its session, and two processes with one window each.
     assert "7 unchanged" in " ".join(refreshed.split())
     sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview", "--expect-no-changes")
     assert sandbox.trees() == made
@@ -86,7 +86,7 @@ def test_a_script_creates_pulumi_and_symphony_change_symphony_deletes(sandbox: S
     made = sandbox.trees()
     assert set(made) == BOTH
     (row,) = sandbox.symphony("ls", "--json").json
-    # Its server listens nowhere.
+    # Its server does not listen.
     assert (row["name"], row["project"], row["ready"]) == ("rl", "symphony", 1)
     assert sandbox.processes("rl")["server"]["state"] == "running"
     assert "symphony:index:Process" in sandbox.pulumi("stack", "--stack=organization/symphony/rl").out

@@ -19,7 +19,7 @@ from symphony.operations.usage import cores, size
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import Sandbox, wait_for
 
-# A supervisor whose shell starts a program and one whose parent has ended.
+# A supervisor whose shell starts one program, and another whose parent has ended.
 _TREE = f"""
 import subprocess, sys, time
 hungry = "x = bytearray(60 << 20); import time; print('up', flush=True); time.sleep(60)"
@@ -36,7 +36,7 @@ def test_usage_covers_the_whole_tree_without_the_supervisor() -> None:
     ) as root:
         try:
             assert root.stdout is not None
-            # Three programs say that they are up.
+            # Three programs report that they are up.
             assert len(root.stdout.read(9)) == 9
             measured = usage({"a": root.pid, "gone": 1 << 22})
         finally:

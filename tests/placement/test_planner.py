@@ -72,7 +72,7 @@ def test_node_selectors_choose_pools():
         "cpu": "has no label team",
         "team": "has team=rl, not x",
     }
-    # What only the cluster knows is no reason to refuse.
+    # Labels that only the cluster knows are no reason to refuse.
     assert pool_of(pod("a", selector=(("topology.kubernetes.io/zone", "z"),)), (CPU,)) == "cpu"
 
 
@@ -115,7 +115,7 @@ def test_containers_of_a_group_divide_the_resources_of_the_group():
     assert reasons_of(unsaid) == {
         "gpu": "has 1 GPUs for 2 processes of the group: set gpu on each that needs GPUs"
     }
-    # The group says no more than the pool, and one of its processes has the GPU.
+    # The group sets only the pool, and one of its processes requests the GPU.
     assert pool_of(Pod("g", (Claim(gpus=1), Claim()), whole=Claim(), pool="gpu")) == "gpu"
 
 

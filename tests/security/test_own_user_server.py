@@ -87,7 +87,7 @@ def test_another_user_is_refused_from_a_source_port_this_user_had(
     for _ in range(3):
         used = dial(("127.0.0.1", 0), port)
         number = used.getsockname()[1]
-        # Closed with a reset, so that the port is free at once.
+        # Close with a reset, so that the port is free at once.
         used.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         used.close()
         time.sleep(0.01)

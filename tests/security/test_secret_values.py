@@ -9,7 +9,7 @@ import pytest
 
 from tests.sandbox import Sandbox, sandbox_in, wait_for
 
-# Each value holds the word, so that one search finds any of them.
+# Each value contains this word, so that one search finds all of them.
 WORD = "hush-5f2e"
 SHOW = ["sh", "-c", "test ${#FILE} = 14 && test ${#OUT} = 13 && test ${#GOT} = 13 && echo all; sleep 3600"]
 PROGRAM = f"""
@@ -45,7 +45,7 @@ def files_containing_secrets(folder: Path) -> set[str]:
     """Return the names of the files that contain a value."""
     result: set[str] = set()
     for file in folder.rglob("*"):
-        # The kept code of a run has the program, which has a value itself, and links to files with secrets.
+        # The kept code of a run includes the program, which contains a value, and links to secret files.
         if file.parts[-2:] == ("code", "__main__.py") or file.is_symlink() or not file.is_file():
             continue
         if WORD.encode() in file.read_bytes():

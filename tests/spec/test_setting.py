@@ -18,5 +18,5 @@ from symphony.spec.process import ProcessOptions, ProcessSpec
     ],
 )
 def test_typed_keywords_match_the_fields_of_the_spec(options, kind, beside):
-    # cmds may be given by its place, so it stands in the signature.
+    # cmds may be positional, so it is in the signature.
     assert options.__optional_keys__ | {"cmds"} == set(keywords_of(kind)) | beside | {"cmds"}

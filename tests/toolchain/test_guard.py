@@ -19,7 +19,7 @@ from tests.toolchain.kubernetes.test_cluster_leaves_nothing import machine_state
 from tests.toolchain.network_namespace import Elsewhere
 from toolchain.kubernetes.layout import Layout, cache_folder
 
-# What outlives a test that is killed: a tmux server, and what leaves its session and its parent.
+# Processes that survive a killed test: a tmux server, and a daemon.
 STARTS = """
 import subprocess, time
 def test_it():

@@ -82,7 +82,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
             api.asked.append(asked)
             status, result = api.answer(asked)
             if isinstance(result, bytes):
-                # As it is, then the connection is gone.
+                # Send the bytes unchanged, then close the connection.
                 self.close_connection = True
                 self.wfile.write(result)
                 return
@@ -102,7 +102,7 @@ def serving(answer: Callable[[Asked], Answer]) -> Generator[Api]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         api = Api(f"http://127.0.0.1:{server.server_address[1]}", answer)
-        # So often it looks whether the block has ended: by itself it would do so twice a second.
+        # The poll interval for shutdown; the default of 0.5 s would slow down tests.
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield api

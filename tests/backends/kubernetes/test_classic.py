@@ -34,7 +34,7 @@ def test_a_classic_program_with_kube_cluster_from_plan_to_delete(
     try:
         planned = sandbox.symphony("plan", stack, timeout=120).out
         assert f"{stack} on kubernetes" in planned
-        # Run once without Pulumi's plugins and once with them, the program is heard once.
+        # The program runs twice, without and with Pulumi's plugins; its output is shown once.
         assert planned.count("declared") == 1
         assert live("pods", stack) == []
         assert "2 of 2 running" in sandbox.symphony("up", stack, "-y", timeout=120).out

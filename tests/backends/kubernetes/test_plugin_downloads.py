@@ -27,6 +27,6 @@ def test_a_plugin_download_through_a_silent_proxy_fails_in_time(
         assert time.monotonic() - began < 10
     assert plugin.KUBERNETES in error.value.what
     assert all(word in error.value.remedy for word in ("https_proxy", "pulumi plugin install"))
-    # A plugin that is installed needs no host.
+    # An installed plugin needs no download.
     (tmp_path / plugin.program(plugin.KUBERNETES)).touch(mode=0o755)
     plugin.require(plugin.KUBERNETES)

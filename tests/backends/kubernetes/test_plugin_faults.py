@@ -79,7 +79,7 @@ with Experiment("e") as e:
         assert "Failed:" not in output
 
 
-# The resources of a program are registered when it has ended: the server goes away just before that.
+# Resources are registered at the end of the program: the server becomes unreachable just before that.
 GOES_AWAY = """
 import time
 from pathlib import Path
@@ -143,7 +143,7 @@ with Experiment("e") as e:
     for name in ("quick", "slow"):
         e.new_process(name, command=["sleep", "999"])
 """
-    # A webhook that does not answer holds the creation of one pod; the engine never hears how that ended.
+    # A webhook that does not answer blocks the creation of one pod; the engine never gets the result.
     with (
         socket.create_server(("127.0.0.1", 0)) as webhook,
         silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence),

@@ -112,10 +112,10 @@ def test_a_blocked_pod_blocks_its_dependents_until_its_dependency_runs_again() -
 
 
 def test_the_timeout_of_a_wait_counts_from_the_start_of_the_dependency() -> None:
-    # It has run for half an hour.
+    # The dependency has run for half an hour.
     assert "blocked" in notes(decided(orders("ready", 1700), a=pod(RUNNING), b=pod())["b"])
     assert "why" in notes(decided(orders("ready", 1900), a=pod(RUNNING), b=pod())["b"])
-    # It waits itself.
+    # The dependency itself still waits.
     assert "why" in notes(decided(orders("ready", 60), a=pod(), b=pod())["b"])
 
 
@@ -127,12 +127,12 @@ def test_a_dependent_pod_restarts_once_its_dependency_has_restarted() -> None:
     together = orders("started", restarts=True)
     started = decided(together, a=_started(pod(RUNNING), "x"), b=pod())["b"]["metadata"]["annotations"]
     assert decided(together, a=_started(pod(RUNNING), "x"), b=pod(RUNNING, **started)) == {}
-    # It has ended, and is on its way again.
+    # The dependency has ended and is restarting.
     gone = pod({"waiting": {"reason": "ContainerCreating"}})
     assert decided(together, a=gone, b=pod(RUNNING, **started)) == {}
     patch = decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **started))["b"]
     assert "a (started)" in notes(patch)["restarts"]
-    # It says so already, and has ended by itself.
+    # The pod is already annotated, or has exited by itself.
     again = {**started, **patch["metadata"]["annotations"]}
     assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **again)) == {}
     assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(exited(0), **started)) == {}

@@ -45,7 +45,7 @@ def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox, stac
     assert "Nothing changes" in sandbox.symphony("up", stack, "-y", timeout=120).out
 
     sandbox.write(PROGRAM.format(seconds=1001))
-    # The server would judge the new spec as a change of the pod that lives, which no pod may have.
+    # The server would treat the new spec as an update of the running pod, which is forbidden.
     previewed = sandbox.pulumi("preview", "--stack", stack, "--diff", timeout=120).out
     assert "1001" in previewed, previewed
     assert "1 to replace" in previewed, previewed
@@ -121,7 +121,7 @@ def test_a_script_creates_and_changes_symphony_shows_and_deletes(
     result = sandbox.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
     assert {each["path"]: each["state"] for each in result} == {"server": "running", "client": "running"}
     before = uids(live, stack)
-    # Another way to the same cluster restarts nothing, and need not know of the one before.
+    # Another context for the same cluster restarts nothing; the previous one need not exist any more.
     first.rename(second)
     script(stack, 1001, force=True, kubeconfig=str(second))
     after = uids(live, stack)

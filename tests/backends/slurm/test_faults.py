@@ -44,7 +44,7 @@ def test_slurm_requeues_a_job_whose_node_failed(lab: Lab) -> None:
         lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         assert "in the queue" in lab.becomes("b", "waiting")["why"]
     finally:
-        # It may have come back by itself.
+        # The node may have recovered by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
     wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
     await_requeued(lab, job)
@@ -110,7 +110,7 @@ def test_a_supervisor_that_is_killed_is_started_again_and_takes_up_its_steps(lab
     job = up(lab, TWO.replace('"b"', '"b", "c"'))
     before, supervisor = lab.sandbox.trees(), lab.supervisor()
     supervisor.kill()
-    # It ends while no supervisor runs.
+    # The process ends while no supervisor runs.
     for pid in before["rl/c"]:
         psutil.Process(pid).kill()
     assert "SIGKILL" in lab.becomes("c", "failed")["why"]

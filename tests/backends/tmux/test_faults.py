@@ -11,7 +11,7 @@ from tests.sandbox import Sandbox, wait_for
 
 pytestmark = pytest.mark.thorough
 
-# It listens as soon as the test says so: what comes in between is the fault.
+# It listens when the test creates a file; before that, another program takes the port.
 SERVER = """
 import os, socket, time
 while not os.path.exists("go"):

@@ -86,7 +86,7 @@ def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sand
     assert "told" in sandbox.symphony("logs", "rl", "replay").out
     wait_for(told.exists, 10, "the end is told")
     assert told.read_text() == "rl failed 3\n"
-    # Mended: all of it runs again, and completes.
+    # Fixed: all processes run again, and complete.
     program = (sandbox.folder / "__main__.py").read_text()
     sandbox.write(program.partition("\n")[2].replace('"CODE": 3', '"CODE": 0'))
     ran = sandbox.symphony("up", "rl", "-y", "--wait")

@@ -67,7 +67,7 @@ def test_json_of_too_many_lists_is_refused(text):
         caraml.ZmqPusher(address=puller.address) as raw,
     ):
         raw.push(text)
-        # The answer to the next message shows that it was refused, however long that took.
+        # The answer to the next message shows that the first was refused, however long that took.
         raw.push(b"1")
         assert puller.pull(timeout=30) == 1
         assert "lists and objects" in str(puller.last_rejection)

@@ -49,7 +49,7 @@ def test_the_fetcher_survives_a_killed_worker_and_full_shared_memory(spawn, case
             assert (shared.data == request).all()
             got.append(request)
             shared.delete()
-            # One that had nothing in hand shows nothing: then another is killed.
+            # A worker without a task proves nothing: then another is killed.
             if len(got) in (5, 15) and not fetcher.refetched and sys.argv[1] == "worker killed":
                 os.kill(next(iter(fetcher._workers.values())).pid, signal.SIGKILL)
         fetcher = caraml.DataFetcher(handle, "127.0.0.1", server.socket.port, range(60), worker_comm_port=None)

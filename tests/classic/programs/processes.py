@@ -7,7 +7,7 @@ from symphony.engine import AddressBook, Cluster
 cluster = Cluster.new(os.environ["CLUSTER"])
 exp = cluster.new_experiment("forms", port_range=range(21000, 21100))
 
-# Lines of a shell for tmux, an image and its arguments for Kubernetes.
+# Shell lines for tmux; an image and its arguments for Kubernetes.
 ps = exp.new_process(
     "ps", cmds=["echo ps at $SYMPH_PARAMS_ADDR", "sleep 3600"], container_image="rl:1", args=["--shards", 2]
 )
@@ -27,6 +27,6 @@ made = exp.new_process("agent-1", container_image="rl:2", env={"SEED": 8})
 made.set_command(["sh", "-c", "echo $SYMPHONY_ROLE $SEED; sleep 3600"])
 made.set_args([])
 
-# Outside of any experiment: the variables of services, for a process of one's own.
+# Outside of any experiment: the variables of services, for the user's own process.
 assert AddressBook({"params": {"host": "h", "port": 1}}).dump()["SYMPH_PARAMS_ADDR"] == "h:1"
 launched = cluster.launch(exp, dry_run="DRY_RUN" in os.environ)

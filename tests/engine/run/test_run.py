@@ -93,7 +93,7 @@ def test_each_failure_is_one_line_with_its_exit_code(
 
 def test_program_output_becomes_diagnostic_events(run: Runner) -> None:
     output = run("up", program="print('hello'); pulumi.log.warn('careful')")
-    # What is printed and what is logged come by different ways.
+    # Printed and logged lines arrive in different kinds of events.
     assert {(d.severity, d.message.strip()) for d in output.of(Diagnostic)} == {
         ("info", "hello"),
         ("warning", "careful"),

@@ -36,7 +36,7 @@ print(run.outcome.result, flush=True)
 sys.exit(130 if run.outcome.result == "interrupted" else run.outcome.exit_code)
 """
 
-# A test that waits for this engine would wait for ten minutes.
+# Otherwise a test could wait for this engine for ten minutes.
 PATIENT = """
 from symphony.engine.run import run as runs, watchdog
 watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0
@@ -114,7 +114,7 @@ def test_the_engine_ends_with_a_killed_command_and_the_next_run_waits_for_it(
     assert [lock for lock in locks.read("tiny", "dev") if not locks.is_dead(lock)], "its engine still runs"
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert processes_with(f"MARK={run_marker}") == []
-    # What was done is in the state.
+    # Completed resources are in the state.
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 

@@ -14,7 +14,7 @@ from symphony.errors import SymphonyError
 
 NAME = file_store.StackName("symphony", "rl")
 ROOT = "urn:pulumi:rl::symphony::pulumi:pulumi:Stack::symphony-rl"
-# What a killed engine began of a provider in Python has nothing that its deletion would need.
+# A dynamic resource that a killed engine began to create: it has no inputs to delete it by.
 BEGUN = {"urn": "urn:x::agent-1", "type": "pulumi-python:dynamic/x:Y", "custom": True}
 CHECKPOINT = {
     "version": 3,

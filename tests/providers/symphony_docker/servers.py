@@ -21,7 +21,7 @@ from toolchain.kubernetes.calls import succeeds
 
 _BEFORE_A_CUT = 100_000
 USER, PASSWORD = "me", "canary-6"
-# What `htpasswd -B` makes of the password.
+# The password as hashed by `htpasswd -B`.
 _LOGIN = f"{USER}:$2b$04$7ktGujCVnSar0xQNRvyACOhGMgaJM0m5nFKUXr5..SQjJyXXiVvda\n"
 _HELPER = """#!/bin/sh
 echo "$1" >>{log}
@@ -192,14 +192,14 @@ def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
 
     The address of its socket, and its process, which the block may end.
     """
-    # A socket has a short name.
+    # The path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         host, disk = f"unix://{folder}/d.sock", folder / "disk"
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", disk], check=True)
-        # In a network namespace of its own, or it would take away another engine's bridge. All that it
-        # started ends with it.
+        # In its own network namespace, or it would remove the bridge of another engine; all its processes
+        # end with the namespace.
         words = [
             "unshare",
             "--net",

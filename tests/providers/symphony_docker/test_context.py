@@ -49,7 +49,7 @@ CANARIES = (
     ".my.cnf",
     "infra/terraform.tfstate",
 )
-# By a credential's name, or with one in it: a person decides.
+# Named like a credential, or containing one: the user must decide.
 SUSPECTS = {
     "conf/credentials.json": "{}",
     "gcp-service-account.json": "{}",

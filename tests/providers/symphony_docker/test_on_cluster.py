@@ -52,14 +52,14 @@ def test_up_builds_only_a_changed_image_and_pods_run_its_digest(place: Place) ->
     again = place.up()
     assert "image rl" not in again
     assert place.images() == before
-    # Gone from the registry: it is pushed again, and nothing restarts.
+    # Deleted from the registry: it is pushed again, and nothing restarts.
     digest = before["a"].rpartition("@")[2]
     (name,) = local_images(place)
     image_registry.delete(place.repository, name.rpartition(":")[2], digest)
     assert "image rl  pushed" in place.up()
     assert image_registry.has(place.repository, digest)
     assert place.images() == before
-    # Edited: the plan says which file, and only the pods of that image restart.
+    # Edited: the plan names the file, and only the pods of that image restart.
     place.write("app/main.txt", "two\n")
     planned = place.sandbox.symphony("plan", "dev", "--json").json
     assert [each["reasons"] for each in planned["images"]] == [["1 file: app/main.txt"]]
@@ -73,7 +73,7 @@ def test_up_builds_only_a_changed_image_and_pods_run_its_digest(place: Place) ->
     assert [each["used_by"] for each in listed if f"{each['repository']}:{each['tag']}" == name] == [
         ["dev a"]
     ]
-    # What a stack uses stays; deletion takes what it made here, and the registry keeps it.
+    # An image in use stays; `delete` removes the local images of the stack, and the registry keeps them.
     assert name not in place.sandbox.symphony("images", "clean", "-dr").out
     place.sandbox.symphony("delete", "dev", "-y")
     assert local_images(place) == []
@@ -82,7 +82,7 @@ def test_up_builds_only_a_changed_image_and_pods_run_its_digest(place: Place) ->
 
 @pytest.mark.thorough
 def test_up_of_an_earlier_run_uses_the_image_that_run_pushed(place: Place) -> None:
-    # What is built again has another digest.
+    # A rebuilt image has another digest.
     place.write("Dockerfile", DOCKERFILE.replace("echo made of", "cat /proc/sys/kernel/random/uuid"))
     place.up()
     first = place.images()["a"].partition(" ")[2]
@@ -172,7 +172,7 @@ def test_a_failed_build_is_one_line_and_leaves_no_container_behind(place: Place)
     assert [each["reasons"][0] for each in planned["images"]] == ["Dockerfile"]
     place.sandbox.config("dev", registry="localhost:1/x")
     assert "the registry localhost:1 does not answer: connection refused" in place.up(code=1)
-    # What ran goes on, whichever image it runs.
+    # Running pods keep running, with any image.
     assert place.images() == running
     assert containers() == []
 
@@ -310,7 +310,7 @@ def test_no_secret_leaks_into_image_state_or_output(place: Place, tmp_path: Path
     every = [each for each in place.sandbox.home.rglob("*") if each.is_file() and not each.is_symlink()]
     files = [each for each in every if docker not in each.parents]
     state = "".join(each.read_text(errors="replace") for each in files)
-    # The last two: both passwords as Docker's file would hold them.
+    # The last two: both passwords as in Docker's config file.
     for text in (*canaries.values(), "canary-5", servers.PASSWORD, "bWU6Y2FuYXJ5LTU=", "bWU6Y2FuYXJ5LTY="):
         assert text not in output + history + state
     argv = [place.cluster.kubectl, f"--kubeconfig={place.cluster.kubeconfig}", "-n", place.namespace]

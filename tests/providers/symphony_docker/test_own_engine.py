@@ -61,7 +61,7 @@ def test_a_full_disk_or_stopped_docker_engine_is_one_line_and_leaves_nothing(
         (context / "large").unlink()
         assert Engine().api.containers(all=True) == []
         assert Engine().list_images(ours=True) == []
-        # What a failed build had written fills the disk until it is pruned.
+        # The cache of a failed build fills the disk until it is pruned.
         Engine().api.prune_builds()
         building = threading.Thread(target=build, args=['RUN ["/bin/busybox", "sleep", "60"]'])
         building.start()
@@ -102,13 +102,13 @@ def test_classic_docker_builder_builds_and_clean_images_removes(
         monkeypatch.setenv("DOCKER_HOST", host)
         first = build("rl:1", update=False, verbose=True)
         assert "COPY tools/busybox" in capfd.readouterr().out
-        # What is in temp_directory stays there, unless it is to be updated.
+        # Files in temp_directory stay, unless they are updated.
         note.write_text("two")
         assert build("rl:1", update=False) == first
         second = build("rl:1", update=True)
         assert second != first
         assert capfd.readouterr().out == ""
-        # An image that a container uses stays, until what has ended is removed first, or by force.
+        # An image used by a container stays, unless ended containers are removed first, or by force.
         Engine().api.wait(container("rl:1", "true"))
         assert clean_images(["rl:*"]) == []
         assert clean_images("rl:*", force_prune_containers=True) == ["rl:1"]
@@ -117,7 +117,7 @@ def test_classic_docker_builder_builds_and_clean_images_removes(
         container("rl:1", "sleep", "1000")
         assert clean_images("rl:*", force_prune_containers=True) == []
         assert clean_images("rl:*", force=True) == ["rl:1"]
-        # The first has no name since the second took it.
+        # The first image lost its name to the second.
         assert Engine().find(first)
         assert clean_images("nothing", force_prune_images=True) == []
         assert Engine().find(first) is None

@@ -92,7 +92,7 @@ def test_an_edit_of_code_reuses_the_layer_of_requirements(place: Place, tmp_path
         return next((each for each in result if each[0] == value), [])
 
     first, second = run(1), run(2)
-    # The base, the requirements, what caraml needs and caraml itself stay; the last two copies are the code.
+    # The layers of the base, the requirements and caraml are the same; the last two layers are the code.
     assert first[:-2] == second[:-2]
     assert first != second
     Engine().remove(image, force=True)

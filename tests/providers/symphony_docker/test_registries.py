@@ -83,13 +83,13 @@ def test_push_to_a_registry_with_login_uses_the_credentials_of_docker(
         assert image_registry.check(gate.host) == image_registry.NEEDS_LOGIN
         configure(folder, auths={gate.host: {"auth": "bWU6d3Jvbmc="}})
         assert error_line(push) == unknown
-        # A helper that keeps all passwords, then one of this registry alone.
+        # A credential helper for all registries, then one for this registry alone.
         configure(folder, credsStore="canary")
         gate.refuses["POST /v2/team/rl/blobs"] = 403
         refused = error_line(push)
         assert refused.startswith(f"you may not push to {repository}.")
         del gate.refuses["POST /v2/team/rl/blobs"]
-        # Nothing half done: no tag of it is there.
+        # Nothing is half done: the registry has no tag.
         assert not image_registry.has(repository, "one")
         configure(folder, credHelpers={gate.host: "canary"})
         digest = push()["digest"]
@@ -122,7 +122,7 @@ def test_an_unchanged_image_costs_one_request_and_a_lost_one_is_pushed_again(
 
 def test_an_interrupted_push_resumes_without_sending_layers_again(folder: Path, tmp_path: Path) -> None:
     with servers.registry(tmp_path / "registry") as host, servers.Gate(host) as gate:
-        # Both layers are sent, the list of them is not taken any more.
+        # Both layers are sent, then the manifest is refused.
         gate.stuck = ("PUT /v2/rl/manifests",)
         errors: list[str] = []
         pushing = threading.Thread(
@@ -158,12 +158,12 @@ def test_images_are_deleted_in_the_registry_only_if_requested(folder: Path, tmp_
         each = build_and_push(folder, repository, "one", retain_on_delete=False)
         two = build_and_push(folder, repository, "two")
         assert each["digest"] == two["digest"]
-        # They are one image there, which is another stack's as well.
+        # In the registry they are one image, which another stack also uses.
         provider.delete("", each)
         assert image_registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
         alone = build_and_push(folder, repository, "alone")
-        # What becomes of it is said otherwise: nothing is built for that.
+        # Changing whether `delete` also deletes in the registry builds nothing.
         given = servers.inputs(folder, repository, "alone", retain_on_delete=False)
         assert provider.diff("", alone, given).changes
         changed = updated(alone, given)

@@ -11,14 +11,14 @@ from symphony_slurm import commands
 from symphony_slurm.commands import Job
 from symphony_slurm.observe import in_queue
 
-# The same two jobs; later versions print a warning, or a heading of the federation, before them.
+# The same jobs; later versions print a warning or a federation heading first.
 LINES = "7|PENDING|2026-11-25T14:20:00|2:00:00|Priority|p/rl#12345678\n9_1|RUNNING|N/A|1:00|None|(null)\n"
 SAID = {
     "20.11": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
     "22.05": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
     "23.11": "CLUSTER: lab\n" + LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
 }
-# What squeue of Slurm 20.11 knows.
+# The format fields of squeue in Slurm 20.11.
 KNOWN = {"-h", "-u", "-t", "-o"}
 
 

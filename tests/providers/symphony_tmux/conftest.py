@@ -20,7 +20,7 @@ from symphony_tmux.resource import sessions, windows
 from symphony_tmux.tmux import client
 from tests.sandbox import tmux_in
 
-# Marks of tests that run beside each other must differ, as those of two state stores do.
+# Owners of concurrent tests must differ, as those of two state backends do.
 STORE = f"{os.getpid():08x}"
 OWNER = f"proj/rl#{STORE}"
 
@@ -104,7 +104,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     left = _end_servers(folder)
     for key in list(experiment_folder._held):
         os.close(experiment_folder._held.pop(key))
-    # What tmux itself had started, such as the writer of a log, may be in its last moments.
+    # Processes started by tmux itself, such as the recorder of a log, may just be ending.
     deadline = time.monotonic() + 5
     while (survivors := _processes_of(folder, before)) and time.monotonic() < deadline:
         time.sleep(0.02)

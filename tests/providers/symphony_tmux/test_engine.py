@@ -47,7 +47,7 @@ class Engine:
         self.state.mkdir()
         self.environ = {
             **os.environ,
-            # As `symphony env` has it for a plain `pulumi`.
+            # As `symphony env` sets it for plain `pulumi`.
             "PATH": f"{environment.BIN}:{engine.folder}:{os.environ['PATH']}",
             "PULUMI_BACKEND_URL": f"file://{self.state}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
@@ -109,7 +109,7 @@ class Engine:
 def engine(tmp_path: Path, home: Path) -> Engine:
     made = Engine(tmp_path, home)
     made.run("stack", "init", "s")
-    # What a test leaves in tmux goes with its home.
+    # Processes that a test leaves in tmux are ended with its home.
     return made
 
 
@@ -168,8 +168,8 @@ def _kill_engine_after(engine: Engine, windows: int) -> None:
     programs = [process for process in scan if process.parent in {host.pid for host in hosts}]
     started.kill()
     started.wait()
-    # Pulumi's own language host outlives its engine for a minute, and so does the program of a killed host;
-    # they are not what this is about.
+    # Pulumi's own language host, and the program of a killed host, outlive the engine for a minute; they are
+    # not tested here.
     for process in process_table.alive(each.identity for each in [*hosts, *programs]):
         os.kill(process.pid, signal.SIGKILL)
     engine.run("cancel", "-y", "-s", "s")

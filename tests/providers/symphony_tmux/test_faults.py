@@ -22,7 +22,7 @@ from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 from symphony_tmux.tmux.client import TmuxError
 
-# Of the first and of the second kind of control groups.
+# Of cgroups v1 and v2.
 LIMITS = (("memory", "memory.limit_in_bytes"), ("", "memory.max"))
 HOG = "x = bytearray(b'x') * (1 << 30)"
 
@@ -81,7 +81,7 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 @pytest.mark.thorough
 def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> None:
     """A hundred connections in TIME_WAIT, then an exit during an open connection."""
-    # A session without services gives the ports of its owner back.
+    # A session without services releases the ports of its owner.
     rig.session("web")
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
     try:

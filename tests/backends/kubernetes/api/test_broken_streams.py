@@ -44,7 +44,7 @@ def test_logs_resume_after_a_broken_connection(
                 seen.append(int(following.stdout.readline().split()[1]))
             wait_for(cut, 20, "a connection to cut")
         client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, "a"), grace=0)
-        # communicate() would leave out what readline() has read ahead.
+        # communicate() would miss the data that readline() has buffered.
         out = following.stdout.read()
         _, err = following.communicate(timeout=60)
         seen += [int(line.split()[1]) for line in out.splitlines() if line.startswith("n ")]
@@ -83,7 +83,7 @@ def test_logs_renew_an_expired_token_while_following(
         shutil.copy(tmp_path / "second", current)
         kubectl("-n", stack, "delete", "serviceaccount", "first")
         asked = len((tmp_path / "asked").read_text().splitlines())
-        # The server remembers a token for ten seconds.
+        # The API server caches a token for ten seconds.
         deadline = time.monotonic() + 60
         while len((tmp_path / "asked").read_text().splitlines()) == asked and time.monotonic() < deadline:
             cut()

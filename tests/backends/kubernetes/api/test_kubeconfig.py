@@ -98,7 +98,7 @@ def test_the_exec_plugin_supplies_the_token(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ("echo no session >&2; exit 1", "returned no credentials: no session"),
-        # The words of gcloud without a login.
+        # The error of gcloud without a login.
         (
             "printf 'failed (err: ERROR: (g) No account.\n\nto use.\n)' >&2; exit 1",
             r"no credentials: \(g\) No account\. Log in",

@@ -80,7 +80,7 @@ def test_a_kubeconfig_stored_as_a_pulumi_secret_works_and_leaks_nowhere(
     kept = read_files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]), sandbox.folder)
     assert [file.name for file, _ in kept if file.name == f"{stack}.json"]
     assert containing(secrets, kept) == []
-    # It is in the state after all, for who knows the passphrase.
+    # It is in the state, for users who know the passphrase.
     exported = sandbox.pulumi("stack", "export", "--stack", stack).out
     shown = sandbox.pulumi("stack", "export", "--show-secrets", "--stack", stack).out
     assert containing(secrets, [("hidden", exported.encode()), ("shown", shown.encode())]) == ["shown"]

@@ -50,7 +50,7 @@ def test_every_command_fails_in_time_when_the_api_server_is_silent(
     huge = tmp_path / "huge"
     with huge.open("wb") as file:
         file.truncate(4 << 30)
-    # One experiment for each command that changes something: only one at a time may run for the same.
+    # One experiment for each changing command, because only one may run at a time on an experiment.
     planned, upped, deleted = stacks = (stack, f"{stack}-up", f"{stack}-delete")
 
     def start(*words: str) -> subprocess.Popen[str]:
@@ -63,7 +63,7 @@ def test_every_command_fails_in_time_when_the_api_server_is_silent(
         sandbox.write(PROGRAM)
         for process in [start("up", each, "-y") for each in stacks]:
             assert process.wait(300) == 0
-        # A busy machine starts Python slowly, which is no wait for the server: several start at once.
+        # A busy machine starts Python slowly, which is not the wait for the server: several start at once.
         allowed = DEADLINE + STARTS * sandbox.symphony("process", stack).seconds
         inside = {
             "logs -f": start("logs", stack, "-f"),
@@ -125,7 +125,7 @@ with Experiment("e") as e:
         sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
         sandbox.write(slow.format(1))
         process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
-        # Pods that do not go at once: the engine waits for them.
+        # Pods that do not end at once: the engine waits for them.
         wait_for(
             lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
             60,
@@ -135,7 +135,7 @@ with Experiment("e") as e:
         out, err = process.communicate(timeout=240)
         assert process.returncode == 1, out + err
         assert "does not answer" in err, err
-        # The address in the state leads to the server again.
+        # The address in the state reaches the server again.
         Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
     for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
         client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)

@@ -221,7 +221,7 @@ def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
         with pytest.raises(UserError, match=words) as error:
             observe.ensure_reachable(state)
         assert "`pulumi stack rm rl --force`" in error.value.remedy
-        # A namespace of its own goes as a whole, and was looked at before.
+        # A namespace of the experiment is deleted as a whole, and was checked before.
         observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
     for there in (ours, again, {}):
         with serving(Cluster({**version, **there})) as api:

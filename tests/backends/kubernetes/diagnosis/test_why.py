@@ -55,7 +55,7 @@ def test_up_and_process_report_each_failure_with_its_reason(
 ) -> None:
     stack, result = troubles
     message = {line.split()[0] for line in result.splitlines() if f"symphony why {stack} " in line}
-    # The hog may take longer than `up` waits.
+    # The process that exceeds its memory may take longer than `up` waits.
     expected = {"large", "nowhere", "imageless", "commandless", "mountless", "bad", "loop", "killed"}
     assert message - {"hog"} == expected
     assert "didn't match" in becomes(sandbox, stack, "nowhere", "waiting", "Unschedulable")["why"]
@@ -101,14 +101,14 @@ def test_why_ends_each_chain_at_the_failing_step(
 
     def looping() -> dict[str, Any] | None:
         message = broken(sandbox, stack, "loop", "exit")
-        # Now and then it is just between its end and the wait before its next start.
+        # Sometimes the container is between its exit and the back-off.
         return message if message["what"].startswith("exit 4, repeatedly") else None
 
     loop = wait_for(looping, 30, "that it fails again and again is told")
     assert loop["more"] == ["no gpu"]
     becomes(sandbox, stack, "hog", "failed")
     hog = broken(sandbox, stack, "hog", "exit")
-    # On a busy machine containerd may miss why; test_pod_faults.py holds the words.
+    # On a busy machine containerd may not report the reason.
     assert "exit 137 (SIGKILL)" in hog["what"]
     assert "resource_limit(memory=...)" in hog["remedy"]
 

@@ -20,7 +20,7 @@ from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, 
 
 AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
 NOT_READ = 'could not read the log: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
-# Two in a microsecond.
+# Two lines in the same microsecond.
 STAMPS = (b"100000000Z", b"123456100Z", b"123456789Z", b"200000000Z")
 EXIT_STATUS_WITHIN: float = vars(reader)["_EXIT_STATUS_WITHIN"]
 

@@ -80,7 +80,7 @@ def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
     (job,) = live("jobs", jobs)
     assert (job["spec"]["backoffLimit"], job["status"].get("failed", 0)) == (0, 0), "nobody's fault"
     (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
-    # The log of the first went with its pod.
+    # The log of the first pod was deleted with it.
     wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
 
 
@@ -100,7 +100,7 @@ def test_a_failed_job_stays_failed_until_the_next_up(sandbox: Sandbox, jobs: str
     wait_for(lambda: live("jobs", jobs)[0]["status"].get("conditions"), 20, "the Job gives up")
     assert len(live("pods", jobs)) == 1
     before = pods(live, jobs)
-    # It may see it run for the moment before it fails.
+    # `up` may see the process running just before it fails.
     up(sandbox, jobs, program)
     assert pods(live, jobs)["a"] != before["a"]
 

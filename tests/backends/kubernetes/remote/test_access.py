@@ -122,7 +122,7 @@ def test_ssh_opens_a_terminal_of_the_right_size_and_returns_the_exit_code(sandbo
 
 
 def test_exec_allocates_a_terminal_only_if_run_in_one(sandbox: Sandbox, rl: str) -> None:
-    # A program sees its terminal before the size of that arrives.
+    # The terminal exists before its size arrives.
     sized = 'until size=$(busybox stty size 2>/dev/null); [ "$size" ]; do sleep 0.1; done'
     script = f"test -t 0 && test -t 1 && {sized} && echo $size && read code && exit $code"
     command = [str(SYMPHONY), "exec", rl, "learner", "--", "sh", "-c", script]
@@ -151,7 +151,7 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, rl: s
     sandbox.run(["diff", "-r", str(source), f"{tmp_path}/back"])
     assert (tmp_path / "back" / "in").is_symlink()
     assert (tmp_path / "back" / "a").stat().st_mode & 0o111
-    # Into an existing folder it goes under its own name, what was there stays, links are not followed.
+    # Into an existing folder it is copied under its own name, other files stay, links are not followed.
     run_in_learner(
         sandbox,
         rl,
@@ -225,7 +225,7 @@ def test_visit_forwards_to_a_service_and_stops_when_interrupted(sandbox: Sandbox
         half.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
         half.shutdown(socket.SHUT_WR)
         assert half.makefile("rb").read().endswith(b"hello\n")
-    # Only this machine.
+    # The port listens only on this machine.
     other = socket.gethostbyname(socket.gethostname())
     if not other.startswith("127."):
         with pytest.raises(OSError):

@@ -194,7 +194,7 @@ def test_visit_uses_the_external_address_of_a_node_port_if_it_answers() -> None:
     with socket.create_server(("127.0.0.2", 0)) as served:
         port = served.getsockname()[1]
         assert route_to(exposed("NodePort", node_port=port), node("127.0.0.2")).address == f"127.0.0.2:{port}"
-    # Behind a firewall, as a cloud has it unless told otherwise.
+    # Behind a firewall, as by default in a cloud.
     way = route_to(exposed("NodePort", node_port=port), node("127.0.0.2"))
     assert way.address == ""
     assert way.forward is not None

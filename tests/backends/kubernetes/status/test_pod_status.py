@@ -182,7 +182,7 @@ def test_a_pod_stopped_with_its_experiment_is_completed_or_stopped_but_not_faile
     status = pod_status.status("a", "a", stopped)
     is_completed = why == supervisor.COMPLETED
     assert (status.state, why in status.why) == ("completed" if is_completed else "stopped", True)
-    # An `up` starts again what a limit stopped.
+    # `up` restarts processes that a limit stopped.
     assert pod_status.is_good(stopped) == is_completed
 
 

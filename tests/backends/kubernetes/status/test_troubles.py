@@ -33,7 +33,7 @@ def lines(message: str) -> list[str]:
 
 
 def test_up_shows_the_last_log_lines_of_a_crash_loop(sandbox: Sandbox, stack: str) -> None:
-    # It ends at once, so that `up` does not see it run.
+    # The process ends at once, so that `up` does not see it running.
     output = up(
         sandbox,
         stack,

@@ -57,13 +57,13 @@ POD: list[tuple[str, dict[str, Any]]] = [
     ("spec.containers", {"spec": {"containers": [{"image": "i"}]}}),
     ("spec.containers[0].env", {"spec": {"containers": [{"name": "a", "env": [{"value": "x"}]}]}}),
     ("specs", {"specs": {}}),
-    # Whose it is stays whose it is.
+    # Fields by which symphony identifies its pods.
     ("sets metadata.labels", {"metadata": {"labels": {"symphony/pod": "b"}}}),
     ("sets metadata.labels", {"metadata": {"labels": {labels.MANAGED_BY: "helm"}}}),
     ("sets metadata.labels", {"metadata": {"labels": {labels.MANAGED_BY: None}}}),
     ("sets metadata.annotations", {"metadata": {"annotations": {"symphony/owner": "x"}}}),
     ("sets metadata.annotations", {"metadata": {"annotations": {"pulumi.com/waitFor": None}}}),
-    # The box.
+    # Pod security.
     ("asks for automountServiceAccountToken", {"spec": {"automountServiceAccountToken": True}}),
     (
         "asks for seccompProfile Unconfined",

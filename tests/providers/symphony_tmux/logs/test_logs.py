@@ -175,7 +175,7 @@ def test_tail_of_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:
     assert reader.last(log, 2) == b"two\r\nthree"
     assert followed.last_lines(str(log), 3) == ("one", "two", "three")
     assert _text(reader.read(log, tail=2)) == b"two\r\nthree"
-    # One line of a hundred megabytes: its end will do.
+    # One line of a hundred megabytes: only its end is read.
     assert len(reader.last(log, 5)) == 1 << 16
     assert _bytes_read() - before < 2_000_000
 
@@ -257,7 +257,7 @@ def test_events_continue_where_the_last_read_ended(tmp_path: Path) -> None:
         index.write_text(f"7.000 0 {event} 1 1\n")
         (tmp_path / "held").rename(tmp_path / f"held-{event}")
     assert [next(events), next(events), next(events)] == ["again", "signal", ""]
-    # Emptied.
+    # The index was truncated.
     index.write_text("8.000 0 exit 5\n")
     assert [next(events), next(events)] == ["exit", ""]
 
@@ -285,7 +285,7 @@ def test_following_after_two_rotations_prints_the_exit(rig: Any, monkeypatch: py
     monkeypatch.setenv("SYMPHONY_LOG_CAP", "5000")
     monkeypatch.setattr(followed, "_ENDED_AFTER", 0.1)
     rig.session("a")
-    # Each pause makes a part of its own, which is more than half of what a log may hold.
+    # Each pause starts a new part, of more than half the size limit of a log.
     lines = "for i in 1 2 3 4 5; do printf %3000s; echo line $i; sleep 0.2; done"
     outputs = rig.script("a", f"{lines}; sleep 1.5; echo late; exit 3")
     rig.until(lambda: b"line 5\r\n" in _text(reader.read(outputs["log"])))

@@ -21,7 +21,7 @@ ODD = st.text(alphabet="'\"\\$`!;&|<>(){}[]*?~# \t\n\r\x01\x7f\x81\x88é%=-", ma
 NAME = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,12}\Z").filter(lambda name: name not in SHELLS_OWN)
 SHOW = "import os,sys; sys.stdout.buffer.write(repr((sys.argv[1:], dict(os.environ))).encode())"
 BASE = {"session": "s", "owner": "p/s#1", "path": "a", "cwd": "/"}
-# These speak to the shell or to Python itself, and are not what the round trip is about.
+# Variables that affect the shell or Python itself are excluded from the round trip.
 KEPT_OUT = (
     "PATH",
     "PYTHON",

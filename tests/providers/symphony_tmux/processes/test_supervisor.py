@@ -130,8 +130,8 @@ def test_the_recorder_holds_output_until_the_supervisor_reads(tmp_path: Path) ->
         recorder.stdin = None
 
 
-# Loaded into the interpreter of the supervisor: each byte of a file sets its time of day back by an hour;
-# the seconds since the boot go on.
+# A Perl module loaded into the supervisor: each byte of a file sets its wall clock back by an hour; the
+# monotonic clock is unchanged.
 STEP = """
 package Step;
 use Time::HiRes;
@@ -146,7 +146,7 @@ no warnings qw(redefine prototype);
 
 def test_a_clock_set_back_delays_neither_restarts_nor_exits(tmp_path: Path) -> None:
     (tmp_path / "Step.pm").write_text(STEP)
-    # A child that it leaves running ignores TERM, and sets the clock back within the grace.
+    # A child left behind ignores SIGTERM, and sets the clock back during the grace period.
     left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
     (tmp_path / "launch.sh").write_text(f"({left}) & exit 1\n")
     os.mkfifo(tmp_path / "pipe")
@@ -212,7 +212,7 @@ def test_the_shown_pid_is_that_of_the_program(rig: Any, restart_policy: str | No
     assert f"running, process {status.pid}" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
 
 
-# Listens as a plain socket does, takes one connection, and ends it first.
+# Listens without SO_REUSEADDR, accepts one connection, and closes it first.
 PLAIN_SERVER = """
 import socket, sys
 with socket.socket() as server:
@@ -249,7 +249,7 @@ def test_a_restart_waits_for_its_port_in_time_wait(rig: Any) -> None:
     assert printed.count(f"[symphony: waiting for port {port} (earlier connections)".encode()) == 1
 
 
-# Its peer closes much later than the server ends.
+# The peer closes long after the server ended.
 HALF_CLOSED = """
 import socket, sys
 with socket.socket() as server:
@@ -404,9 +404,9 @@ def test_a_completed_process_stays_completed_after_a_reboot(
     assert restarted["attempt"] == done["attempt"] + 1
 
 
-# The first process of a pid namespace, which chooses the next pid there: it starts a process in the place of
-# the cat that feeds the supervisor, ends it, starts another with the same pid, and tells whether that one
-# outlives the supervisor.
+# Pid 1 of a pid namespace, which can choose the next pid: it starts a process in place of the cat that feeds
+# the supervisor, ends it, starts another with the same pid, and prints whether that one survives the
+# supervisor.
 REUSE = """
 import os, subprocess, sys, time
 folder, *supervisor = sys.argv[1:]

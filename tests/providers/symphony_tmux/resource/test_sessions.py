@@ -137,7 +137,7 @@ def test_a_killed_server_is_replaced_without_duplicate_processes(rig: Any) -> No
     assert sessions.read(old, Snapshot()) is None
     sessions.update(old, rig.session_inputs("a", "b"), Snapshot())
     new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), Snapshot())
-    # Between its fork and its exec the new one still has the environment of the server.
+    # Between fork and exec, a new process still has the environment of the server.
     rig.until(
         lambda: (
             {process.marker for process in rig.living() if "/a/" in process.marker} == {f"{rig.owner}/a/2"}

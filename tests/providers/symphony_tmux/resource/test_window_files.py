@@ -57,7 +57,7 @@ def test_a_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     (folder / "launch.sh").symlink_to(target)
     rig.start("a", "sleep", "100")
     assert target.read_text() == "keep"
-    # In one step: a supervisor whose log is gone makes another.
+    # Atomically: a supervisor whose log is missing creates another.
     (folder / "planted").symlink_to(target)
     (folder / "planted").replace(folder / "log")
     rig.start("a", "sleep", "200")

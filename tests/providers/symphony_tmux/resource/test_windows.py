@@ -289,7 +289,7 @@ def test_delete_is_idempotent_and_keeps_the_log(rig: Any) -> None:
     windows.delete(outputs, Snapshot())
     assert not rig.living()
     folder = Path(outputs["log"]).parent
-    # The index is its supervisor's, which may have been stopped before it made one.
+    # The supervisor writes the index; it may have been stopped before.
     assert {entry.name for entry in folder.iterdir()} - {"index"} == {"log"}
 
 

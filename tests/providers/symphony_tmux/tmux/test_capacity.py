@@ -26,7 +26,7 @@ def test_more_processes_than_the_servers_descriptors_allow_are_refused(rig: Any)
         assert _problems_of(rig.owner, 10) == []
         [(what, _)] = _problems_of(rig.owner, 11)
         assert f"{limit} files, enough for 10 of 11" in what
-        # Two belong to another experiment now, and stay.
+        # Two windows now belong to another experiment, and stay.
         assert "enough for 8 of 10" in _problems_of("proj/other#1", 10)[0][0]
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))

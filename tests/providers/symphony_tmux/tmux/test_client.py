@@ -92,7 +92,7 @@ def test_a_stopped_server_is_an_error_within_the_deadline(rig: Any, monkeypatch:
             rig.start("a", "true")
         assert "\n" not in str(caught.value)
         assert f"`kill -CONT {outputs['server_pid']}`" in caught.value.remedy
-        # Who looks again right away does not wait again: a hundred windows are looked at one by one.
+        # The next call does not wait again: a hundred windows are read one by one.
         waited = time.monotonic()
         for _ in range(100):
             with pytest.raises(TmuxError, match="is stopped"):
@@ -100,7 +100,7 @@ def test_a_stopped_server_is_an_error_within_the_deadline(rig: Any, monkeypatch:
         assert time.monotonic() - waited < 50
     finally:
         os.kill(outputs["server_pid"], signal.SIGCONT)
-    # A deletion that was looked at while the server was busy ends nevertheless.
+    # A deletion completes although the server was busy at first.
     assert observe.delete_orphans(rig.owner, rig.name) == 0
     assert not client.list_panes("default").sessions
 
@@ -174,7 +174,7 @@ def test_an_old_tmux_version_is_refused(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     begun = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
     try:
-        # The stand-in makes no session; one that is too old is not asked to.
+        # The fake tmux creates no session; one that is too old is never asked to.
         with pytest.raises(SymphonyError, match="is gone again" if good else "too old"):
             sessions.create(begun, Snapshot())
         assert started.exists() == good
@@ -224,7 +224,7 @@ def test_a_deleted_socket_is_an_error_and_not_a_second_experiment(rig: Any) -> N
     new = sessions.update(old, rig.session_inputs("a"), Snapshot())
     again = windows.update(process, rig.inputs("a", "sleep", "100"), Snapshot())
     assert f"{rig.owner}/a/1" not in {each.marker for each in rig.living()}
-    # It bears its mark as soon as the window's shell has become the launcher.
+    # It has its marker as soon as the window's shell has become the launcher.
     rig.until(lambda: {item.marker for item in rig.living()} == {f"{rig.owner}/a/2"})
     assert new["server_pid"] != old["server_pid"]
     assert rig.condition(again).state == "running"
