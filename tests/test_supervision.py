@@ -532,22 +532,23 @@ def test_after_random_ends_and_restarts_all_processes_come_up(world: World, seed
     conditions = ("started", "ready", "completed", "ended")
     members = {"p0": Member()}
     for i in range(1, 12):
-        on = chance.sample(sorted(members), k=min(len(members), chance.randint(0, 2)))
+        dependencies = chance.sample(sorted(members), k=min(len(members), chance.randint(0, 2)))
         waits = tuple(
-            _wait(path, chance.choice(conditions), restart_with=chance.random() < 0.3) for path in on
+            _wait(path, chance.choice(conditions), restart_with=chance.random() < 0.3)
+            for path in dependencies
         )
         members[f"p{i}"] = Member(waits_for=waits, ports=(i,) if chance.random() < 0.3 else ())
     supervisors = _supervisors_of(world, members=members)
     declared = Declaration(name="rl", members=members)
     for _ in range(100):
-        path, deed = chance.choice(sorted(members)), chance.random()
-        if path in world.known and world.known[path].state == "running" and deed < 0.5:
+        path, action = chance.choice(sorted(members)), chance.random()
+        if path in world.known and world.known[path].state == "running" and action < 0.5:
             world.end(path, chance.choice([0, 0, 1]))
-        elif path in world.known and deed < 0.6:
+        elif path in world.known and action < 0.6:
             world.start(path)
-        elif deed < 0.7:
+        elif action < 0.7:
             world.known.pop(path, None)
-        elif deed < 0.9:
+        elif action < 0.9:
             world.listening ^= {chance.randint(1, 11)}
         world.clock += chance.choice([0.1, 1, 100])
         _steps(supervisors)

@@ -11,8 +11,8 @@ def test_changed_added_and_removed_files_are_listed(tmp_path: Path) -> None:
     for name in ("same", "other", "new"):
         (tmp_path / name).write_bytes(name.encode())
     files = [str(tmp_path / name) for name in ("same", "other", "new", "missing")]
-    there = {"same": b"same", "other": b"before", "gone": b"", "missing": b"x"}
-    result = list(changes("secret", files, there))
+    recorded = {"same": b"same", "other": b"before", "gone": b"", "missing": b"x"}
+    result = list(changes("secret", files, recorded))
     assert result == [
         "secret other changed",
         "secret new added",

@@ -15,11 +15,11 @@ from symphony.spec.setting import settings_of
 
 
 @pytest.mark.parametrize(
-    ("message", "backend"),
+    ("name", "backend"),
     [(None, "tmux"), ("", "tmux"), ("tmux", "tmux"), ("kube", "kubernetes"), ("k8s", "kubernetes")],
 )
-def test_a_name_or_alias_finds_its_backend(message, backend):
-    assert registry.named(message).name == backend
+def test_a_name_or_alias_finds_its_backend(name, backend):
+    assert registry.named(name).name == backend
 
 
 def test_an_unknown_backend_name_is_an_error_that_lists_all():

@@ -65,12 +65,10 @@ def test_delete_rows_show_processes_that_ignore_sigterm(sandbox: Sandbox) -> Non
     sandbox.config("rl", grace="3")
     sandbox.symphony("up", "rl", "-y")
     lines = [line.split(maxsplit=4) for line in sandbox.symphony("delete", "rl", "-y").out.splitlines()]
-    messages = [(line[0], line[1], *line[4:]) for line in lines if line[0] in ("a", "b", "good")]
-    assert messages[0] == ("good", "stopped")
-    assert set(messages[1:3]) == {
-        (n, "stopping", "still runs after SIGTERM; SIGKILL after 3 s") for n in "ab"
-    }
-    assert set(messages[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
+    rows = [(line[0], line[1], *line[4:]) for line in lines if line[0] in ("a", "b", "good")]
+    assert rows[0] == ("good", "stopped")
+    assert set(rows[1:3]) == {(n, "stopping", "still runs after SIGTERM; SIGKILL after 3 s") for n in "ab"}
+    assert set(rows[3:]) == {(n, "stopped", "killed: SIGTERM did not end it in 3 s") for n in "ab"}
 
 
 def await_sigterm(sandbox: Sandbox) -> None:

@@ -35,14 +35,14 @@ def test_process_json(lab: Sandbox) -> None:
     )
 
 
-@pytest.mark.parametrize("message", ["r", "l", "lab/rl", "organization/lab/rl"])
-def test_a_unique_part_of_the_name_selects_the_experiment(lab: Sandbox, message: str) -> None:
-    assert "learner" in lab.symphony("process", message).out
+@pytest.mark.parametrize("name", ["r", "l", "lab/rl", "organization/lab/rl"])
+def test_a_unique_part_of_the_name_selects_the_experiment(lab: Sandbox, name: str) -> None:
+    assert "learner" in lab.symphony("process", name).out
 
 
-@pytest.mark.parametrize("message", ["nothing", "", "../rl", "rl\x1b[31m"])
-def test_an_unknown_name_is_a_one_line_error(lab: Sandbox, message: str) -> None:
-    ran = lab.symphony("process", "--", message, code=None)
+@pytest.mark.parametrize("name", ["nothing", "", "../rl", "rl\x1b[31m"])
+def test_an_unknown_name_is_a_one_line_error(lab: Sandbox, name: str) -> None:
+    ran = lab.symphony("process", "--", name, code=None)
     if ran.code == 0:
         pytest.fail(str(ran))
     assert ran.code == 2

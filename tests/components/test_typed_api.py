@@ -187,13 +187,13 @@ def test_cluster_new_is_typed_for_every_backend_name() -> None:
         assert set(get_args(typed)) == {row.name, *row.aliases}
 
 
-@pytest.mark.parametrize("what", ["plan", "session", "addresses"])
-def test_plan_session_and_addresses_before_the_launch_are_errors(what: str) -> None:
+@pytest.mark.parametrize("attribute_name", ["plan", "session", "addresses"])
+def test_plan_session_and_addresses_before_the_launch_are_errors(attribute_name: str) -> None:
     experiment = Experiment("rl")
     group = experiment.new_process_group("agents")
-    asked = [(experiment, what, "rl")]
-    if what == "session":
-        asked += [(group, what, "agents"), (group.new_process("a"), what, "a")]
+    asked = [(experiment, attribute_name, "rl")]
+    if attribute_name == "session":
+        asked += [(group, attribute_name, "agents"), (group.new_process("a"), attribute_name, "a")]
         asked += [(experiment.new_process("b"), "services", "b")]
     for thing, attribute, name in asked:
         with pytest.raises(UserError) as raised:

@@ -142,8 +142,8 @@ def test_exit_codes_are_shown_in_status_and_log(backend: Backend, code: int) -> 
     status = backend.becomes(STACK, f"exit-{code}", "failed")
     assert f"exit {code}" in status["why"].split(":")[0]
     assert status["ready"] is False
-    (messages,) = [line for line in backend.lines(STACK, f"exit-{code}") if line["ended"]]
-    assert messages["text"].endswith(f"exit {code}")
+    (exit_line,) = [line for line in backend.lines(STACK, f"exit-{code}") if line["ended"]]
+    assert exit_line["text"].endswith(f"exit {code}")
 
 
 def test_a_process_that_exits_with_0_is_completed(backend: Backend) -> None:
@@ -155,8 +155,8 @@ def test_a_process_that_exits_with_0_is_completed(backend: Backend) -> None:
 def test_killing_signals_are_shown_in_status_and_log(backend: Backend, number: signal.Signals) -> None:
     status = backend.becomes(STACK, f"signal-{int(number)}", "failed")
     assert number.name in status["why"]
-    (messages,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
-    assert number.name in messages["text"]
+    (exit_line,) = [line for line in backend.lines(STACK, f"signal-{int(number)}") if line["ended"]]
+    assert number.name in exit_line["text"]
 
 
 def test_process_and_ls_show_failures(backend: Backend, whole: str) -> None:

@@ -53,11 +53,11 @@ def leftovers() -> list[str]:
 
 def test_setup_runs_the_installer_once(log: Path, installer: Callable[[str], None]) -> None:
     installer("")
-    said: list[str] = []
-    engine = setup.engine(said.append)
+    progress: list[str] = []
+    engine = setup.engine(progress.append)
     assert engine == binary.Engine(binary.cache_folder() / "bin" / "pulumi", "cache")
-    assert setup.engine(said.append) == engine
-    assert len(said) == 1
+    assert setup.engine(progress.append) == engine
+    assert len(progress) == 1
     assert log.read_text() == f"{binary.VERSION}\n"
     assert leftovers() == []
 

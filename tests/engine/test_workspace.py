@@ -103,7 +103,7 @@ def test_stack_settings_override_project_settings(place: workspace.Workspace) ->
 
 
 @pytest.mark.parametrize(
-    ("message", "full"),
+    ("name", "full"),
     [
         ("rl", "organization/symphony/rl"),
         ("rl.gke", "organization/symphony/rl.gke"),
@@ -112,18 +112,16 @@ def test_stack_settings_override_project_settings(place: workspace.Workspace) ->
     ],
 )
 def test_stack_names_are_completed_with_organization_and_project(
-    place: workspace.Workspace, message: str, full: str
+    place: workspace.Workspace, name: str, full: str
 ) -> None:
-    assert str(workspace.stack_name(message, place)) == full
+    assert str(workspace.stack_name(name, place)) == full
     assert str(workspace.stack_name("rl", None)) == "organization/symphony/rl"
 
 
-@pytest.mark.parametrize(
-    "message", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"]
-)
-def test_invalid_stack_names_are_refused(message: str) -> None:
+@pytest.mark.parametrize("name", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"])
+def test_invalid_stack_names_are_refused(name: str) -> None:
     with pytest.raises(UserError, match="is not a stack's name"):
-        workspace.stack_name(message, None)
+        workspace.stack_name(name, None)
 
 
 def test_a_hidden_project_is_private_and_reused(own_home: Path, tmp_path: Path, any_umask: int) -> None:

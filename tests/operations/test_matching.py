@@ -11,7 +11,7 @@ PATHS = ("agent-0-old", "agents/agent-0", "server", "eval/server-2")
 
 
 @pytest.mark.parametrize(
-    ("given", "path"),
+    ("name", "path"),
     [
         ("agent_0", "agents/agent-0"),
         ("agent-0", "agents/agent-0"),
@@ -21,8 +21,8 @@ PATHS = ("agent-0-old", "agents/agent-0", "server", "eval/server-2")
         ("-2", "eval/server-2"),
     ],
 )
-def test_a_more_exact_match_wins(given: str, path: str) -> None:
-    assert match(given, PATHS, "process") == path
+def test_a_more_exact_match_wins(name: str, path: str) -> None:
+    assert match(name, PATHS, "process") == path
 
 
 def test_several_matches_are_an_error_that_lists_them() -> None:

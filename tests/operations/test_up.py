@@ -87,7 +87,7 @@ def test_a_warning_about_a_resource_names_its_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "fetched"),
+    ("setting", "fetched"),
     [
         ("", False),
         ("symphony:backend: tmux", False),
@@ -98,10 +98,10 @@ def test_a_warning_about_a_resource_names_its_process() -> None:
     ],
 )
 def test_plugins_are_fetched_only_for_backends_that_need_them(
-    tmp_path: Path, message: str, fetched: bool
+    tmp_path: Path, setting: str, fetched: bool
 ) -> None:
     (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
-    (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {message}\n")
+    (tmp_path / "Pulumi.rl.yaml").write_text(f"config:\n  {setting}\n")
     place = workspace.load(tmp_path / "Pulumi.yaml")
     selected = selected_stack.SelectedStack(StackName("sandbox", "rl"), place)
     assert selected_stack.fetches_plugins(selected) is fetched
@@ -180,7 +180,7 @@ def test_the_longest_chain_ends_at_the_process_ready_last() -> None:
 def test_an_interrupted_process_is_not_reported_as_failed() -> None:
     parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
     event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
-    told = _event_line(event, {POD})
-    assert isinstance(told, Remark)
-    assert "a: interrupted" in told.text
+    line = _event_line(event, {POD})
+    assert isinstance(line, Remark)
+    assert "a: interrupted" in line.text
     assert _event_line(event) == Progress("a", "failed")

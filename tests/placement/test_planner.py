@@ -17,12 +17,12 @@ def place_pods(*pods: Pod, pools=FLEET):
     return place(pods, pools, LIST_PRICES)
 
 
-def pool_of(each: Pod, pools=FLEET) -> str:
-    return place_pods(each, pools=pools).chosen[each.name].pool.name
+def pool_of(candidate: Pod, pools=FLEET) -> str:
+    return place_pods(candidate, pools=pools).chosen[candidate.name].pool.name
 
 
-def reasons_of(each: Pod, pools=FLEET):
-    return place_pods(each, pools=pools).lacking[each.name]
+def reasons_of(candidate: Pod, pools=FLEET):
+    return place_pods(candidate, pools=pools).lacking[candidate.name]
 
 
 def test_the_cheapest_pool_that_fits_is_chosen():
@@ -79,10 +79,10 @@ def test_node_selectors_choose_pools():
 @pytest.mark.parametrize("fleet", [(CPU,), (GPU,), (CHEAP,), (pool("cpu", "n1-standard-1"),)])
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 7, 16])
 def test_exactly_the_declared_number_of_shares_fits_on_a_machine(fleet, parts: int):
-    (only,) = fleet
-    each = Pod("a", (Claim(gpus=0, parts=parts),), pool=only.name)
-    result = place_pods(each, pools=fleet)
-    allocatable, total = available(only), total_of(result.chosen["a"].claims)
+    (single_pool,) = fleet
+    shared = Pod("a", (Claim(gpus=0, parts=parts),), pool=single_pool.name)
+    result = place_pods(shared, pools=fleet)
+    allocatable, total = available(single_pool), total_of(result.chosen["a"].claims)
     assert holds(allocatable, times(total, parts))
     assert not holds(allocatable, times(total, parts + 1))
 
@@ -108,8 +108,8 @@ def test_requests_that_contradict_the_number_of_shares_are_refused():
 
 def test_containers_of_a_group_divide_the_resources_of_the_group():
     whole = Claim(cpu=5000, gpus=1)
-    each = Pod("g", (Claim(gpus=1), Claim(cpu=1000), Claim()), whole=whole, pool="gpu")
-    chosen = place_pods(each).chosen["g"]
+    group = Pod("g", (Claim(gpus=1), Claim(cpu=1000), Claim()), whole=whole, pool="gpu")
+    chosen = place_pods(group).chosen["g"]
     assert [(claim.cpu, claim.gpus) for claim in chosen.claims] == [(2000, 1), (1000, 0), (2000, 0)]
     unsaid = Pod("g", (Claim(), Claim()), whole=whole, pool="gpu")
     assert reasons_of(unsaid) == {
@@ -120,8 +120,8 @@ def test_containers_of_a_group_divide_the_resources_of_the_group():
 
 
 def test_pods_beyond_a_full_pool_go_to_the_next_pool():
-    each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    result = place_pods(*(pod(f"a{i}", 3) for i in range(5)), pools=(each, two))
+    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    result = place_pods(*(pod(f"a{i}", 3) for i in range(5)), pools=(one, two))
     assert [choice.pool.name for choice in result.chosen.values()] == ["one", "one", "two", "two"]
     assert result.lacking == {
         "a4": {"one": "is at its max of 1 machines", "two": "is at its max of 1 machines"}
@@ -130,8 +130,8 @@ def test_pods_beyond_a_full_pool_go_to_the_next_pool():
 
 
 def test_pods_that_name_a_pool_are_placed_first():
-    each, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
-    result = place_pods(pod("free", 6), pod("named", 6, pool="one"), pools=(each, two))
+    one, two = pool("one", "n1-standard-8", max=1), pool("two", "n1-highmem-8", max=1)
+    result = place_pods(pod("free", 6), pod("named", 6, pool="one"), pools=(one, two))
     assert [(name, choice.pool.name) for name, choice in result.chosen.items()] == [
         ("free", "two"),
         ("named", "one"),

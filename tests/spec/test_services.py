@@ -8,7 +8,7 @@ from symphony.spec.process import services
 
 
 @pytest.mark.parametrize(
-    ("message", "uses"),
+    ("arguments", "uses"),
     [
         (("a",), [("a", None)]),
         (("a", "b"), [("a", None), ("b", None)]),
@@ -21,5 +21,5 @@ from symphony.spec.process import services
         (([],), []),
     ],
 )
-def test_services_may_be_names_lists_or_mappings(message, uses):
-    assert [(use.name, use.port) for use in services(message, "binds")] == uses
+def test_services_may_be_names_lists_or_mappings(arguments, uses):
+    assert [(use.name, use.port) for use in services(arguments, "binds")] == uses

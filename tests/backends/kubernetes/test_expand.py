@@ -17,12 +17,12 @@ POD = {"kind": "Pod", "metadata": {"name": "a", "namespace": "rl", "annotations"
 
 def options_of_pod(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline: int = 5) -> Any:
     """The options of the resource of a pod."""
-    messages: list[Any] = []
-    monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: messages.append(given[3]))
+    created: list[Any] = []
+    monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: created.append(given[3]))
     monkeypatch.setattr(expand.pulumi, "ResourceOptions", lambda **given: SimpleNamespace(**given))
     maker: Any = expand._Maker
     maker(SimpleNamespace(images={}), None, deadline, frozenset(replaced))._pod(POD, None, [], None)
-    return messages[0]
+    return created[0]
 
 
 def test_the_delete_timeout_includes_the_grace_period(

@@ -73,9 +73,9 @@ with Experiment("e") as e:
     sandbox.pulumi("refresh", "--stack", stack, "--yes", "--skip-preview", code=None, timeout=120)
     for text in (program, program.replace('"true"', '"false"')):
         output = up(sandbox, stack, text, code=1)
-        told = [line for line in output.splitlines() if "ErrImagePull" in line or "ImagePullBackOff" in line]
-        assert told
-        assert all(line.split()[0] == "a" for line in told), output
+        lines = [line for line in output.splitlines() if "ErrImagePull" in line or "ImagePullBackOff" in line]
+        assert lines
+        assert all(line.split()[0] == "a" for line in lines), output
         assert "Failed:" not in output
 
 

@@ -93,9 +93,9 @@ def test_a_pod_starts_waits_or_is_blocked_by_the_state_of_its_dependency(
 ) -> None:
     pods = {"b": pod()} | ({"a": a} if a is not None else {})
     patch = decided(orders(condition), **pods)["b"]
-    told = "starts" if patch == STARTS else "blocked" if "blocked" in notes(patch) else "waits"
-    assert told == outcome
-    assert told == "starts" or "a" in "".join(notes(patch).values())
+    decision = "starts" if patch == STARTS else "blocked" if "blocked" in notes(patch) else "waits"
+    assert decision == outcome
+    assert decision == "starts" or "a" in "".join(notes(patch).values())
 
 
 def test_an_unchanged_status_is_not_written_again() -> None:

@@ -116,8 +116,8 @@ def test_a_script_creates_and_changes_symphony_shows_and_deletes(
     (context, *_) = content["contexts"]
     content["contexts"] = [{**context, "name": "mine"}]
     first.write_text(yaml.safe_dump({**content, "current-context": ""}))
-    message = script(stack, 1000, kubeconfig=str(first), context="mine", image=cluster.shell_image)
-    assert message.splitlines()[-1].startswith("running")
+    output = script(stack, 1000, kubeconfig=str(first), context="mine", image=cluster.shell_image)
+    assert output.splitlines()[-1].startswith("running")
     result = sandbox.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
     assert {each["path"]: each["state"] for each in result} == {"server": "running", "client": "running"}
     before = uids(live, stack)

@@ -29,8 +29,8 @@ def test_service_addresses_point_to_the_node_that_serves_them(lab: Lab) -> None:
     node = lab.sandbox.processes("rl")["server"]["node"]
     web = lab.addresses()["web"]
     assert (web["node"], web["host"]) == (node, NODES[node])
-    told = lab.sandbox.symphony("logs", "rl", "client").out
-    assert told.strip() == f"{NODES[node]}:{web['port']}"
+    output = lab.sandbox.symphony("logs", "rl", "client").out
+    assert output.strip() == f"{NODES[node]}:{web['port']}"
     call = f"import urllib.request as u; print(u.urlopen('http://{NODES[node]}:{web['port']}').status)"
     assert lab.sandbox.symphony("exec", "rl", "client", "--", "python3", "-c", call).out == "200\n"
 

@@ -105,10 +105,10 @@ def test_commands_are_looked_up_in_the_declared_path(tmp_path, owner):
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
 def test_commands_are_not_checked_if_a_preamble_may_change_path(tmp_path, owner):
-    values = {owner: ["module load x"]}
-    experiment = Experiment("rl", preamble_cmds=values.get("experiment"))
-    group = experiment.new_process_group("g", preamble_cmds=values.get("group"))
-    group.new_process("a", command="mine", preamble_cmds=values.get("process"))
+    preambles = {owner: ["module load x"]}
+    experiment = Experiment("rl", preamble_cmds=preambles.get("experiment"))
+    group = experiment.new_process_group("g", preamble_cmds=preambles.get("group"))
+    group.new_process("a", command="mine", preamble_cmds=preambles.get("process"))
     assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 

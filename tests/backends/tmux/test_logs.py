@@ -65,8 +65,8 @@ def lines(log: Path, alive: Callable[[], bool] | None = None, **facts: Any) -> I
     return logs.merged(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
 
 
-def texts(value: Iterator[LogLine]) -> list[str]:
-    return [line.text for line in value]
+def texts(log_lines: Iterator[LogLine]) -> list[str]:
+    return [line.text for line in log_lines]
 
 
 def bytes_read() -> int:
@@ -203,24 +203,24 @@ def test_the_exit_is_printed_after_all_earlier_lines(log: Path, monkeypatch: pyt
 def test_lines_written_during_the_final_check_are_printed(log: Path) -> None:
     def alive() -> bool:
         with log.open("ab") as file:
-            file.write(b"last words\n" if not messages else b"")
-        messages.append(True)
+            file.write(b"last words\n" if not calls else b"")
+        calls.append(True)
         return False
 
-    messages: list[bool] = []
+    calls: list[bool] = []
     assert texts(lines(log, alive)) == ["one", "two", "last words"]
 
 
 def test_a_last_line_without_newline_is_printed_before_the_exit(log: Path) -> None:
     def alive() -> bool:
-        if not messages:
+        if not calls:
             with log.open("ab") as file:
                 file.write(b"result: 42")
             write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 18 exit 0\n")
-        messages.append(True)
-        return len(messages) == 1
+        calls.append(True)
+        return len(calls) == 1
 
-    messages: list[bool] = []
+    calls: list[bool] = []
     assert texts(lines(log, alive)) == ["one", "two", "result: 42", "ended: exit 0"]
 
 

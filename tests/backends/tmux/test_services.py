@@ -48,11 +48,11 @@ def test_every_process_sees_all_services_and_the_state_stores_only_used_ones(san
         shown = sandbox.symphony("exec", "rl", path.removeprefix("rl/"), "--", "env").out.splitlines()
         for variables in (environment(sandbox, path), shown):
             assert {each for each in variables if "_ADDR=" in each} == wanted
-    held = {path: sorted(inputs.get("services", {})) for path, inputs in windows(sandbox).items()}
+    stored = {path: sorted(inputs.get("services", {})) for path, inputs in windows(sandbox).items()}
     used = ["SYMPH_A_ADDR", "SYMPH_A_HOST", "SYMPH_A_PORT"]
-    assert held["p2"] == used
-    assert held["p3"] == []
-    assert all(len(names) <= 4 for names in held.values())
+    assert stored["p2"] == used
+    assert stored["p3"] == []
+    assert all(len(names) <= 4 for names in stored.values())
 
 
 @pytest.mark.thorough

@@ -43,11 +43,11 @@ for receiver, sender in zip(receivers, senders):
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("what", EXITS)
-def test_the_interpreter_exits_within_two_seconds_with_its_exit_code(spawn, what):
+@pytest.mark.parametrize("state", EXITS)
+def test_the_interpreter_exits_within_two_seconds_with_its_exit_code(spawn, state):
     program = spawn(
         "import sys, time, threading, zmq, caraml\n"
-        "puller = caraml.ZmqPuller(port=0)\n" + EXITS[what] + "\nprint(1, flush=True)\nsys.exit(7)\n"
+        "puller = caraml.ZmqPuller(port=0)\n" + EXITS[state] + "\nprint(1, flush=True)\nsys.exit(7)\n"
     )
     program.line()
     code, _, errors = program.end(2.5)

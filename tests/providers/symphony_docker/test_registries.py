@@ -155,11 +155,11 @@ def test_images_are_deleted_in_the_registry_only_if_requested(folder: Path, tmp_
     provider = ImageProvider()
     with servers.registry(tmp_path / "registry") as host:
         repository = f"{host}/rl"
-        each = build_and_push(folder, repository, "one", retain_on_delete=False)
+        one = build_and_push(folder, repository, "one", retain_on_delete=False)
         two = build_and_push(folder, repository, "two")
-        assert each["digest"] == two["digest"]
+        assert one["digest"] == two["digest"]
         # In the registry they are one image, which another stack also uses.
-        provider.delete("", each)
+        provider.delete("", one)
         assert image_registry.has(repository, "one")
         (folder / "b").write_bytes(b"another")
         alone = build_and_push(folder, repository, "alone")

@@ -62,8 +62,8 @@ def test_slurm_variables_of_the_users_shell_do_not_reach_slurm_commands(
 def test_an_unreachable_controller_raises_no_answer_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-    install_program(tmp_path, "squeue", f'echo "{said}" >&2; exit 1', monkeypatch)
+    error = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    install_program(tmp_path, "squeue", f'echo "{error}" >&2; exit 1', monkeypatch)
     with pytest.raises(commands.NoAnswer) as raised:
         commands.jobs("")
     assert "Unable to contact slurm controller" in raised.value.what
@@ -73,14 +73,14 @@ def test_an_unreachable_controller_raises_no_answer_with_a_remedy(
 def test_cancelling_a_job_that_just_ended_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "scancel: error: Kill job error on job id 5: Invalid job id specified"
-    install_program(tmp_path, "scancel", f'echo "{said}" >&2; exit 1', monkeypatch)
+    error = "scancel: error: Kill job error on job id 5: Invalid job id specified"
+    install_program(tmp_path, "scancel", f'echo "{error}" >&2; exit 1', monkeypatch)
     commands.cancel("", [5], "--signal=USR1", "--batch")
 
 
 def test_an_error_of_sbatch_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "sbatch: error: invalid partition specified: nope"
-    install_program(tmp_path, "sbatch", f'echo "{said}" >&2; exit 1', monkeypatch)
+    error = "sbatch: error: invalid partition specified: nope"
+    install_program(tmp_path, "sbatch", f'echo "{error}" >&2; exit 1', monkeypatch)
     with pytest.raises(commands.SymphonyError) as raised:
         commands.submit("", ["--partition=nope"], "batch.sh")
     assert "invalid partition specified: nope" in raised.value.what

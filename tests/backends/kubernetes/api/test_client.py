@@ -64,15 +64,15 @@ def test_each_http_error_status_raises_its_exception_with_a_remedy(status: int, 
 
 
 @pytest.mark.parametrize(
-    "message", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
+    "answer", [(302, b""), (200, b"<html>log in</html>"), (200, b"[]"), (204, b"")], ids=str
 )
-def test_an_answer_that_is_not_from_an_api_server_is_refused(message: Answer) -> None:
-    head = f"HTTP/1.1 {message[0]} x\r\nContent-Length: {len(message[1])}\r\n\r\n".encode()
-    with serving(lambda _: (message[0], head + message[1])) as api:
-        with pytest.raises(Refused, match=f"not a Kubernetes API server .status {message[0]}") as error:
+def test_an_answer_that_is_not_from_an_api_server_is_refused(answer: Answer) -> None:
+    head = f"HTTP/1.1 {answer[0]} x\r\nContent-Length: {len(answer[1])}\r\n\r\n".encode()
+    with serving(lambda _: (answer[0], head + answer[1])) as api:
+        with pytest.raises(Refused, match=f"not a Kubernetes API server .status {answer[0]}") as error:
             api.client().items("/x")
         assert error.value.remedy
-        if message[0] == 302:
+        if answer[0] == 302:
             with pytest.raises(Refused), api.client().stream("/x", 5):
                 pass
 

@@ -44,11 +44,13 @@ def test_up_restores_an_edited_config_map_once(
     edit = '{"data": {"train.yaml": "lr: 99\\n", "more": "x"}}'
     kubectl("-n", stack, "patch", "configmap", "symphony-configs", "--type=merge", "-p", edit)
     assert "train.yaml changed" in up(sandbox, stack, program, code=0)
-    (found,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
-    assert found["data"]["train.yaml"] == "lr: 1\n"
+    (config_map,) = [
+        each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"
+    ]
+    assert config_map["data"]["train.yaml"] == "lr: 1\n"
     assert " changed" not in up(sandbox, stack, program, code=0)
     (again,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
-    assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+    assert again["metadata"]["resourceVersion"] == config_map["metadata"]["resourceVersion"]
 
 
 def test_every_command_reports_an_expired_token(

@@ -130,7 +130,7 @@ def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("there", "create", "remedy"),
+    ("existing", "create", "remedy"),
     [
         (namespace("rl"), True, "set symphony:createNamespace to false if an administrator created it"),
         (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
@@ -139,8 +139,8 @@ def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: 
         (namespace("rl", owner="symphony/other#1"), False, "set symphony:namespace to another"),
     ],
 )
-def test_each_namespace_conflict_has_a_remedy(there: Any, create: bool, remedy: str) -> None:
-    with serving(Cluster({SPACE: there} if there else {})) as api:
+def test_each_namespace_conflict_has_a_remedy(existing: Any, create: bool, remedy: str) -> None:
+    with serving(Cluster({SPACE: existing} if existing else {})) as api:
         result = inventory.namespace_conflict(api.client(), "rl", OWNER, create=create)
     assert result is not None
     assert remedy in result[1]
@@ -223,8 +223,8 @@ def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
         assert "`pulumi stack rm rl --force`" in error.value.remedy
         # A namespace of the experiment is deleted as a whole, and was checked before.
         observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
-    for there in (ours, again, {}):
-        with serving(Cluster({**version, **there})) as api:
+    for objects in (ours, again, {}):
+        with serving(Cluster({**version, **objects})) as api:
             observe.ensure_reachable(replace(recorded(api), objects=places))
 
 

@@ -28,32 +28,32 @@ def test_orphaned_pods_in_a_shared_namespace_are_deleted_with_their_secrets_and_
         f"{SPACE}/pods/b": thing("Pod", "b", "5", "symphony/other#1"),
         f"{SPACE}/secrets/mine": thing("Secret", "mine", "6"),
     }
-    there = Cluster({**mine, **theirs})
-    with serving(there) as api:
+    cluster = Cluster({**mine, **theirs})
+    with serving(cluster) as api:
         inventory.end_all(api.client(), "rl", OWNER)
-        assert there.objects == theirs
-    there = Cluster({**mine, **theirs})
+        assert cluster.objects == theirs
+    cluster = Cluster({**mine, **theirs})
     planned = {"pods": ["a"], "configmaps": ["symphony-services"], "secrets": []}
-    with serving(there) as api:
+    with serving(cluster) as api:
         client = api.client()
         inventory.end_orphans(client, inventory.read(client, "rl"), "rl", OWNER, planned, {})
-    assert set(mine) & set(there.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
+    assert set(mine) & set(cluster.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
 def test_delete_without_rights_on_secrets_deletes_everything_else() -> None:
-    there = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
+    cluster = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
 
     def answer(asked: Asked) -> Answer:
-        return (403, {}) if "/secrets/" in asked.path or asked.path == SPACE else there(asked)
+        return (403, {}) if "/secrets/" in asked.path or asked.path == SPACE else cluster(asked)
 
     with serving(answer) as api:
         inventory.end_all(api.client(), "rl", OWNER)
-    assert there.objects == {}
+    assert cluster.objects == {}
 
 
 def test_one_error_lists_all_objects_of_other_owners() -> None:
     others: Callable[[str, str], dict[str, Any]] = lambda kind, name: thing(kind, name, "1", "x/other#1")  # noqa: E731
-    there = Cluster(
+    cluster = Cluster(
         {
             **{f"{SPACE}/pods/p{i}": thing("Pod", f"p{i}", "1") for i in range(12)},
             f"{SPACE}/services/s": others("Service", "s"),
@@ -67,7 +67,7 @@ def test_one_error_lists_all_objects_of_other_owners() -> None:
         "configmaps": ["symphony-services"],
         "secrets": ["symphony-secrets"],
     }
-    with serving(there) as api:
+    with serving(cluster) as api:
         client = api.client()
         live = inventory.read(client, "rl")
         with pytest.raises(UserError) as error:

@@ -54,10 +54,10 @@ def test_up_and_process_report_each_failure_with_its_reason(
     sandbox: Sandbox, troubles: tuple[str, str]
 ) -> None:
     stack, result = troubles
-    message = {line.split()[0] for line in result.splitlines() if f"symphony why {stack} " in line}
+    paths = {line.split()[0] for line in result.splitlines() if f"symphony why {stack} " in line}
     # The process that exceeds its memory may take longer than `up` waits.
     expected = {"large", "nowhere", "imageless", "commandless", "mountless", "bad", "loop", "killed"}
-    assert message - {"hog"} == expected
+    assert paths - {"hog"} == expected
     assert "didn't match" in becomes(sandbox, stack, "nowhere", "waiting", "Unschedulable")["why"]
     assert "localhost:5000/no/such:1" in becomes(sandbox, stack, "imageless", "waiting", "Pull")["why"]
     assert becomes(sandbox, stack, "bad", "failed")["why"] == "exit 3: the reason"
@@ -100,9 +100,9 @@ def test_why_ends_each_chain_at_the_failing_step(
     becomes(sandbox, stack, "loop", "waiting", "CrashLoopBackOff")
 
     def looping() -> dict[str, Any] | None:
-        message = broken(sandbox, stack, "loop", "exit")
+        link = broken(sandbox, stack, "loop", "exit")
         # Sometimes the container is between its exit and the back-off.
-        return message if message["what"].startswith("exit 4, repeatedly") else None
+        return link if link["what"].startswith("exit 4, repeatedly") else None
 
     loop = wait_for(looping, 30, "that it fails again and again is told")
     assert loop["more"] == ["no gpu"]

@@ -65,7 +65,7 @@ class Restarted(Node):
 )
 def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expected: list[str]) -> None:
     """The server truncates sinceTime to whole seconds, and sends older lines of that second again."""
-    messages = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
+    log_lines = [b"2026-01-01T00:00:01.%s n %d\n" % (stamp, n) for n, stamp in enumerate(STAMPS, 1)]
 
     class Tailing(Node):
         def __call__(self, asked: Asked) -> Answer:
@@ -75,9 +75,9 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
             self.asked.append(query)
             if "follow" in query:
                 self.state = ENDED
-            there = messages if "follow" in query else messages[:3]
+            sent = log_lines if "follow" in query else log_lines[:3]
             most = int(query.get("tailLines", ["9"])[0])
-            return 200, chunked(*there[max(0, len(there) - most) :])
+            return 200, chunked(*sent[max(0, len(sent) - most) :])
 
     class Again(Tailing, Restarted):
         """A node whose previous start printed a line, a second earlier."""
@@ -90,8 +90,8 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
     for node in (Tailing(), Again()):
         with serving(node) as api:
             result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
-            said_now = [line.text for line in result if not line.ended and line.text != "n 0"]
-            assert said_now == expected
+            printed = [line.text for line in result if not line.ended and line.text != "n 0"]
+            assert printed == expected
 
 
 class Pair:

@@ -166,7 +166,7 @@ def test_a_restarted_process_is_followed_while_another_runs(
 ) -> None:
     monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.1)
     states, uids = {"a": RUNNING, "b": ENDED}, {"a": "a", "b": "first"}
-    values = {"a": stamped(1), "first": stamped(2), "second": stamped(3)}
+    logs = {"a": stamped(1), "first": stamped(2), "second": stamped(3)}
 
     def pod(name: str) -> dict[str, Any]:
         node = Node()
@@ -181,7 +181,7 @@ def test_a_restarted_process_is_followed_while_another_runs(
             uid = uids[place.path.split("/")[-2]]
             if uid == "second":
                 states["a"] = ENDED
-            return 200, chunked(values[uid])
+            return 200, chunked(logs[uid])
         (selector,) = parse_qs(place.query)["labelSelector"]
         if selector == labels.OURS:
             uids["b"] = "second"
@@ -192,8 +192,8 @@ def test_a_restarted_process_is_followed_while_another_runs(
     places = [Place(each, each, "a") for each in "ab"]
     with serving(answer) as api:
         result = reader.merged(api.client(), "n", places, follow=True, since=None, tail=None)
-        heard = {line.text for line in result if not line.ended}
-    assert heard == {"n 1", "n 2", "n 3"}
+        printed = {line.text for line in result if not line.ended}
+    assert printed == {"n 1", "n 2", "n 3"}
 
 
 @pytest.mark.parametrize("words", ['parsing time "x" as "2006"', "container a is not valid for pod a"])

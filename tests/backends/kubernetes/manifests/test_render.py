@@ -263,8 +263,8 @@ def test_experiments_in_a_shared_namespace_have_no_object_name_in_common(control
         names = {each["metadata"]["name"] for each in result[name].all()}
         assert all(each.startswith(f"{name}-") for each in names)
         assert {each["spec"]["selector"]["symphony/pod"] for each in result[name].services.values()} <= names
-        message = json.dumps(result[other].all())
-        assert [each for each in names if each in message] == []
+        manifests_text = json.dumps(result[other].all())
+        assert [each for each in names if each in manifests_text] == []
         assert f"{name}-replay.rl-x.svc" in json.dumps(result[name].all())
         assert {each["metadata"]["labels"]["symphony/experiment"] for each in result[name].all()} == {name}
 

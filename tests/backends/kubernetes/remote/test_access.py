@@ -169,7 +169,7 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, rl: s
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("words", "code", "reason"),
     [
         (("learner:/no/such", "."), 2, "no such file or folder: /no/such"),
         (("big", "learner:/no/such/place"), 2, "no such folder: /no/such"),
@@ -179,12 +179,12 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, rl: s
     ],
 )
 def test_a_failed_scp_reports_the_reason_in_one_line(
-    sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, message: str
+    sandbox: Sandbox, rl: str, words: tuple[str, str], code: int, reason: str
 ) -> None:
     with (sandbox.folder / "big").open("wb") as file:
         file.truncate(100_000_000)
     ran = sandbox.symphony("scp", rl, *words, code=code)
-    assert message in ran.err
+    assert reason in ran.err
     assert len(ran.err.splitlines()) == 1
 
 

@@ -19,17 +19,17 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 SLEEPER = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])'
 
 
-def line_of(message: str, path: str) -> str:
+def line_of(output: str, path: str) -> str:
     """Return the only line about a process at the end of an `up`."""
     (line,) = [
-        each for each in message.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
+        each for each in output.splitlines() if each.startswith(f"  {path}   ") and "symphony why" in each
     ]
     return line
 
 
-def lines(message: str) -> list[str]:
+def lines(output: str) -> list[str]:
     """Return the lines with the reason of a failed run."""
-    return [each for each in message.splitlines() if each.startswith("symphony: ")]
+    return [each for each in output.splitlines() if each.startswith("symphony: ")]
 
 
 def test_up_shows_the_last_log_lines_of_a_crash_loop(sandbox: Sandbox, stack: str) -> None:

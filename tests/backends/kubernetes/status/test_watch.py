@@ -232,14 +232,12 @@ def test_watch_waits_once_for_many_processes_that_end_soon(clock: Clock) -> None
 
     pods = Pods(clock, at)
     history = [named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
-    message = chunked(
-        *(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history)
-    )
+    events = chunked(*(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history))
 
     def answer(asked: Asked) -> Answer:
         if "watch=true" in asked.path and clock.now < 1:
             clock.now = 4
-            return 200, message
+            return 200, events
         return pods(asked)
 
     with serving(answer) as api:
@@ -252,10 +250,14 @@ def test_watch_waits_once_for_many_processes_that_end_soon(clock: Clock) -> None
 DONE = [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z"}]
 
 
-@pytest.mark.parametrize("there", [[], [pod(RUNS, metadata=GOING | {"labels": {"symphony/pod": "a"}})]])
-def test_a_completed_job_without_pod_is_completed_and_not_restarted(clock: Clock, there: list[Body]) -> None:
+@pytest.mark.parametrize(
+    "existing_pods", [[], [pod(RUNS, metadata=GOING | {"labels": {"symphony/pod": "a"}})]]
+)
+def test_a_completed_job_without_pod_is_completed_and_not_restarted(
+    clock: Clock, existing_pods: list[Body]
+) -> None:
     job = thing("Job", "a", owner=OWNER, status={"conditions": DONE})
-    pods, kept = Pods(clock, lambda _: there, jobs=[job]), {"controller": {"kind": "Job"}}
+    pods, kept = Pods(clock, lambda _: existing_pods, jobs=[job]), {"controller": {"kind": "Job"}}
     for result in (status_now(pods, **kept), status_after_watch(pods, **kept)):
         assert (result.state, result.why, result.since) == ("completed", "", 1767225609.0)
     assert clock.now == 0
@@ -270,11 +272,13 @@ def test_an_active_job_without_pod_is_waiting(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
+    ("job_uid", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
 )
-def test_events_of_an_earlier_job_with_the_same_name_are_ignored(clock: Clock, of: str, why: str) -> None:
+def test_events_of_an_earlier_job_with_the_same_name_are_ignored(
+    clock: Clock, job_uid: str, why: str
+) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
-    refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": of})
+    refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": job_uid})
     result = status_now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
     assert result.why == why
 

@@ -149,8 +149,8 @@ def test_concurrent_leases_never_share_a_port(home: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE, text=True)
         for n in range(12)
     ]
-    messages = [json.loads(child.communicate()[0]) for child in run]
-    final = [port for _, second in messages for port in second.values()]
+    results = [json.loads(child.communicate()[0]) for child in run]
+    final = [port for _, second in results for port in second.values()]
     assert len(final) == len(set(final)) == 24
 
 

@@ -166,8 +166,8 @@ def test_a_clock_set_back_delays_neither_restarts_nor_exits(tmp_path: Path) -> N
     finally:
         os.killpg(supervisor.pid, signal.SIGKILL)
         supervisor.wait(10)
-    messages = [float(line.split()[0]) for line in index.read_text().splitlines()]
-    assert messages[-1] < messages[0] - 1800, "its clock was not put back"
+    times = [float(line.split()[0]) for line in index.read_text().splitlines()]
+    assert times[-1] < times[0] - 1800, "its clock was not put back"
 
 
 def test_the_recorder_ends_with_the_process(rig: Any) -> None:

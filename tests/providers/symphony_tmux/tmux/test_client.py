@@ -161,22 +161,22 @@ def test_a_missing_tmux_is_a_one_line_error(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("message", "good"),
+    ("version", "good"),
     [("tmux 3.1c", False), ("tmux 2.9", False), ("tmux next-3.4", True), ("tmux 3.2", True)],
 )
 @pytest.mark.usefixtures("home")
 def test_an_old_tmux_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, good: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool
 ) -> None:
     started, stand_in = tmp_path / "started", tmp_path / "tmux"
-    stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{message}'\n")
+    stand_in.write_text(f"#!/bin/sh\n[ \"$1\" = -V ] || : > '{started}'; echo '{version}'\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    begun = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
+    inputs = {"name": "rl", "owner": "p/rl#1", "server": "default", "processes": [], "grace": 1}
     try:
         # The fake tmux creates no session; one that is too old is never asked to.
         with pytest.raises(SymphonyError, match="is gone again" if good else "too old"):
-            sessions.create(begun, Snapshot())
+            sessions.create(inputs, Snapshot())
         assert started.exists() == good
     finally:
         stand_in.unlink()
