@@ -169,8 +169,8 @@ def test_processes_start_when_their_dependencies_are_met(world: World) -> None:
     assert world.states["train"] == "running"
 
 
-def test_a_process_that_has_failed_has_run(world: World) -> None:
-    """It may have failed before the supervisor looked."""
+def test_a_failed_process_satisfies_the_condition_started(world: World) -> None:
+    """Even if it failed before the supervisor saw it running."""
     members = {"a": Member(), "b": Member(waits_for=(_wait("a", "started"),))}
     supervisors = _supervisors_of(world, members=members)
     world.end("a", 1)

@@ -66,8 +66,8 @@ def test_an_invalid_pulumi_yaml_is_a_user_error(tmp_path: Path, text: str, messa
     assert workspace.find_usable(tmp_path) is None
 
 
-def test_a_project_file_with_another_ending_is_refused(tmp_path: Path) -> None:
-    """Pulumi reads the settings of its stacks from Pulumi.STACK.yml then."""
+def test_a_project_file_named_pulumi_yml_is_refused(tmp_path: Path) -> None:
+    """With it, Pulumi reads the settings of stacks from Pulumi.STACK.yml."""
     (tmp_path / "Pulumi.yml").write_text("name: x\nruntime: python\n")
     with pytest.raises(UserError, match=r"is called Pulumi\.yml"):
         workspace.find(tmp_path)

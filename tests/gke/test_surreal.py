@@ -12,7 +12,7 @@ import yaml
 
 from symphony.placement.pool import POOL_LABEL
 from tests.gke.conftest import Google
-from tests.gke.test_whole_way import CLUSTER
+from tests.gke.test_cluster_and_experiment import CLUSTER
 from tests.sandbox import ROOT, Sandbox
 from toolchain.kubernetes.fixtures import Access
 

@@ -86,7 +86,7 @@ def test_numbered_services_are_folded_with_their_processes() -> None:
     assert {each.binds for each in made.services} == {1}
 
 
-def test_equal_workers_are_one_node() -> None:
+def test_equal_workers_are_folded_into_one_node() -> None:
     equal = {"service_env": {RENDEZVOUS: "SYMPH_TRAIN"}}
     first = process("train-0", binds=["train"], **equal)
     others = [process(f"train-{rank}", connects=["train"], **equal) for rank in (1, 2)]

@@ -185,13 +185,13 @@ def test_prune_removes_the_oldest_runs_over_the_limits() -> None:
     assert runs.numbers(NAME) == [24, 25]
 
 
-def test_a_running_run_is_never_among_the_old_ones() -> None:
+def test_older_than_never_selects_a_run_that_is_still_running() -> None:
     _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
     _record(2, started="2026-01-02T00:00:00Z")
     assert runs.older(NAME, 3600) == [1]
 
 
-def test_kept_code_shares_unchanged_files_and_omits_data(tmp_path: Path) -> None:
+def test_the_code_copy_of_a_run_shares_unchanged_files_and_omits_data(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "data").mkdir(parents=True)
     (project / "data" / "x.csv").write_text("1")

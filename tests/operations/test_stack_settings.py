@@ -50,10 +50,10 @@ def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: S
     ],
     ids=["beside the program", "that name the program", "beside Pulumi.yaml", "yml"],
 )
-def test_settings_where_pulumi_does_not_read_them_are_refused(
+def test_settings_files_that_pulumi_does_not_read_are_refused(
     sandbox: Sandbox, project: str, stack: str, file: str
 ) -> None:
-    """Otherwise, what is to run on a cluster starts on the laptop."""
+    """Otherwise an experiment for a cluster would start on the laptop."""
     (sandbox.folder / "stacks").mkdir()
     sandbox.write(SLEEPER, "stacks/short.py")
     sandbox.write('from symphony import run_program\nrun_program("stacks")')

@@ -106,7 +106,7 @@ with Experiment() as e:
     assert "constraint x" in ran.out + ran.err
 
 
-def test_a_supervisor_that_is_killed_is_started_again_and_takes_up_its_steps(lab: Lab) -> None:
+def test_a_killed_supervisor_restarts_and_adopts_its_steps(lab: Lab) -> None:
     job = up(lab, TWO.replace('"b"', '"b", "c"'))
     before, supervisor = lab.sandbox.trees(), lab.supervisor()
     supervisor.kill()
@@ -124,10 +124,10 @@ def test_a_supervisor_that_is_killed_is_started_again_and_takes_up_its_steps(lab
     assert lab.jobs() == [job]
 
 
-def test_steps_run_on_without_the_daemon_of_their_node_and_without_a_login_node(lab: Lab) -> None:
+def test_steps_survive_the_end_of_slurmd_and_need_no_login_node(lab: Lab) -> None:
     job = up(lab, partition="spare")
     before, node = lab.sandbox.trees(), lab.sandbox.processes("rl")["b"]["node"]
-    # A restart of the login node has nothing to end.
+    # Nothing of the experiment runs on the login node.
     assert lab.sandbox.engines() == lab.sandbox.servers() == []
     lab.slurm.end_node(node)
     try:

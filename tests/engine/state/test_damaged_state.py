@@ -72,7 +72,7 @@ def test_a_damaged_state_without_a_valid_backup_is_an_error_and_stays_unchanged(
 
 
 @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
-def test_small_files_that_are_no_files_block_nothing_and_are_made_again(
+def test_pipes_or_folders_in_place_of_state_files_do_not_block_and_are_replaced(
     plant: Callable[[Path], None],
 ) -> None:
     state = write_state()

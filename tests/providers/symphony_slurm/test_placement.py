@@ -32,7 +32,7 @@ def test_processes_keep_their_node_when_others_are_added_or_removed() -> None:
     assert nodes.of("b") == ""
 
 
-def test_who_has_a_node_already_is_left_there_with_its_group() -> None:
+def test_processes_and_their_groups_stay_on_nodes_they_already_have() -> None:
     nodes = Nodes(["n1", "n2"], {}, {"b": "n1", "g/0": "n2", "gone": "n2"})
     nodes.place({"a": Share(), "b": Share(), "g/0": Share(group="g"), "g/1": Share(group="g")})
     assert {path: nodes.of(path) for path in ("a", "b", "g/0", "g/1")} == {

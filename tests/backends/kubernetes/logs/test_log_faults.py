@@ -164,7 +164,7 @@ def test_following_resumes_when_the_node_is_back(status: int) -> None:
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
 
 
-def test_following_starts_at_the_lines_the_node_has_once_it_answers() -> None:
+def test_following_prints_the_log_of_a_node_that_answers_late() -> None:
     node = Node(AWAY, chunked(stamped(2, 3)), chunked(stamped(3)))
     with serving(node) as api:
         assert texts(api, follow=True) == [NOT_READ, "n 2", "n 3", "ended: exit 0"]
@@ -193,14 +193,14 @@ def test_last_lines_are_empty_when_the_server_is_silent(mute: Callable[[], bytes
         assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
 
 
-def test_the_exit_of_a_start_is_printed_before_the_lines_of_the_next_start() -> None:
+def test_the_exit_of_a_container_is_printed_before_lines_after_its_restart() -> None:
     with serving(Restarted(chunked(stamped(1)), chunked(stamped(4, 40)), b"")) as api:
         assert texts(api) == ["n 1", "ended: exit 5", "n 4", "n 40"]
     with serving(Restarted((404, {"message": "gone"}), chunked(stamped(4, 40)), b"")) as api:
         assert texts(api) == ["ended: exit 5", "n 4", "n 40"]
 
 
-def test_two_ended_starts_are_printed_in_order() -> None:
+def test_lines_and_exits_before_and_after_a_restart_are_printed_in_order() -> None:
     class Twice(Restarted):
         def pod(self) -> dict[str, Any]:
             pod = super().pod()
@@ -237,7 +237,7 @@ def test_following_waits_for_a_late_exit_status(monkeypatch: pytest.MonkeyPatch)
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 5", "n 4", "ended: exit 0"]
 
 
-def test_following_does_not_wait_for_an_exit_status_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_does_not_wait_for_an_exit_status_it_already_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """The previous start has ended and the next one already runs."""
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 30.0)
 

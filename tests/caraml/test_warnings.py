@@ -47,7 +47,7 @@ def test_a_pusher_warns_about_unsent_messages_at_exit_and_close(spawn, end):
 
 
 @pytest.mark.timeout(30)
-def test_a_pusher_whose_puller_is_gone_says_what_is_unsent(spawn):
+def test_a_pusher_warns_about_unsent_messages_when_its_puller_has_ended(spawn):
     """The count once ended with the first connection."""
     program = spawn("""
         import time
@@ -68,7 +68,7 @@ def test_a_pusher_whose_puller_is_gone_says_what_is_unsent(spawn):
     assert "10 messages unsent" in errors
 
 
-def test_a_timeout_of_a_receiver_counts_what_was_rejected():
+def test_the_timeout_error_of_a_receiver_counts_rejected_messages():
     with (
         caraml.ZmqReceiver(port=0, deserializer="json") as receiver,
         zmq.Context.instance().socket(zmq.DEALER) as stranger,
@@ -128,6 +128,6 @@ def test_sockets_work_with_zmq_poller_and_an_asyncio_context():
     context.term()
 
 
-def test_a_proxy_shows_its_addresses():
+def test_repr_of_a_proxy_has_its_addresses():
     proxy = caraml.ZmqProxyThread("tcp://127.0.0.1:5001", "tcp://127.0.0.1:5002", pattern="pull-push")
     assert repr(proxy) == "<ZmqProxyThread pull-push tcp://127.0.0.1:5001 to tcp://127.0.0.1:5002>"
