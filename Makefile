@@ -50,7 +50,7 @@ check: python ## lint, format, types and the direction of imports: the fast half
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/basedpyright
 
-bench: setup ## six figures and their goals, on an idle machine
+bench: setup ## figures and their goals, on an idle machine
 	@$(BIN)/python -m compileall -q symphony caraml providers toolchain
 	@$(BIN)/python -m tests.benchmarks
 

@@ -1,4 +1,4 @@
-"""Print the six figures that a change of symphony must not make worse: `make bench`.
+"""Print the figures that a change of symphony must not make worse: `make bench`.
 
 Each is the median of three runs on an idle machine; caraml's figures are `python -m tests.benchmarks.caraml`.
 The exit code is 0 only if every goal is reached.
@@ -20,11 +20,15 @@ from symphony.plan.build import build_plan
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec, ServiceUse
+from tests.benchmarks.slurm import rows as slurm_rows
 from tests.sandbox import Sandbox, sandbox_in
 from toolchain.kubernetes import cluster
 from toolchain.kubernetes.fixtures import Access, in_use
 from toolchain.kubernetes.layout import Layout
 from toolchain.plugins import install
+from toolchain.slurm import cluster as slurm_cluster
+from toolchain.slurm.cluster import Slurm
+from toolchain.slurm.fixtures import in_use as slurm_in_use
 
 RUNS = 3
 DEADLINE = 600.0
@@ -64,6 +68,11 @@ def _rows() -> Iterator[Row]:
         _up(sandbox, 3)
         yield "`ls`, in tmux", _median(lambda: _symphony(sandbox, "ls")), 0.25, "s"
         _symphony(sandbox, "delete", "bench", "-y")
+    if reason := slurm_cluster.impossible():
+        sys.stderr.write(f"The rows of Slurm are left out: {reason}\n")
+    else:
+        with slurm_in_use(Slurm.default()) as slurm:
+            yield from slurm_rows(slurm)
     if reason := cluster.impossible():
         sys.stderr.write(f"The rows of pods are left out: {reason}\n")
         return

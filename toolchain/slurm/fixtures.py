@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,13 @@ def slurm() -> Iterator[Slurm]:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
-    shared = Slurm.default()
+    with in_use(Slurm.default()) as shared:
+        yield shared
+
+
+@contextmanager
+def in_use(shared: Slurm) -> Generator[Slurm]:
+    """Yield it, running; take it down where it was brought up for this and no other session uses it."""
     shared.folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         shared.folder.with_name("slurm.turn").open("w") as turn,
@@ -38,14 +45,14 @@ def slurm() -> Iterator[Slurm]:
             _for_tests(shared).touch()
         fcntl.flock(users, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_UN)
-        yield shared
-        fcntl.flock(turn, fcntl.LOCK_EX)
         try:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        if _for_tests(shared).exists():
-            shared.down()
+            yield shared
+        finally:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            with suppress(BlockingIOError):
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _for_tests(shared).exists():
+                    shared.down()
 
 
 def _for_tests(slurm: Slurm) -> Path:
