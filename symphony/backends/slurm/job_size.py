@@ -40,13 +40,25 @@ def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) 
     }
     fixed = [f"--{name}={value}" for name, value in named.items() if value]
     cpus, memory, gpus = placement.needed(shares, settings.nodes)
-    sizes = {"cpus-per-task": max(1, ceil(cpus)), "mem": memory, **gpus}
+    sizes = {
+        "cpus-per-task": max(1, ceil(cpus)),
+        "mem": memory and memory + _of_the_supervisor(len(shares)),
+        **gpus,
+    }
     now = folder.options()
     if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:
         had = _sizes(now)
         if all(had.get(name, 0) >= size for name, size in sizes.items()):
             return list(now)
     return [*fixed, *_written(sizes), *settings.sbatch_options]
+
+
+def _of_the_supervisor(processes: int) -> int:
+    """Return the MiB that the supervisor and an srun a process take, on the node that Slurm makes the first.
+
+    They grow in leaps, so that a further process seldom needs another job.
+    """
+    return 64 + 8 * max(16, 1 << (processes - 1).bit_length())
 
 
 def _written(sizes: Mapping[str, int]) -> list[str]:

@@ -65,7 +65,7 @@ def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
 
 def test_a_process_that_exceeds_the_job_memory_is_reported_out_of_memory(lab: Lab) -> None:
     lab.sandbox.config("rl", sbatchOptions='["--acctg-freq=task=1"]')
-    hog = "import time; x = b'x' * (600 << 20); time.sleep(1000)"
+    hog = "import time; x = b'x' * (900 << 20); time.sleep(1000)"
     up(
         lab,
         f"""

@@ -16,9 +16,9 @@ def test_sbatch_options_cover_the_largest_process_on_each_node(tmp_path: Path) -
     options = job_size.options_of(SETTINGS, shares, Folder(tmp_path))
     assert options == [
         *("--partition=gpu", "--nodes=2", "--ntasks-per-node=1"),
-        *("--cpus-per-task=5", "--mem=2048M", "--gres=gpu:1", "--exclusive"),
+        *("--cpus-per-task=5", "--mem=2240M", "--gres=gpu:1", "--exclusive"),
     ]
-    assert job_size.in_words(options) == "2 nodes with 5 cpu, 2 GiB, 1 GPU each (partition gpu)"
+    assert job_size.in_words(options) == "2 nodes with 5 cpu, 2.19 GiB, 1 GPU each (partition gpu)"
 
 
 def test_sbatch_options_request_gpu_types_and_constraints(tmp_path: Path) -> None:
@@ -32,6 +32,15 @@ def test_sbatch_options_request_gpu_types_and_constraints(tmp_path: Path) -> Non
     assert "1 GPU, 2 v100 GPU each" in job_size.in_words(options)
     Folder(tmp_path).note_options(tuple(options))
     assert job_size.options_of(SETTINGS, shares, Folder(tmp_path)) == options
+
+
+def test_the_supervisor_has_memory_of_its_own_where_any_is_asked_for(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    many = {f"p{number}": Share(memory=100) for number in range(100)}
+    options = job_size.options_of(SETTINGS, many, folder)
+    assert f"--mem={50 * 100 + 64 + 8 * 128}M" in options
+    folder.note_options(tuple(options))
+    assert job_size.options_of(SETTINGS, {**many, "one more": Share()}, folder) == options
 
 
 def test_a_smaller_request_keeps_the_job_and_a_larger_one_needs_a_new_job(tmp_path: Path) -> None:
