@@ -174,9 +174,14 @@ class Slurm(logs.Outputs):
                 time.sleep(1)
             self._hear(PERIOD)
         self._end_all()
-        with suppress(OSError):
+        with suppress(OSError, SymphonyError):
             self._write()
-            self._folder.note_end(Ended(job=self._job, why=self._why, at=time.time()))
+            self._note_end(self._why)
+            if self._why == _WHY[signal.SIGTERM]:
+                self._note_end(_why_told(commands.jobs(self._experiment.configuration).get(self._job)))
+
+    def _note_end(self, why: str) -> None:
+        self._folder.note_end(Ended(job=self._job, why=why, at=time.time()))
 
     def _step(self) -> str:
         """Do what is due now; return why the job is to end, nothing while it is not."""
@@ -587,6 +592,12 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
             f"{stem}_ADDR": f"{host}:{each.port}",
         }
     return result
+
+
+def _why_told(job: commands.Job | None) -> str:
+    """Return why Slurm told the job to end: one that goes on for a moment comes to its time limit."""
+    is_running = job is not None and job.state == "RUNNING"
+    return "it came to its time limit" if is_running else "it was cancelled or preempted"
 
 
 def _is_srun(process: psutil.Process | None) -> bool:

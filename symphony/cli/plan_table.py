@@ -137,11 +137,16 @@ def _rows(planned: Planned) -> Iterator[_Row]:
 
 def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
     served = [*process["binds"], *process["exposes"]] if process else []
-    binds = " ".join(dict.fromkeys(f"{name}:{ports[name]}" for name in served))
+    binds = " ".join(dict.fromkeys(_at(name, ports[name]) for name in served))
     connects = " ".join(process["connects"]) if process else ""
     waits = process.get("waits_for") or () if process else ()
     after = ", ".join(f"{wait['path']} ({wait['condition']})" for wait in waits)
     return _KINDS[change.kind][0], change.path, change.kind, change.why, binds, connects, after
+
+
+def _at(service: str, port: int) -> str:
+    """Return a service with its port, alone where the port is chosen when it starts."""
+    return f"{service}:{port}" if port else service
 
 
 def show_placement(placement: Mapping[str, Any]) -> None:

@@ -99,7 +99,8 @@ def in_words(options: Sequence[str]) -> str:
     """Return options in words: `3 nodes with 8 cpu, 32 GiB, 1 GPU each (partition gpu, account ml)`."""
     sizes, nodes = _sizes(options), next(o.partition("=")[2] for o in options if o.startswith("--nodes="))
     parts = [f"{sizes['cpus-per-task']} cpu"]
-    parts += [f"{sizes['mem'] / 1024:.3g} GiB"] * bool(sizes["mem"])
+    mem = sizes["mem"]
+    parts += [f"{mem / 1024:.3g} GiB" if mem >= 1024 else f"{mem} MiB"] * bool(mem)
     parts += [" ".join([str(n), *kind.split(":")[1:], "GPU"]) for kind, n in _gpus(sizes).items()]
     shown = ("partition", "account", "qos", "time", "constraint")
     named = [option.removeprefix("--").replace("=", " ", 1) for option in options]
