@@ -1,1 +1,1 @@
-"""The command line: parses, asks, prints and sets the exit code; one file a command."""
+"""The command line: a file for each command, which parses, asks, prints and sets the exit code."""

@@ -1,4 +1,4 @@
-"""The arguments that commands share: their types, their completion, and the experiments that they name."""
+"""Arguments that commands share: types, shell completion, and the experiments and processes they name."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from symphony.plan.names import listed
 
 
 def complete_experiments(incomplete: str) -> list[str]:
-    """Return the experiments, for the completion of a shell."""
+    """Return the names of experiments for shell completion."""
     recorded = (stack.name for stack in stacks.every() if stack.recorded is not None)
     return _offered(incomplete, lambda: stacks.labels(recorded).values())
 
 
 def complete_programs(incomplete: str) -> list[str]:
-    """Return the stacks and the programs of the project here."""
+    """Return the stacks and programs of the current project for shell completion."""
     from symphony.operations import selected_stack
 
     return _offered(incomplete, selected_stack.names_here)
 
 
 def complete_process(context: typer.Context, incomplete: str) -> list[str]:
-    """Return words for `[EXPERIMENT] PROCESS`."""
+    """Return completions for `[EXPERIMENT] PROCESS`."""
     return _after_experiment(context, incomplete, lambda stack: stack.processes, most=2)
 
 
 def complete_processes(context: typer.Context, incomplete: str) -> list[str]:
-    """Return words for `[EXPERIMENT] [PROCESS]...`."""
+    """Return completions for `[EXPERIMENT] [PROCESS]...`."""
     return _after_experiment(context, incomplete, lambda stack: [*stack.processes, *_groups(stack)])
 
 
 def complete_service(context: typer.Context, incomplete: str) -> list[str]:
-    """Return words for `[EXPERIMENT] [SERVICE]`."""
+    """Return completions for `[EXPERIMENT] [SERVICE]`."""
     return _after_experiment(context, incomplete, stacks.addresses, most=2)
 
 
 def complete_copy(context: typer.Context, incomplete: str) -> list[str]:
-    """Return `PROCESS:` for both of `[EXPERIMENT] SOURCE TARGET`; the shell adds files."""
+    """Return `PROCESS:` for SOURCE and TARGET of `[EXPERIMENT] SOURCE TARGET`; the shell adds files."""
     return _after_experiment(
         context, incomplete, lambda stack: [f"{path}:" for path in stack.processes], most=3
     )
@@ -70,7 +70,7 @@ def _after_experiment(
 
 
 def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
-    """Return the names that begin like the incomplete word; none after an error."""
+    """Return the names that begin with the incomplete word; empty after an error."""
     with suppress(SymphonyError, OSError):
         return [name for name in names() if name.startswith(incomplete)]
     return []
@@ -81,13 +81,13 @@ def _groups(stack: stacks.Stack) -> Iterable[str]:
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask for confirmation.")]
 Config = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Set a setting of the stack: a parameter."),
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Override a parameter or setting for this run."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Only show what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Show what would be done; change nothing.")]
 Experiment = Annotated[
     str | None,
     typer.Argument(
@@ -98,8 +98,8 @@ Program = Annotated[
     str | None,
     typer.Argument(
         metavar="[STACK]",
-        help="Name of the experiment; not needed where the project has one program only. Where it"
-        " has several, NAME or NAME.ANYTHING runs program NAME.",
+        help="Name of the experiment; optional if the project has a single program. With several programs,"
+        " NAME and NAME.SUFFIX run program NAME.",
         autocompletion=complete_programs,
     ),
 ]
@@ -122,12 +122,12 @@ Processes = Annotated[
 
 
 def experiment(word: str | None) -> stacks.Stack:
-    """Return the experiment that a name stands for, or that a command without a name means."""
-    return _told(stacks.find(word))
+    """Return the experiment with a name; without a name, the current experiment."""
+    return _announced(stacks.find(word))
 
 
 def processes(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
-    """Return the experiment and the words for its processes of `[EXPERIMENT] [PROCESS]...`."""
+    """Return the experiment and the process words of `[EXPERIMENT] [PROCESS]...`."""
     return split(words, lambda stack, names: match_processes(names, list(stack.processes)))
 
 
@@ -138,35 +138,37 @@ def process(
 
     Args:
         words: One or two words.
-        known: The processes of an experiment.
+        known: Returns the processes of an experiment that may be named.
     """
     if not 1 <= len(words) <= 2:
-        raise UserError("name one process, or an experiment and a process", remedy="See `symphony ls`")
+        what = f"expected a process, or an experiment and a process, but got {len(words)} names"
+        raise UserError(what, remedy="`symphony ls` and `symphony process` list the names")
 
     def check(stack: stacks.Stack, names: Sequence[str]) -> None:
         if len(names) > 1:
-            raise UserError("name one process", remedy="Write the experiment first")
+            raise UserError("only a single process may be named", remedy="Write EXPERIMENT PROCESS")
         match(names[0], known(stack), "process")
 
     stack, names = split(words, check, required=1)
     if not names:
         paths = listed(sorted(known(stack), key=in_order))
-        raise UserError(f"which process of {stack.display_name}?", remedy=f"Name one of: {paths}")
+        what = f"this command needs a process of {stack.display_name}"
+        raise UserError(what, remedy=f"Name one of: {paths}")
     return stack, match(names[0], known(stack), "process")
 
 
 def split(
     words: Sequence[str], check: Callable[[stacks.Stack, Sequence[str]], object], required: int = 0
 ) -> tuple[stacks.Stack, Sequence[str]]:
-    """Return the experiment and the names in it of `[EXPERIMENT] [NAME]...`.
+    """Return the experiment and the names of `[EXPERIMENT] [NAME]...`.
 
-    The first word is the experiment if it is the full name of one, or if the words are not names in the
-    experiment of a command without a name.
+    The first word is the experiment if it is the full name of an experiment, or if the words are not names in
+    the current experiment.
 
     Args:
         words: All words.
-        check: Raises UserError where words are not names in an experiment.
-        required: How many names there must be.
+        check: Raises UserError if words are not names in an experiment.
+        required: The minimum number of names.
     """
     if not words:
         return experiment(None), []
@@ -175,7 +177,7 @@ def split(
         try:
             stack = stacks.find(None)
             check(stack, words)
-            return _told(stack), words
+            return _announced(stack), words
         except UserError as error:
             if len(words) <= required and not is_full_name:
                 raise
@@ -190,7 +192,7 @@ def split(
     return experiment(words[0]), words[1:]
 
 
-def _told(stack: stacks.Stack) -> stacks.Stack:
+def _announced(stack: stacks.Stack) -> stacks.Stack:
     if stack.is_current:
         note = f"symphony: {clean(stack.display_name)}, the current experiment (`symphony switch` chooses it)"
         print(note, file=sys.stderr, flush=True)
@@ -211,14 +213,14 @@ def streams() -> Streams:
 
 
 def confirm(question: str) -> None:
-    """Ask the user, and end the command unless the answer is yes.
+    """Ask for confirmation, and end the command unless the answer is yes.
 
     Raises:
-        UserError: There is no terminal to ask on.
-        typer.Exit: The answer is anything but yes.
+        UserError: There is no terminal.
+        typer.Exit: The answer is not yes.
     """
     if not is_terminal():
-        raise UserError("there is no terminal for the question", remedy="Add -y to proceed without it")
+        raise UserError("cannot ask for confirmation without a terminal", remedy="Add -y to proceed")
     try:
         answer = input(f"{clean(question)} [y/N] ")
     except EOFError:

@@ -1,4 +1,4 @@
-"""Several commands at once, such as `symphony up 'sweep.*'`: each in a process of its own."""
+"""Runs a command for several experiments in parallel, each in a process, as `symphony up 'sweep.*'` does."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from symphony.cli import screen
 from symphony.engine.errors import Interrupted
 from symphony.plan.problems import count
 
-# An engine mostly waits, and takes 100 MB.
+# An engine takes 100 MB and mostly waits.
 _AT_ONCE = 4
 SYMPHONY = (sys.executable, "-P", "-c", "import sys; from symphony.cli.main import main; sys.exit(main())")
 
 
 def run_all(verb: str, names: Sequence[str], arguments: Sequence[str], *, as_json: bool = False) -> int:
-    """Run a command for each experiment, and print what it printed when it ends.
+    """Run a command for each experiment, and print the output of each when it ends.
 
     Args:
         verb: The command, such as "up".
-        names: The experiments; the failure of one does not stop the others.
-        arguments: Further arguments of each command.
-        as_json: Print one list with the JSON of each.
+        names: The experiments; a failure does not stop the others.
+        arguments: More arguments of each command.
+        as_json: Print a list with the JSON of each.
 
     Returns:
         The highest exit code.
 
     Raises:
-        Interrupted: By Ctrl-C, which reaches the running commands; the others do not start.
+        Interrupted: By Ctrl-C, which is passed to the running commands; no further command starts.
     """
     if len(names) > 1 and not as_json:
         screen.tell(f"{count(len(names), 'experiment')}, {min(_AT_ONCE, len(names))} at a time.")
@@ -56,7 +56,7 @@ def run_all(verb: str, names: Sequence[str], arguments: Sequence[str], *, as_jso
             left = sum(1 for name in names if codes.get(name) != 0)
             if left:
                 what = f"{verb} was interrupted, {left} of {count(len(names), 'experiment')} left"
-                raise Interrupted(what, remedy="The same command finishes it") from None
+                raise Interrupted(what, remedy="Run the same command again to finish") from None
     if as_json:
         screen.show_json(facts)
     return max(codes.values())
@@ -72,7 +72,7 @@ def _print(ended: subprocess.CompletedProcess[str], facts: list[Any] | None) -> 
 
 
 class _Commands:
-    """Starts commands until it is interrupted."""
+    """The running commands, which can be interrupted together."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ class _Commands:
         with self._lock:
             if self._is_stopped:
                 return None
-            # A group of its own: interrupt() passes Ctrl-C on once; twice would mean "at once".
+            # In a process group, so that only interrupt() passes Ctrl-C on: a second one means "at once".
             process = subprocess.Popen(
                 [*SYMPHONY, *arguments],
                 stdin=subprocess.DEVNULL,

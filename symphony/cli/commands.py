@@ -1,7 +1,7 @@
-"""The commands, parsed by Typer; the module of a command is loaded when it runs.
+"""The table of commands, and the Typer application, which imports the module of a command when it runs.
 
-A new command is a row in COMMANDS and a file symphony/cli/<name>.py with a function `command`: its parameters
-are arguments and options, its docstring is the help with examples.
+To add a command, add a row to COMMANDS and a file symphony/cli/<name>.py with a function `command`, whose
+parameters are the arguments and options and whose docstring is the help with examples.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _EPILOG = f"""\b{_EXAMPLES}\
 
 
 class Row(NamedTuple):
-    """One command; its module is symphony.cli.<name>, with _ for -.
+    """A command; its module is symphony.cli.<name>, with _ for -.
 
     Attributes:
-        suggested_for: Names in other tools, which are answered with this one.
+        suggested_for: Names of such a command in other tools, for "did you mean".
     """
 
     name: str
@@ -47,10 +47,10 @@ class Row(NamedTuple):
 
 
 COMMANDS = (
-    Row("init", "Make a project in this folder, with a small program.", (), ("new", "create")),
-    Row("up", "Run an experiment: plan, ask, start, watch.", (), ("start", "run", "apply")),
+    Row("init", "Create a project with a small program in this folder.", (), ("new", "create")),
+    Row("up", "Start or update an experiment: plan, ask, start, watch.", (), ("start", "run", "apply")),
     Row("plan", "Show what `up` would start, restart and stop, and why.", (), ("preview",)),
-    Row("restart", "Restart processes at their addresses.", (), ("rollout", "reload")),
+    Row("restart", "Restart processes; addresses and other processes stay.", (), ("rollout", "reload")),
     Row(
         "delete",
         "Stop an experiment and delete everything it started.",
@@ -65,8 +65,8 @@ COMMANDS = (
         ("p", "lsp", "list-processes"),
         ("ps", "processes", "status", "get"),
     ),
-    Row("graph", "Show processes, services and order; draw a picture.", (), ("draw", "dag")),
-    Row("top", "Watch an experiment live: processes, services, keys.", (), ("watch", "live", "htop")),
+    Row("graph", "Show or draw processes, services and dependencies.", (), ("draw", "dag")),
+    Row("top", "Watch an experiment live: processes, services, usage.", (), ("watch", "live", "htop")),
     Row("wait", "Wait until an experiment is ready or has completed.", ()),
     Row("why", "Explain a process's state, step by step.", (), ("describe", "explain")),
     Row("logs", "Print the output of processes, merged.", ("l", "log"), ("tail",)),
@@ -74,12 +74,12 @@ COMMANDS = (
     Row("diff", "Compare two runs: declaration, settings, code, git.", (), ("compare",)),
     Row("results", "Show the values that processes report, one row for each run.", (), ("result", "table")),
     Row("sweep", "Run a program once for each combination of parameters.", (), ("grid", "tune", "hpo")),
-    Row("drift", "Compare what was declared with what lives.", (), ("refresh",)),
-    Row("leaks", "List what runs without a stack.", (), ("orphans",)),
+    Row("drift", "Compare the running processes with their declaration.", (), ("refresh",)),
+    Row("leaks", "List processes that run without a stack.", (), ("orphans",)),
     Row("prune", "Remove old runs with their logs.", (), ("gc", "clean")),
     Row("exec", "Run a command in a process: exec PROCESS -- COMMAND...", ("x",)),
-    Row("ssh", "Work in a process: its tmux window, or a shell in its container.", (), ("attach", "shell")),
-    Row("scp", "Copy files to and from a process, PROCESS:PATH.", ("cp",), ("copy",)),
+    Row("ssh", "Attach to a process's tmux window, or open a shell beside it.", (), ("attach", "shell")),
+    Row("scp", "Copy files to or from PROCESS:PATH.", ("cp",), ("copy",)),
     Row("visit", "Open a service in the browser.", ("vi",), ("open", "port-forward", "browse")),
     Row(
         "switch",
@@ -87,7 +87,7 @@ COMMANDS = (
         ("e", "se", "switch-experiment"),
         ("use", "select"),
     ),
-    Row("gpus", "List the GPUs of this machine with who holds them.", (), ("gpu", "nvidia-smi")),
+    Row("gpus", "List the GPUs of this machine and the processes that hold them.", (), ("gpu", "nvidia-smi")),
     Row(
         "images",
         "List images built by symphony; `clean` removes unused ones.",
@@ -103,12 +103,12 @@ COMMANDS = (
 
 
 def find(word: str) -> Row | None:
-    """Return the row of a name or alias."""
+    """Return the command with a name or alias."""
     return next((row for row in COMMANDS if word == row.name or word in row.aliases), None)
 
 
 def app() -> typer.Typer:
-    """Return the whole command line."""
+    """Return the Typer application."""
     made = typer.Typer(
         cls=_Commands,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -120,7 +120,7 @@ def app() -> typer.Typer:
 
 
 def load(row: Row) -> TyperCommand:
-    """Return the command of a row, from its module."""
+    """Import the module of a command and return the parsed command."""
     module = importlib.import_module(row.module)
     text, _, examples = (inspect.getdoc(module.command) or "").partition(_EXAMPLES)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -132,7 +132,7 @@ def load(row: Row) -> TyperCommand:
 
 
 class _Commands(TyperGroup):
-    """A group that lists all commands and loads only the one that runs."""
+    """A group that lists all commands and imports only the command that runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -156,7 +156,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            # Typer would return 130, which a command in a process may return as well.
+            # Typer would return 130, which may also be the exit code of `exec`.
             raise typer.Abort from None
 
 
@@ -177,7 +177,7 @@ def _symphony(
 
 def _debug_option() -> TyperOption:
     def remember(_context: Any, _option: Any, value: bool) -> None:
-        # Code deeper down reads the environment.
+        # Read from the environment elsewhere.
         if value:
             os.environ[DEBUG_VARIABLE] = "1"
 

@@ -1,4 +1,4 @@
-"""`symphony config`: every setting that there is, or those of a stack with the parameters of its program."""
+"""`symphony config`: all existing settings, or a stack's settings and parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAD = ("name", "value", "default", "from")
 
 
 def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) -> None:
-    """List the parameters and settings of a stack, with their values; without a name every setting there is.
+    """List the parameters and settings of a stack with their values. Without a name, list all settings.
 
     Set them under `config:` in Pulumi.STACK.yaml, with `symphony up STACK -c KEY=VALUE`, or with
     `pulumi config set KEY VALUE`.
@@ -56,6 +56,6 @@ def _show(selected: selected_stack.SelectedStack, *, as_json: bool) -> None:
     if as_json:
         screen.show_json(rows)
     elif not rows:
-        print(screen.clean(f"{selected.name.stack} has no parameters, and no settings of its own."))
+        print(screen.clean(f"{selected.name.stack} has no parameters and sets no settings."))
     else:
         screen.show_table(HEAD, [[row[name] for name in HEAD] for row in rows])

@@ -18,7 +18,7 @@ from symphony.operations.stacks import Stack, find_exact, find_orphan
 from symphony.operations.up import Progress
 from symphony.plan.problems import count
 
-Forget = Annotated[bool, typer.Option("--forget", help="Remove the runs as well: records and logs.")]
+Forget = Annotated[bool, typer.Option("--forget", help="Also remove the records and logs of its runs.")]
 
 
 def command(
@@ -41,8 +41,8 @@ def command(
     full_names = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
     if yes and name is not None and name not in full_names:
         raise UserError(
-            f"no experiment is called {name}",
-            remedy=f"To delete {stack.display_name}: `symphony delete {stack.display_name} -y`",
+            f"no experiment is called {name}, and -y needs the full name",
+            remedy=f"To delete {stack.display_name}, run `symphony delete {stack.display_name} -y`",
         )
     if stack.cluster is not None:
         refuse_used(stack)
@@ -74,7 +74,7 @@ def _is_up(name: str | None) -> bool:
 
 
 def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int:
-    """Remove the runs of an experiment, or of the trials of a sweep, that is not up."""
+    """Remove the runs of an experiment that is not up, or of all trials of a sweep."""
     known = runs.find(name)
     swept = sweep.read(known)
     names = [known, *(swept.cell(trial) for trial in swept.trials)] if swept else [known]
@@ -97,7 +97,7 @@ def size(stack: Stack) -> str:
 
 
 def summary(deleted: Deleted) -> str:
-    """Return the line that tells the end of a deletion."""
+    """Return the line printed at the end of a deletion."""
     took = f" in {lasted(deleted.seconds)}" if lasted(deleted.seconds) else ""
     if deleted.cluster:
         return screen.clean(

@@ -28,10 +28,9 @@ def command(
     forget: Forget = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Delete several experiments with everything they started. The failure of one does not stop the others.
+    """Delete several experiments with everything they started. A failure does not stop the others.
 
-    Their runs are kept, with their logs. With --forget, they go as well, also those of experiments that were
-    deleted before.
+    Their runs and logs are kept. --forget removes them too, also those of experiments deleted before.
 
     Examples:
         symphony delete-batch 'sweep-*'
@@ -57,7 +56,7 @@ def command(
 
 
 def _without_trials(names: list[StackName]) -> list[StackName]:
-    """Return the names without the trials of sweeps among them, which go with their sweep."""
+    """Return the names without the trials of the sweeps among them, which are deleted with their sweep."""
     sweeps = [swept for swept in sweep.every() if swept.full_name in names]
     trials = {swept.cell(trial) for swept in sweeps for trial in swept.trials}
     return [name for name in names if name not in trials]

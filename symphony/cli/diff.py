@@ -1,4 +1,4 @@
-"""`symphony diff`: the differences between two runs."""
+"""`symphony diff`: shows the differences between two runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def command(
     name: arguments.Experiment = None,
     first: Annotated[
         int | None,
-        typer.Argument(metavar="[FIRST]", help="The first run; by default the one before the second."),
+        typer.Argument(metavar="[FIRST]", help="The first run; by default the run before SECOND."),
     ] = None,
     second: Annotated[
-        int | None, typer.Argument(metavar="[SECOND]", help="The second run; by default the last.")
+        int | None, typer.Argument(metavar="[SECOND]", help="The second run; by default the last run.")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Print the lines that differ, as a diff.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print a unified diff.")] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Compare two runs of an experiment: declaration, settings, code, git.
@@ -33,15 +33,16 @@ def command(
         symphony diff rl 6 7 --full
     """
     if name is not None and name.isdecimal() and second is None:
-        # `diff 6` and `diff 6 7`: the experiment is that of this project.
+        # `diff 6` and `diff 6 7`: the current experiment.
         name, first, second = None, int(name), first
     experiment = runs.find(name)
     known = runs.numbers(experiment)
     after = runs.read(experiment, second or known[-1])
     earlier = [number for number in known if number < after.number]
     if not earlier:
-        raise UserError(f"{experiment.stack} has no run before run {after.number}")
-    # `diff NAME 3` compares run 3 with the last run, the last run with the one before it.
+        what = f"{experiment.stack} has no run before run {after.number}"
+        raise UserError(what, remedy=f"`symphony history {experiment.stack}` lists the runs")
+    # `diff NAME 3` compares run 3 with the last run; `diff NAME` the last two runs.
     before = runs.read(experiment, first if first not in (None, after.number) else earlier[-1])
     if full:
         for line in unified(experiment, before, after):

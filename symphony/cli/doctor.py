@@ -1,4 +1,4 @@
-"""`symphony doctor`: the prerequisites of this machine."""
+"""`symphony doctor`: checks the prerequisites of this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETUP = "symphony setup"
 
 
 def command(as_json: arguments.AsJson = False) -> None:
-    """Check the prerequisites of symphony on this machine, and show how to install the missing ones.
+    """Check symphony's prerequisites on this machine, and show how to install missing ones.
 
     Examples:
         symphony doctor
@@ -39,13 +39,13 @@ def command(as_json: arguments.AsJson = False) -> None:
 
 
 def _row(finding: Finding) -> tuple[str, str, str, str]:
-    state = "here" if finding.there else "missing" if finding.needed else "-"
+    state = "ok" if finding.there else "missing" if finding.needed else "-"
     return finding.name, state, finding.version, finding.place if finding.there else finding.get
 
 
 def examine() -> list[Finding]:
-    """Return all findings, the needed ones first."""
-    # Those of the default backend come last.
+    """Return all findings; required prerequisites come first."""
+    # The default backend's findings come last.
     rows = reversed(registry.every())
     of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
     return [
@@ -87,10 +87,10 @@ def _state() -> Finding:
 def _state_at(url: str) -> Finding:
     folder = file_store.root(url).parent
     if not folder.exists():
-        return Finding("state", True, "the first `up` makes it", url)
+        return Finding("state", True, "created by the first `up`", url)
     file_store.prepare()
     mode = folder.stat().st_mode & 0o077
-    kind = f"{len(file_store.names())} stacks" + (", others may read it" if mode else "")
+    kind = f"{len(file_store.names())} stacks" + (", readable by other users" if mode else "")
     return Finding("state", True, kind, url)
 
 
@@ -103,7 +103,7 @@ def _secrets() -> Finding:
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"
         return Finding("passphrase", not needed, get=get, needed=needed)
     if not paths.home().exists():
-        return Finding("passphrase", True, "symphony's", "the first `up` makes it")
+        return Finding("passphrase", True, "symphony's", "created by the first `up`")
     return guarded(
         "passphrase",
         "",
@@ -114,7 +114,7 @@ def _secrets() -> Finding:
 def _isolation() -> Finding:
     """Return whether runs are isolated from other users of this machine."""
     works = start.is_possible()
-    # Plugins of Pulumi need the network.
+    # Backends with Pulumi plugins need the network, so their runs cannot be isolated.
     isolated = [row.name for row in registry.every() if not row.plugins]
     others = ", ".join(row.name for row in registry.every() if row.plugins)
     return Finding(
@@ -122,13 +122,13 @@ def _isolation() -> Finding:
         works,
         ", ".join(isolated) if works else "",
         f"{others} runs are open to users of this machine: SECURITY.md" if works else "",
-        get="other users of this machine can get into runs: see SECURITY.md",
+        get="see SECURITY.md: other users of this machine can connect to runs",
         needed=False,
     )
 
 
 def _docker() -> list[Finding]:
-    """Return whether images can be built, and pushed to the registries of the states."""
+    """Return whether images can be built, and pushed to the registries in the state."""
     from symphony_docker import builder, image_registry
     from symphony_docker.engine import Engine
 
@@ -149,7 +149,7 @@ def _docker() -> list[Finding]:
 
 
 def _optional(name: str, find: Callable[[], tuple[str, str]]) -> Finding:
-    """Return a finding from a function that returns version and place, or raises SymphonyError."""
+    """Return an optional finding; `find` returns (version, place) or raises SymphonyError."""
     try:
         return Finding(name, True, *find(), needed=False)
     except SymphonyError as error:
@@ -157,7 +157,7 @@ def _optional(name: str, find: Callable[[], tuple[str, str]]) -> Finding:
 
 
 def _credentials(states: Mapping[str, Finding]) -> Finding:
-    """Return whether Docker has the logins that the registries of the states need."""
+    """Return whether Docker is logged in to the registries in the state."""
     from symphony_docker import image_registry
 
     name = "registry credentials (optional)"

@@ -1,4 +1,4 @@
-"""`symphony drift`: compare an experiment with its declaration."""
+"""`symphony drift`: compares a running experiment with its declaration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = ("process", "object", "field", "declared", "lives")
 def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False) -> int:
     """Compare the running experiment with its declaration, field by field.
 
-    The exit code is 1 where they differ.
+    The exit code is 1 if they differ.
 
     Examples:
         symphony drift rl

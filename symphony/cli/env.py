@@ -1,4 +1,4 @@
-"""`symphony env`: shell exports for a plain `pulumi`."""
+"""`symphony env`: prints shell exports for a plain `pulumi`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(as_json: arguments.AsJson = False) -> None:
     if as_json:
         screen.show_json(variables)
         return
-    # A folder on PATH may have any bytes in its name, and the shell needs the same ones.
+    # Names of folders on PATH may have any bytes, which the shell must get unchanged.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
     for name, value in variables.items():

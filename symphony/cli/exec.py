@@ -1,4 +1,4 @@
-"""`symphony exec`: run a command in a process."""
+"""`symphony exec`: runs a command in a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.operations import access
 
 
 class Parser(TyperCommand):
-    """Keeps the words after `--` as the `obj` of the context, unparsed."""
+    """A command that keeps the words after `--`, unparsed, as the `obj` of the context."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--" in args:
@@ -35,7 +35,7 @@ def command(
         ),
     ],
 ) -> int:
-    """Run a command in a process, on this terminal or in a pipe; its exit code is passed on.
+    """Run a command in a process, in this terminal or in a pipe, and return its exit code.
 
     Examples:
         symphony exec rl learner -- nvidia-smi
@@ -45,13 +45,13 @@ def command(
         _refuse_without_dashes(words)
     stack, path = arguments.process(words)
     if not context.obj:
-        remedy = f"Write it after --, as in `symphony exec {path} -- env`"
-        raise UserError("there is no command", remedy=remedy)
+        remedy = f"Add it after --, as in `symphony exec {path} -- env`"
+        raise UserError("the command to run is missing", remedy=remedy)
     return access.execute(stack, path, context.obj, arguments.streams())
 
 
 def _refuse_without_dashes(words: Sequence[str]) -> None:
-    """Raise UserError where a command follows the process without `--`, with the right command line."""
+    """Raise UserError, with the right command line, if a command follows the process without `--`."""
     for length in (2, 1):
         try:
             arguments.process(words[:length])
@@ -59,5 +59,5 @@ def _refuse_without_dashes(words: Sequence[str]) -> None:
             continue
         if words[length:]:
             right = shlex.join(["symphony", "exec", *words[:length], "--", *words[length:]])
-            raise UserError("there is no -- before the command", remedy=f"Write `{right}`")
+            raise UserError("-- is missing before the command", remedy=f"Write `{right}`")
         return

@@ -1,4 +1,4 @@
-"""`symphony gpus`: the GPUs of this machine."""
+"""`symphony gpus`: lists the GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HEAD = ("gpu", "name", "memory", "use", "held by", "programs")
 
 
 def command(as_json: arguments.AsJson = False) -> None:
-    """List the GPUs of this machine with who holds them, and the processes that wait for one.
+    """List the GPUs of this machine, the processes that hold them, and the processes that wait for them.
 
-    A process in tmux holds as many as resource_limit(gpu=...) says.
+    A process in tmux holds the number of GPUs in its resource_limit(gpu=...).
 
     Examples:
         symphony gpus
@@ -23,8 +23,8 @@ def command(as_json: arguments.AsJson = False) -> None:
     devices, claims = gpus.devices(), gpus.claims()
     if not devices:
         raise UserError(
-            "no GPU is known here",
-            remedy="They are read by nvidia-ml-py (pip install 'symphony-launch[gpu]') from NVIDIA's driver",
+            "found no GPU on this machine",
+            remedy="Run `pip install 'symphony-launch[gpu]'`, which reads GPUs from NVIDIA's driver",
         )
     holder = {uuid: claim for claim in claims for uuid in claim.gpus}
     waiting = [claim for claim in claims if not claim.gpus]

@@ -1,4 +1,4 @@
-"""`symphony graph`: the processes, the services between them, and their order."""
+"""`symphony graph`: shows processes, the services between them, and their dependencies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _STYLES = {"planned": "", "well": "green", "done": "dim", "waiting": "yellow", "
 def command(
     name: arguments.Program = None,
     as_json: arguments.AsJson = False,
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a flowchart for mermaid.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a picture.")] = None,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write an SVG file.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG file.")] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Draw the program, not the experiment that is up.")
+        bool, typer.Option("--plan", help="Show the program's plan, not the running experiment.")
     ] = False,
 ) -> None:
-    """Show the processes, the services between them with their ports, and their order.
+    """Show processes, the services between them with their ports, and their dependencies.
 
-    An experiment that is up has its states in colour; else the program is run to plan it. Graphviz
-    (`dot`) makes the pictures where it is installed.
+    If the experiment is up, colours show states; otherwise its program is planned. Pictures are drawn by
+    Graphviz (`dot`) if it is installed.
 
     Examples:
         symphony graph rl
@@ -43,7 +43,7 @@ def command(
         screen.show_json(drawn.to_json())
         return
     if mermaid or svg or png:
-        # Text needs none of it.
+        # Imported here: plain text does not need it.
         from symphony.operations import drawing
 
         for kind, file in (("svg", svg), ("png", png)):
@@ -60,20 +60,21 @@ def _living(name: str | None) -> Graph | None:
     try:
         stack = arguments.experiment(name)
     except UserError:
-        # It may be a program that was never up.
+        # The name may be that of a program that was never up.
         return None
     return graph.of_stack(stack) if stack.recorded is not None else None
 
 
 def _planned(name: str | None) -> Graph:
-    # These run the program.
+    # Imported here: only planning needs them.
     from symphony.operations import selected_stack
     from symphony.operations.plan import Planned, ProgramOutput, plan_of
 
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=sys.stderr, flush=True))
     planned = plan_of(selected_stack.select(name), output)
     if not isinstance(planned, Planned):
-        raise UserError(f"{planned.stack} is a cluster, which has no processes")
+        what = f"{planned.stack} declares a cluster, which has no processes to show"
+        raise UserError(what, remedy="Name a stack that declares an experiment")
     return graph.of_plan(planned)
 
 
@@ -86,7 +87,7 @@ def _write(file: Path, content: bytes) -> None:
 
 
 def _lines(drawn: Graph) -> Iterator[str]:
-    """Yield the lines on a terminal: each process with what it binds, connects to and waits for."""
+    """Yield the lines for a terminal: each process with its services and dependencies."""
     paint = screen.painter()
     total = count(sum(len(node.paths) for node in drawn.nodes), "process", "processes")
     yield f"{drawn.name} on {drawn.backend}: {total}, {count(len(drawn.services), 'service')}"

@@ -1,4 +1,4 @@
-"""`symphony history`: the runs of an experiment."""
+"""`symphony history`: lists the runs of an experiment."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from symphony.engine.state.file_store import StackName
 from symphony.operations import runs, stacks
 
 HEAD = ("run", "started", "by", "git", "changed", "ended", "missing")
-# The most letters of a reason in a row with several.
+# The maximum length of a reason in a row with several.
 _LONGEST = 60
 
 
 def command(
     name: arguments.Experiment = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Show only so many runs.")] = 20,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="Maximum number of runs to show.")] = 20,
     as_json: arguments.AsJson = False,
 ) -> None:
     """List the runs of an experiment: each `up` or `restart` that changed something.
@@ -44,7 +44,7 @@ def command(
 
 
 def _experiment(name: str | None) -> StackName:
-    """Return the experiment; one that a plain `pulumi up` started gets its record now."""
+    """Return the experiment; if a plain `pulumi up` started it, record its run now."""
     stack = stacks.find_exact(name) if name else None
     if stack is None or stack.recorded is None:
         return runs.find(name)
@@ -62,7 +62,7 @@ def _cells(run: runs.Summary) -> tuple[object, ...]:
 
 
 def _grouped(changed: list[str]) -> list[str]:
-    """Return lines whose reason several processes share as one: `4 processes: new`."""
+    """Return the lines with equal reasons merged: `4 processes: new`."""
     names: dict[str, list[str]] = {}
     for line in changed:
         path, _, why = line.partition(": ")
@@ -74,7 +74,7 @@ def _grouped(changed: list[str]) -> list[str]:
 
 
 def moment(when: datetime) -> str:
-    """Return a time as `today 14:02`, `yesterday 18:40` or with its date."""
+    """Return a time as `today 14:02`, `yesterday 18:40` or with the date."""
     local = when.astimezone()
     date, time = local.isoformat(" ", "minutes")[:16].split()
     return f"{_days().get(date, date)} {time}"

@@ -1,4 +1,4 @@
-"""`symphony images`: the images on this machine that symphony built."""
+"""`symphony images`: lists and removes the images on this machine that symphony built."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DIGITS = 12
 def command(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[clean [PATTERN]]", help="clean removes images that no stack uses."),
+        typer.Argument(metavar="[clean [PATTERN]]", help="`clean` removes images that no stack uses."),
     ] = None,
     yes: arguments.Yes = False,
     dry_run: arguments.DryRun = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """List the images on this machine that symphony built, and their users.
+    """List the images on this machine that symphony built, and the stacks that use them.
 
-    `clean` lists those that no stack uses, asks, and removes them here; registries keep theirs.
+    `clean` lists unused images, asks, and removes them from this machine; registries keep their copies.
 
     Examples:
         symphony images

@@ -1,4 +1,4 @@
-"""`symphony init`: the files of a small project."""
+"""`symphony init`: creates the files of a small project."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from symphony import run_program
 
 run_program("stacks")
 '''
-# The settings of the stacks lie beside their programs.
+# Pulumi.STACK.yaml files are in the folder of the programs.
 _SETTINGS = "stackConfigDir: stacks\n"
 _IGNORED = "__pycache__/\n.venv/\n"
 
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Name of the project; the folder's by default.")
+        str, typer.Argument(metavar="[NAME]", help="Name of the project; by default the folder's name.")
     ] = "",
     several: Annotated[
-        bool, typer.Option("--stacks", help="For several programs and their settings, in the folder stacks.")
+        bool, typer.Option("--stacks", help="Prepare for several programs, in the folder stacks.")
     ] = False,
 ) -> None:
-    """Make a project in this folder: a Pulumi.yaml, a small program, a .gitignore.
+    """Create a project in this folder: a Pulumi.yaml, a small program, a .gitignore.
 
     Examples:
         mkdir lab && cd lab && symphony init && symphony up
@@ -61,9 +61,9 @@ def _init(folder: Path, name: str, program: str) -> list[str]:
     """Write the missing files and return their names."""
     if (around := workspace.find_usable(folder)) is not None:
         raise UserError(
-            f"this is a project already: {around.project}",
+            f"this folder already belongs to project {around.project}",
             where=str(around.folder),
-            remedy="`symphony up` runs its program",
+            remedy="Run `symphony up` there, or choose another folder",
         )
     project = name or re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
     workspace.stack_name(project, None)
@@ -77,7 +77,7 @@ def _init(folder: Path, name: str, program: str) -> list[str]:
         contents["__main__.py"] = _DISPATCHER
     for file in contents:
         if (folder / file).exists() and file != ".gitignore":
-            raise UserError(f"{file} exists already", where=str(folder), remedy="Use an empty folder")
+            raise UserError(f"{file} already exists", where=str(folder), remedy="Use an empty folder")
     missing = [file for file in contents if not (folder / file).exists()]
     for file in missing:
         (folder / file).parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""`symphony leaks`: the processes without a stack."""
+"""`symphony leaks`: lists processes that run without a stack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ HEAD = ("name", "where", "as", "processes", "remove it with")
 
 
 def command(as_json: arguments.AsJson = False) -> int:
-    """List the processes without a stack, on this machine and in every context of the kubeconfig.
+    """List processes that run without a stack, on this machine and in every context of the kubeconfig.
 
-    The exit code is 1 if there are any, or if a cluster does not answer.
+    The exit code is 1 if there are such processes, or if a cluster does not answer.
 
     Examples:
         symphony leaks

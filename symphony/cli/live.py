@@ -1,4 +1,4 @@
-"""The screen of `symphony top`, drawn by Textual."""
+"""The live screen of `symphony top`, drawn by Textual."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from symphony.operations.graph import BAD
 from symphony.operations.process import is_well
 from symphony.operations.top import Row, View
 
-# Seconds between two looks, and the share of a processor that they may take.
+# Seconds between two looks, and the maximum share of a CPU that they may take.
 _PERIOD, _SHARE = 1.0, 0.2
 _RIGHT = ("cpu", "mem", "restarts", "age")
-# Left out, in this order, where the terminal is too narrow.
+# Columns to omit, in this order, if the terminal is too narrow.
 _LESS = ("node", "age", "restarts", "gpu", "port")
-# Least widths, so that a figure can grow; the widest column; the narrowest one of text.
+# Minimum widths, so that numbers can grow; the maximum width; the minimum width of a text column.
 _LEAST, _WIDEST, _NARROW = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40, 12
 _MARKED = ("ready", "state", "answers")
 _CLEAR = "\x1b[2J\x1b[H"
@@ -37,14 +37,14 @@ _ENTER = "\n[Enter returns to symphony top] "
 
 
 class Source(Protocol):
-    """The experiment that is shown."""
+    """The source of the views of an experiment."""
 
     def look(self, lines: Sequence[str]) -> View: ...
     def check(self) -> bool: ...
 
 
 class Live(App[None]):
-    """Shows an experiment and runs the commands of its keys in the same terminal."""
+    """An application that shows an experiment and runs the commands of its keys in the same terminal."""
 
     CSS = """
     Screen, #head, DataTable, #filter, Footer, Toast { background: ansi_default; color: ansi_default; }
@@ -72,13 +72,13 @@ class Live(App[None]):
     ]
 
     def __init__(self, source: Source, *, period: float = _PERIOD) -> None:
-        # The colours are those of the terminal. Without colours, Textual else draws black on black.
+        # Use the terminal's colours; otherwise Textual draws black on black without colours.
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self._source, self._period = source, period
         self._view = View("", "", (), ())
         self._folds, self._word = True, ""
-        # The processes of each row; by table, the widths of the columns and the cells that are drawn.
+        # The processes of each row; by table, the column widths and the cells that are drawn.
         self._paths: dict[str, tuple[str, ...]] = {}
         self._shown: dict[str, tuple[dict[int, int], dict[str, dict[str, str]]]] = {}
 
@@ -86,7 +86,7 @@ class Live(App[None]):
         yield Static("", id="head", markup=False)
         yield DataTable[Text](id="processes", cursor_type="row", cell_padding=1)
         yield DataTable[Text](id="services", cursor_type="none", show_cursor=False, cell_padding=1)
-        yield Input(placeholder="part of a name; Enter keeps it, Esc ends it", id="filter", compact=True)
+        yield Input(placeholder="part of a name; Enter keeps it, Esc clears it", id="filter", compact=True)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -94,7 +94,7 @@ class Live(App[None]):
         self.run_worker(self._watch, thread=True, name="watch")
 
     def _watch(self) -> None:
-        """Look again and again, in a thread of its own."""
+        """Update the screen periodically; runs in a thread."""
         while self.is_running:
             began = time.process_time()
             asked = self._in_sight()
@@ -103,7 +103,7 @@ class Live(App[None]):
                 return
             self.call_from_thread(self.show, view)
             took = time.process_time() - began
-            # The second look brings the last lines of what the first one showed.
+            # The first look has no last lines, since it did not know which rows are visible.
             self._pause(max(self._period, took / _SHARE) if asked else 0)
 
     def _pause(self, seconds: float) -> None:
@@ -115,14 +115,14 @@ class Live(App[None]):
         return cast("DataTable[Text]", self.query_one(f"#{name}", DataTable))
 
     def _in_sight(self) -> list[str]:
-        """Return the first process of each row that is on the screen."""
+        """Return the first process of each visible row."""
         table = self._table("processes")
         first = int(table.scroll_offset.y)
         rows = list(self._paths.values())[first : first + self.size.height]
         return [paths[0] for paths in rows]
 
     def show(self, view: View) -> None:
-        """Show a view; only cells that differ are drawn again."""
+        """Show a view; only changed cells are redrawn."""
         self._view = view
         self.query_one("#head", Static).update(screen.clean(headline(view)))
         rows = self._rows()
@@ -135,7 +135,7 @@ class Live(App[None]):
         self.query_one("#services").display = bool(edges)
 
     def _rows(self) -> dict[str, list[Row]]:
-        """Return the rows by their names: processes, folded or not, that match the filter."""
+        """Return the rows, folded or not, that match the filter, by name."""
         by_path = {row.status.path: row for row in self._view.rows}
         if self._folds:
             folded = {node.path: [by_path[path] for path in node.paths] for node in self._view.graph.nodes}
@@ -173,7 +173,7 @@ class Live(App[None]):
         self._shown[name] = widths, drawn
 
     def _widths(self, head: Sequence[str], rows: dict[str, tuple[str, ...]]) -> dict[int, int]:
-        """Return the columns that say something and fit -> their widths; the last one takes the rest."""
+        """Return the widths of the columns that have content and fit; the last column takes the rest."""
         used = [
             i for i in range(len(head)) if any(row[i] not in ("", "-") for row in rows.values()) or i == 1
         ]
@@ -186,7 +186,7 @@ class Live(App[None]):
                 widths.pop(head.index(less), None)
         last = max(widths)
         while (rest := self._rest(widths)) < 0:
-            # Cut last lines first: their beginning says enough; names and states stay longer.
+            # Shorten the last lines of logs first, then the widest column.
             column = last if head[last] == "last line" else max(widths, key=lambda i: widths[i])
             if widths[column] <= _NARROW:
                 column = max(widths, key=lambda i: widths[i])
@@ -196,7 +196,7 @@ class Live(App[None]):
         return {**widths, last: widths[last] + max(0, rest)}
 
     def _rest(self, widths: dict[int, int]) -> int:
-        """Return how much wider the terminal is than these columns and the scrollbar."""
+        """Return how many cells these columns and the scrollbar leave free; negative if too wide."""
         return self.size.width - 1 - sum(widths.values()) - 2 * len(widths)
 
     def action_logs(self) -> None:
@@ -207,7 +207,7 @@ class Live(App[None]):
         self._symphony("why", self._chosen()[:1])
 
     def action_restart(self) -> None:
-        """Restart the processes at the cursor, once the user says yes."""
+        """Restart the processes at the cursor after a confirmation."""
         self._symphony("restart", self._chosen(), question=f"Restart {names_of(self._chosen())}?")
 
     def action_shell(self) -> None:
@@ -220,15 +220,15 @@ class Live(App[None]):
             self._run([*SYMPHONY, verb, self._view.name, *paths, *options], question, wait=wait)
 
     def action_stack(self) -> None:
-        """Print the stack of the program at the cursor, by py-spy."""
+        """Print the Python stack of the process at the cursor with py-spy."""
         chosen = self._chosen()[:1]
         pid = next((row.status.pid for row in self._view.rows if row.status.path in chosen), None)
         beside = Path(sys.executable).with_name("py-spy")
         program = str(beside) if beside.exists() else which("py-spy")
         if pid is None:
-            self.notify("It runs no program on this machine.", severity="warning", markup=False)
+            self.notify("This process does not run on this machine.", severity="warning", markup=False)
         elif program is None:
-            self.notify("py-spy is not installed: pip install py-spy", severity="warning", markup=False)
+            self.notify("Run `pip install py-spy` to see stacks.", severity="warning", markup=False)
         else:
             self._run([program, "dump", "--pid", str(pid)])
 
@@ -238,10 +238,10 @@ class Live(App[None]):
         return self._paths[keys[table.cursor_row]] if 0 <= table.cursor_row < len(keys) else ()
 
     def _run(self, command: Sequence[str], question: str = "", *, wait: bool = True) -> None:
-        """Run a command in this terminal, after a question that is answered with yes."""
+        """Run a command in this terminal, after a confirmation if there is a question."""
         with self.suspend():
             print(_CLEAR, end="", flush=True)
-            # Ctrl-C ends the command alone.
+            # Ctrl-C ends only the command.
             interrupts = list[int]()
             before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
             try:
@@ -260,7 +260,7 @@ class Live(App[None]):
 
     def _check(self) -> None:
         if not self._source.check():
-            words = "Its services are on other machines: nothing here can connect to them."
+            words = "The services run on other machines, to which this machine cannot connect."
             self.call_from_thread(self.notify, words, severity="warning", markup=False)
 
     def action_fold(self) -> None:
@@ -296,7 +296,7 @@ def _cell(column: str, text: str, mark: str) -> Text:
 
 
 def _colour(rows: Sequence[Row]) -> str:
-    """Return the colour of the state of a row."""
+    """Return the colour for the state of a row."""
     if all(is_well(row.status) for row in rows):
         return "green"
     return "bold red" if any(row.status.state in BAD for row in rows) else "yellow"

@@ -1,4 +1,4 @@
-"""`symphony logs`: the merged output of processes."""
+"""`symphony logs`: prints the merged output of processes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def command(
         ),
     ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="N", help="The kept logs of a run, or of `all` runs.")
+        str | None, typer.Option("--run", metavar="N", help="Show the kept logs of run N, or of `all` runs.")
     ] = None,
     grep: Annotated[
         str | None,
         typer.Option("--grep", metavar="PATTERN", help="Only lines that match this regex."),
     ] = None,
     context: Annotated[
-        int, typer.Option("--context", "-C", min=0, metavar="LINES", help="Lines around those that match.")
+        int, typer.Option("--context", "-C", min=0, metavar="LINES", help="Lines of context around matches.")
     ] = 0,
     times: Annotated[bool, typer.Option("--times", help="Print date and time before each line.")] = False,
     as_json: arguments.AsJson = False,
@@ -49,8 +49,8 @@ def command(
     """Print the output of the processes of an experiment, merged in the order of time.
 
     Without names, only rank 0 of equal workers (replicas=, rendezvous=True) is shown.
-    With --follow, it ends when they end, with exit code 1 if one of them failed. Logs of runs outlive their
-    processes: of an experiment that was deleted, those of the last run are printed.
+    --follow ends when the processes have ended; the exit code is 1 if a process failed. If the experiment was
+    deleted, the logs of its last run are printed.
 
     Examples:
         symphony logs rl -f
@@ -60,7 +60,7 @@ def command(
     """
     if run is not None or (words and not follow and _is_kept_only(words[0])):
         if follow:
-            raise UserError("a kept run does not grow", remedy="Leave out --follow, or --run")
+            raise UserError("--follow cannot be used with the logs of a past run", remedy="Remove --follow")
         lines, paths = _kept(words or (), run, since, _line_count(tail))
         _show(lines, paths, grep, context, follow=False, times=times, as_json=as_json)
         return 0
@@ -76,7 +76,7 @@ def command(
 
 
 def _is_kept_only(word: str) -> bool:
-    """Return whether an experiment of this name is not up, and has runs."""
+    """Return whether an experiment is not up but has kept runs."""
     stack = stacks.find_exact(word)
     return stack is not None and stack.recorded is None and bool(runs.numbers(stack.name))
 
@@ -84,9 +84,9 @@ def _is_kept_only(word: str) -> bool:
 def _kept(
     words: Sequence[str], run: str | None, since: str | None, tail: int | None
 ) -> tuple[Iterable[LogLine], list[str]]:
-    """Return the lines of a run, by default the last one, and its processes."""
+    """Return the lines of a run, by default the last run, and its processes."""
     name, names = run_logs.find(words)
-    # The last run may still print.
+    # The last run may still be running.
     with suppress(SymphonyError):
         runs.look(stacks.read(name))
     moment = time.time() - seconds(since) if since and since != "0" else 0
@@ -122,7 +122,7 @@ def _line_count(tail: str | None) -> int | None:
     if tail in (None, "-1"):
         return None
     if not (tail.isascii() and tail.isdigit()):
-        raise UserError(f"--tail {quoted(tail)} is not a number of lines", remedy="Write it as `-t 20`")
+        raise UserError(f"--tail {quoted(tail)} is not a number of lines", remedy="Write `-t 20`")
     return int(tail)
 
 

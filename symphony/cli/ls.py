@@ -1,4 +1,4 @@
-"""`symphony ls`: the experiments and their states."""
+"""`symphony ls`: lists the experiments and their states."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """List the experiments that started something.
+    """List the experiments that are up.
 
     Examples:
         symphony ls

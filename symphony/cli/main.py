@@ -1,4 +1,4 @@
-"""The `symphony` command: errors become one line, and every end an exit code."""
+"""The entry point of `symphony`: converts errors to a line and every end to an exit code."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run a command and return its exit code."""
     if arguments is None:
-        # With a large state, garbage collection would take an eighth of the time.
+        # With a large state, garbage collection would otherwise take an eighth of the time.
         gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
-    # A name may have bytes that are not text.
+    # Names may have bytes that cannot be encoded.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     code = 0
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except OSError as error:
-        # `| head` closed the pipe, or the disk is full: the flush at exit must not fail as well.
+        # `| head` closed the pipe, or the disk is full; the flush at exit must not fail again.
         silence()
         if isinstance(error, BrokenPipeError):
             return code
-        show_error(f"the output cannot be written: {error.strerror}.")
+        show_error(f"cannot write to standard output: {error.strerror}.")
         return 1
     return code
 
@@ -57,7 +57,7 @@ def _guarded(words: list[str]) -> int:
         show_error(error.line, error.details)
         return error.exit_code
     except OSError as error:
-        # Without a file name it is the output that failed, which main() handles.
+        # Without a file name, the output failed, which main() handles.
         if (
             isinstance(error, BrokenPipeError)
             or (error.errno == errno.ENOSPC and not error.filename)
@@ -65,13 +65,14 @@ def _guarded(words: list[str]) -> int:
         ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
-        show_error(f"{reason}. Run it again with --debug to see where.")
+        show_error(f"{reason}. Run the command again with --debug to see where.")
         return 1
     except Exception as error:
         if _debugs():
             raise
         text = " ".join(str(error).split())
-        show_error(f"unexpected {type(error).__name__}: {text}. Run it again with --debug to see where.")
+        what = f"this is a bug in symphony: {type(error).__name__}: {text}"
+        show_error(f"{what}. Run the command again with --debug, and report the traceback.")
         return 1
 
 
@@ -84,7 +85,7 @@ def _debugs() -> bool:
 
 
 def _dispatch(words: list[str]) -> int:
-    # Imported here so that Ctrl-C while they load is one line too.
+    # Imported here, so that Ctrl-C during the import is handled too.
     import typer
 
     from symphony.cli.commands import app
@@ -101,7 +102,7 @@ def _dispatch(words: list[str]) -> int:
         return INTERRUPTED
     except SystemExit as end:
         if end.code:
-            # The reader is gone; the parser turns that into an exit.
+            # The parser exits when the reader of the pipe is gone.
             raise BrokenPipeError from end
         return 0
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""`symphony plan`: show the changes that `up` would make."""
+"""`symphony plan`: shows the changes that `up` would make."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(
         symphony plan rl --json
         symphony plan rl.gke --yaml
     """
-    # With --json or --yaml, standard output has the document alone; what the program prints goes elsewhere.
+    # With --json or --yaml, only the document goes to standard output; the program's output goes to stderr.
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=to, flush=True))
     selected = selected_stack.select(stack)

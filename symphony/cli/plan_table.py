@@ -1,4 +1,4 @@
-"""The plan as tables: processes or resources, the machines of a placement."""
+"""Prints a plan as tables: changes of processes or resources, and the machines of a placement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
     "keep": ("", "dim"),
 }
 _ORDER = tuple(_KINDS)
-# A longer reason that several rows share is printed once, below the table.
+# A longer reason shared by several rows is printed once, below the table.
 _LONG = 40
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _Row = tuple[str, ...]
@@ -38,7 +38,7 @@ _Thing = TypeVar("_Thing")
 
 
 def show(planned: AnyPlanned) -> None:
-    """Print the changes, and below them their number and all remarks."""
+    """Print the changes, their totals and the remarks."""
     if isinstance(planned, ResourcesPlanned):
         _show_resources(planned)
         return
@@ -71,7 +71,7 @@ def _parameters(planned: Planned) -> Iterator[str]:
 
 
 def _gpus(planned: Planned) -> str:
-    """Return `learner 1, agent-0..3 1 each; 5 in all`, where processes take GPUs of this machine."""
+    """Return `learner 1, agent-0..3 1 each; 5 in all`; empty if no process needs this machine's GPUs."""
     counts = [
         (process["path"], int(process["resource_limit"]["gpu"] or 0)) for process in planned.plan["processes"]
     ]
@@ -103,7 +103,7 @@ def _show_changes(head: Sequence[str], rows: Sequence[_Row]) -> None:
 
 
 def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
-    """Return long reasons that several rows share, with their names."""
+    """Return long reasons shared by several rows, with the names of the rows."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:
         for reason in row[3].split("; "):
@@ -112,7 +112,7 @@ def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
 
 
 def _in_short(why: str, shared: Collection[str]) -> str:
-    """Return the reasons without the details that are printed below the table."""
+    """Return the reasons, without the details that are printed below the table."""
     return "; ".join(part.partition(": ")[0] if part in shared else part for part in why.split("; "))
 
 
@@ -166,7 +166,7 @@ def _pool_row(pool: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """`learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
+    """Yield `learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
     for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
         names = [str(pod["pod"]) for pod in alike]
         apiece = " each" if len(names) > 1 else ""
@@ -191,7 +191,7 @@ def _dollars(hourly: float | None) -> str:
 def runs(
     things: Sequence[_Thing], name: Callable[[_Thing], str], alike: Callable[[_Thing], Hashable]
 ) -> Iterator[list[_Thing]]:
-    """Yield runs of things that are alike and whose names count up: agent-0, agent-1, ... agent-7."""
+    """Yield runs of equal things whose names count up: agent-0, agent-1, ... agent-7."""
     run: list[_Thing] = []
     for thing in things:
         if run and not (alike(thing) == alike(run[-1]) and _counts_up(name(run[-1]), name(thing))):

@@ -1,4 +1,4 @@
-"""`symphony process`: the state of the processes of an experiment."""
+"""`symphony process`: lists the processes of an experiment with their states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command(
     as_json: arguments.AsJson = False,
     output: Annotated[
         Output | None,
-        typer.Option("-o", "--output", help="wide: also CPU, memory, GPU, pid, machine and start."),
+        typer.Option("-o", "--output", help="`wide` adds CPU, memory, GPU, pid, machine and start."),
     ] = None,
 ) -> None:
     """List the processes of an experiment: group, name, ready, restarts, node, state.
@@ -50,7 +50,7 @@ def command(
 
 
 def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool) -> None:
-    # Measuring takes a quarter of a second, and more modules.
+    # Imported here: only `-o wide` measures.
     from symphony.operations.usage import columns, cores, size, usage_of
 
     used = usage_of(stack, statuses)
@@ -83,7 +83,7 @@ def _start(status: ProcessStatus) -> tuple[object, ...]:
 
 
 def _moment(status: ProcessStatus) -> str:
-    """Return when a process was started."""
+    """Return when a running process was started, as text."""
     if status.state != "running" or status.since is None:
         return "-"
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.since))

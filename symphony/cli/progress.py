@@ -1,4 +1,4 @@
-"""The progress of processes: rows updated in place on a terminal, lines elsewhere."""
+"""Shows the progress of processes: rows updated in place on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _COLOURS = {
     "lost": "bold red",
 }
 _UNDER_WAY = ("working", "stopping")
-# More rows than this become a bar and the last few.
+# More rows than this are shown as a bar and the last few rows.
 _ROWS = 16
 _BAR_COLUMNS = 10
 _NAMES = 3
 
 
 def alike(statuses: Sequence[ProcessStatus]) -> list[tuple[str, ProcessStatus]]:
-    """Return groups of processes in one state for one reason, as `a, b, c and 37 more` and one of them."""
+    """Group processes with the same state and reason; return (`a, b, c and 37 more`, a member)."""
     groups: dict[tuple[str, ...], list[ProcessStatus]] = {}
     for status in statuses:
         groups.setdefault((status.state, status.why, status.last, *status.words), []).append(status)
@@ -57,7 +57,7 @@ def lasted(seconds: float) -> str:
 
 
 class Board:
-    """Shows progress while its block runs.
+    """A display of progress during a `with` block.
 
     Args:
         names: The processes that will change, for the width of the rows and the length of the bar.
@@ -103,7 +103,7 @@ class Board:
                 self.end()
 
     def update(self, progress: Progress) -> None:
-        """Show the progress of one process."""
+        """Show the progress of a process."""
         before = self._rows.get(progress.path)
         self._rows[progress.path] = progress
         has_news = progress.note and (before is None or before.note != progress.note)
@@ -116,7 +116,7 @@ class Board:
             )
 
     def watch(self, statuses: Sequence[ProcessStatus]) -> None:
-        """Show how processes start once the engine has made them, in place of the rows."""
+        """Show the processes that do not run yet, in place of the rows."""
         if self._live is None and not self._watched:
             waiting = sum(1 for status in statuses if status.state == "waiting")
             self._print(f"  waiting for {waiting} of {len(statuses)} to run")
@@ -159,7 +159,7 @@ class Board:
             screen.silence()
 
     def _print_troubles(self) -> None:
-        """Print what keeps processes from running, each cause once; a crash loop rewords its own."""
+        """Print why processes do not run, each cause once."""
         troubled = [status for status in self._watched if _is_trouble(status)]
         new = [status for status in troubled if _cause(status) not in self._shown_causes]
         self._shown_causes.update(map(_cause, new))
@@ -222,5 +222,5 @@ def _cause(status: ProcessStatus) -> str:
 
 
 def _is_trouble(status: ProcessStatus) -> bool:
-    """Return whether a status is more than a step to running, such as `not scheduled yet`."""
+    """Return whether a status is trouble, not only a step to running such as `not scheduled yet`."""
     return status.state in ("blocked", "failed", "lost") or (status.state == "waiting" and ": " in status.why)

@@ -1,4 +1,4 @@
-"""`symphony prune`: remove old runs."""
+"""`symphony prune`: removes old runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(
     dry_run: arguments.DryRun = False,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Remove the records and logs of old runs, of one experiment or of all. Running ones stay.
+    """Remove the records and logs of old runs, of an experiment or of all. Running runs are kept.
 
     Examples:
         symphony prune

@@ -6,7 +6,7 @@ from importlib import resources
 
 
 def command() -> None:
-    """Print the Role with all that symphony needs in the namespace of an experiment.
+    """Print the Kubernetes Role that symphony needs in the namespace of an experiment.
 
     An administrator applies it in a namespace and binds it to the users who run experiments there.
 

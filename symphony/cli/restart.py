@@ -1,4 +1,4 @@
-"""`symphony restart`: restart processes, and nothing else."""
+"""`symphony restart`: restarts processes and changes nothing else."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from symphony.plan.problems import count
 def command(
     words: arguments.Processes = None, yes: arguments.Yes = False, as_json: arguments.AsJson = False
 ) -> int:
-    """Restart processes of an experiment, with what the program now declares of them.
+    """Restart processes of an experiment with their current declarations.
 
-    Their addresses stay, and so do all other processes. Those of a group that share a pod restart together.
+    Addresses and all other processes stay. Processes of a group that share a pod restart together.
 
     Examples:
         symphony restart rl learner
@@ -29,7 +29,7 @@ def command(
         symphony restart rl -y
     """
     if as_json and not yes:
-        raise UserError("--json cannot ask for confirmation", remedy="Run `symphony restart -y --json`")
+        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     stack, names = arguments.processes(words or ())
     wanted = prepare(stack, names)
     if wanted.sharing and not as_json:

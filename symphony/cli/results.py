@@ -1,4 +1,4 @@
-"""`symphony results`: the values that processes report, one row for each run."""
+"""`symphony results`: shows the values that processes report, a row for each run."""
 
 from __future__ import annotations
 
@@ -19,31 +19,29 @@ from symphony.operations import results, runs, stacks, sweep
 def command(
     name: arguments.Experiment = None,
     least: Annotated[
-        str | None, typer.Option("--min", metavar="NAME", help="The least value of each run; best run first.")
+        str | None, typer.Option("--min", metavar="NAME", help="Each run's minimum of NAME; best run first.")
     ] = None,
     most: Annotated[
-        str | None, typer.Option("--max", metavar="NAME", help="The greatest value of each run.")
+        str | None, typer.Option("--max", metavar="NAME", help="Each run's maximum of NAME; best run first.")
     ] = None,
-    last: Annotated[bool, typer.Option("--last", help="The last values of each run, as by default.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="A row for each report.")] = False,
+    last: Annotated[bool, typer.Option("--last", help="Show each run's last values (default).")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show a row for each report.")] = False,
     to_csv: Annotated[
-        str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV; - prints it.")
+        str | None, typer.Option("--csv", metavar="FILE", help="Write the table as CSV to FILE; - prints it.")
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option(
-            "--plot", metavar="NAME", help="Draw the curves of a reported value into a file (matplotlib)."
-        ),
+        typer.Option("--plot", metavar="NAME", help="Draw the curves of NAME with matplotlib."),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="The picture, .svg or .png.")
+        Path | None, typer.Option("--to", metavar="FILE", help="The file for --plot, .svg or .png.")
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Show the values that processes report, one row for each run of an experiment.
 
-    A process reports by printing `::result {"loss": 0.31, "step": 900}`, as does
-    symphony.report(loss=0.31, step=900).
+    A process reports values with symphony.report(loss=0.31, step=900), or by printing
+    `::result {"loss": 0.31, "step": 900}`.
 
     Examples:
         symphony results rl
@@ -52,7 +50,7 @@ def command(
         symphony results rl --plot loss --to loss.png
     """
     if sum([least is not None, most is not None, last, every]) > 1:
-        raise UserError("--min, --max, --last and --all exclude each other")
+        raise UserError("--min, --max, --last and --all exclude each other", remedy="Use only one of them")
     shown_name, rows = _rows(name)
     if plot is not None:
         file = to or Path(f"{shown_name}-{plot}.svg")
@@ -85,7 +83,7 @@ def _rows(name: str | None) -> tuple[str, list[results.Row]]:
     if swept is not None:
         return swept.name, _of_trials(swept)
     experiment = runs.find(name)
-    # The last run may still print.
+    # The last run may still be running.
     with suppress(SymphonyError):
         runs.look(stacks.read(experiment))
     every = runs.every(experiment)

@@ -1,4 +1,4 @@
-"""`symphony scp`: copy files and folders to and from a process."""
+"""`symphony scp`: copies files and folders to and from a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def command(
         list[str],
         typer.Argument(
             metavar="[EXPERIMENT] SOURCE TARGET",
-            help="SOURCE or TARGET is PROCESS:PATH, the other a path on this machine.",
+            help="Either SOURCE or TARGET is PROCESS:PATH; the other is a local path.",
             autocompletion=arguments.complete_copy,
         ),
     ],
@@ -34,7 +34,7 @@ def command(
         symphony scp config.yaml learner:/tmp/
     """
     if not 2 <= len(words) <= 3:
-        raise typer.BadParameter("name a source and a target")
+        raise typer.BadParameter("expected a SOURCE and a TARGET")
     sides = access.sides(words[-2], words[-1])
     stack = arguments.experiment(words[0] if len(words) == 3 else None)
     path = match(sides.process, stack.processes, "process")
@@ -44,7 +44,7 @@ def command(
     with _progress() as on_bytes:
         done = access.copy(stack, sides._replace(process=path), on_bytes)
     for name in done.left_out:
-        print(screen.clean(f"left out: {name}"), file=sys.stderr)
+        print(screen.clean(f"symphony: not copied: {name}"), file=sys.stderr)
     seconds = time.monotonic() - began
     copied = f"{count(done.files, 'file')}, {decimal(done.bytes)}"
     print(screen.clean(f"Copied {copied} {'to' if sides.sends else 'from'} {path} in {seconds:.1f} s."))
@@ -52,7 +52,7 @@ def command(
 
 @contextmanager
 def _progress() -> Generator[OnBytes]:
-    """Show how far the copy is on a terminal."""
+    """Show the progress of the copy on a terminal."""
     if not screen.is_terminal():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""Output of the command line: clean text, tables by rich on a terminal, plain lines elsewhere."""
+"""Output of the command line: cleaned text, and tables, drawn by rich on a terminal."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEBUG_VARIABLE = "SYMPHONY_DEBUG"
-# Control characters, and the marks that turn the direction of text or hide in it.
+# Categories of control characters and invisible marks, such as changes of the text direction.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-# A message longer than this is cut in tables; `symphony why` and --json have all of it.
+# Longer messages are truncated in tables; `symphony why` and --json show them whole.
 _LONGEST_CELL = 120
-# No column is narrower than its words, if these are not longer than this.
+# Columns are at least as wide as their longest word, up to this width.
 _WORD = 24
 _COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
 def clean(text: object) -> str:
-    """Return text of others on one line, without anything that moves the cursor, colours or hides."""
+    """Return untrusted text on a single line, without control characters and invisible marks."""
     raw = str(text)
     if raw.isascii() and raw.isprintable():
         return raw
@@ -32,7 +32,7 @@ def clean(text: object) -> str:
 
 
 def clean_but_colours(text: str) -> str:
-    """Return clean text that keeps its colours on a terminal."""
+    """Return cleaned text that keeps its colours on a terminal."""
     if "\x1b" not in text or not is_terminal() or os.environ.get("NO_COLOR"):
         return clean(without_colours(text))
     parts = _COLOUR.split(text)
@@ -40,7 +40,7 @@ def clean_but_colours(text: str) -> str:
 
 
 def of_program(line: str) -> str:
-    """Return a line that the user's program printed, marked as such."""
+    """Return a line of the user's program's output, marked as such."""
     return clean(f"program | {without_colours(line)}")
 
 
@@ -51,14 +51,14 @@ def without_colours(text: str) -> str:
 def _visible(character: str) -> str:
     if character in "\n\r\t\v\f":
         return " "
-    # Most text is ASCII.
+    # Imported here, since most text is ASCII.
     import unicodedata
 
     return "\ufffd" if unicodedata.category(character) in _HIDDEN else character
 
 
 def is_terminal() -> bool:
-    """Return whether standard output is a terminal that understands more than lines."""
+    """Return whether standard output is a terminal with cursor control."""
     try:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
     except (AttributeError, ValueError):
@@ -75,7 +75,7 @@ def console() -> Console:
 
 
 def tell(text: str) -> None:
-    """Print a line of work that continues when its reader is gone: `| head` must not stop an `up`."""
+    """Print a line; if the reader is gone, discard further output, so that `| head` does not stop an `up`."""
     try:
         print(text, flush=True)
     except OSError:
@@ -91,7 +91,7 @@ def silence() -> None:
 
 
 def show_error(text: str, details: Sequence[str] = ()) -> None:
-    """Print an error on standard error, in one line and its details below."""
+    """Print an error and its details on standard error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -99,7 +99,7 @@ def show_error(text: str, details: Sequence[str] = ()) -> None:
 
 
 def show_json(facts: Any) -> None:
-    """Print facts for a program to read."""
+    """Print facts as JSON."""
     print(json.dumps(facts, indent=2, sort_keys=False, ensure_ascii=True, default=str))
 
 
@@ -110,9 +110,9 @@ def show_table(
     right: Sequence[int] = (),
     row_styles: Sequence[str] = (),
 ) -> None:
-    """Print a table without the columns that are empty.
+    """Print a table without its empty columns.
 
-    On a terminal, cells that do not fit wrap, those of the first two columns, which hold names, never.
+    On a terminal, long cells wrap, except in the first two columns, which hold names.
 
     Args:
         head: The names of the columns.
@@ -146,7 +146,7 @@ def show_table(
 
 
 def plain_lines(table: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return the lines of a table whose columns are aligned, those of `right` to the right."""
+    """Return the lines of a table with aligned columns; the columns in `right` are aligned to the right."""
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(
@@ -167,7 +167,7 @@ def painter() -> Callable[[str, str], str]:
 
 
 def width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text on a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -176,5 +176,5 @@ def width(text: str) -> int:
 
 
 def cut(text: str) -> str:
-    """Return a message short enough for a table."""
+    """Return a message, truncated for a table."""
     return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}\u2026"

@@ -1,4 +1,4 @@
-"""`symphony setup`: install the prerequisites of this machine."""
+"""`symphony setup`: installs the prerequisites of this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from symphony.errors import SymphonyError
 
 
 def command(as_json: arguments.AsJson = False) -> None:
-    """Install missing prerequisites on this machine: tmux and the Pulumi engine. Present ones are left alone.
+    """Install missing prerequisites on this machine: tmux and the Pulumi engine.
 
     Examples:
         symphony setup
@@ -32,10 +32,10 @@ def command(as_json: arguments.AsJson = False) -> None:
 
 
 def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]:
-    """Install what a backend needs, and return it.
+    """Install the prerequisites of a backend, and return them.
 
     Raises:
-        SymphonyError: Something is missing that symphony cannot install.
+        SymphonyError: A prerequisite is missing that symphony cannot install.
     """
     for finding in _needed(prerequisites):
         if not finding.there and not finding.version and finding.package:
@@ -43,7 +43,7 @@ def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]
     needed = _needed(prerequisites)
     for finding in needed:
         if not finding.there:
-            what = f": {finding.version}" if finding.version else " is not on this machine"
+            what = f": {finding.version}" if finding.version else " is not installed"
             raise SymphonyError(f"{finding.name}{what}", where=finding.place, remedy=f"Run `{finding.get}`")
     return needed
 

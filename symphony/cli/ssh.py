@@ -1,4 +1,4 @@
-"""`symphony ssh`: a shell in a process."""
+"""`symphony ssh`: opens the window or a shell of a process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from symphony.operations import access
 
 
 def command(words: arguments.Process) -> int:
-    """Work in a process: its window in tmux (C-b d leaves), a login shell in its container on Kubernetes.
+    """Attach to a process: its window in tmux (C-b d detaches), a login shell in its container on Kubernetes,
+    or a shell on its node on Slurm.
 
     Examples:
         symphony ssh rl learner

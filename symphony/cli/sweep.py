@@ -1,4 +1,4 @@
-"""`symphony sweep`: run a program once for each combination of parameters."""
+"""`symphony sweep`: runs a program once for each combination of parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from symphony.operations.process import seconds
 from symphony.operations.up import Ended, up
 from symphony.plan.problems import count
 
-# More trials are only counted in the table.
+# The maximum number of trials in the table.
 _SHOWN = 40
 
 
@@ -43,10 +43,10 @@ def command(
     dry_run: arguments.DryRun = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Run a program once for each combination of parameters, on a copy of the code.
+    """Run a program once for each combination of parameters, with a copy of the code.
 
-    The sweep runs in a window of its own. Each trial is an experiment, SWEEP.NUMBER, until it has ended. The
-    same command with more values starts only the new trials.
+    The sweep runs in a tmux window. Each trial is an experiment, SWEEP.NUMBER, until it has ended. The same
+    command with more values runs only the new trials.
 
     Examples:
         symphony sweep train lr=0.1,0.3 seed=1..5 --at-most 2 --name grid
@@ -56,7 +56,7 @@ def command(
         symphony delete grid
     """
     if as_json and not (yes or dry_run):
-        raise UserError("--json cannot ask for confirmation", remedy="Run `symphony sweep -y --json`")
+        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     base = selected_stack.select(program)
     existing = sweep.read(base.name)
     if existing is not None and not words:
@@ -64,7 +64,8 @@ def command(
     else:
         stack, name = base.name.stack, name or f"{base.name.stack.replace('.', '-')}-sweep"
     if existing is None and not words:
-        raise UserError("no parameters", remedy=f"Write `symphony sweep {stack} lr=0.1,0.3 seed=1..5`")
+        remedy = f"Name them, as in `symphony sweep {stack} lr=0.1,0.3 seed=1..5`"
+        raise UserError("a new sweep needs parameters", remedy=remedy)
     values = sweep.trials_of(words or (), name) if words else []
     wanted = sweep.prepare(base.workspace, stack, name, values)
     wanted.at_most = at_most or wanted.at_most
@@ -78,7 +79,7 @@ def command(
         if not as_json:
             _show(wanted, retry=retry, as_json=False)
             for line in missing:
-                print(screen.clean(f"Linked, not frozen: {line}."))
+                print(screen.clean(f"Not copied, but linked, so changes affect trials: {line}."))
         _check(wanted, base.workspace)
         if not yes:
             arguments.confirm("Proceed?")
@@ -90,7 +91,7 @@ def command(
 
 
 def _check(wanted: sweep.Sweep, place: Workspace) -> None:
-    """Plan the first new trial: a mistake is told before anything starts."""
+    """Plan the first new trial, so that mistakes are reported before anything starts."""
     if (trial := next((trial for trial in wanted.trials if trial.state == "waiting"), None)) is not None:
         planned = plan_of(sweep.cell_target(wanted, trial))
         if isinstance(planned, Planned):
@@ -109,7 +110,7 @@ def _start(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> int:
         more = (
             f"symphony logs {wanted.name} -f   symphony results {wanted.name}   symphony delete {wanted.name}"
         )
-        print(screen.clean(f"{wanted.name} runs in a window of its own.   {more}"))
+        print(screen.clean(f"{wanted.name} runs in a tmux window.   {more}"))
     return 1 if ended.troubled else 0
 
 

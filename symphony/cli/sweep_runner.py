@@ -1,4 +1,4 @@
-"""The process of a sweep, which `symphony sweep` starts in a window of its own."""
+"""The process of a sweep, which `symphony sweep` starts in a tmux window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main(words: list[str]) -> int:
     """Run a sweep to its end.
 
     Args:
-        words: Project, name and generation of the sweep.
+        words: The project, the name and the generation of the sweep.
     """
     project, name, _ = words
     try:

@@ -1,4 +1,4 @@
-"""`symphony switch`: the current experiment."""
+"""`symphony switch`: sets or prints the current experiment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def command(
         stack = stacks.find(name)
         if stack.recorded is None and not force:
             error = stack.not_up()
-            error.remedy += ", or choose it with -f"
+            error.remedy += ", or add -f to choose it anyway"
             raise error
         chosen = stack.name
     if name is not None:

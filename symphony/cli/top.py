@@ -1,4 +1,4 @@
-"""`symphony top`: the live view of an experiment."""
+"""`symphony top`: shows an experiment live."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from symphony.operations.top import Looker, View
 def command(
     name: arguments.Experiment = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print it once; exit code 1 where something is not ready.")
+        bool, typer.Option("--once", help="Print once and exit, with 1 if a process is not ready.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, once.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON once and exit.")] = False,
 ) -> int:
-    """Watch an experiment: its processes with CPU, memory and last line, its services with who is connected.
+    """Watch an experiment: processes with CPU, memory and last line, services with their connections.
 
-    Keys: l logs, w why, r restart, s shell, p stack of the program, d connect to every service now, f fold
-    processes that differ in their numbers, / filter, q quit.
+    Keys: l logs, w why, r restart, s shell, p Python stack, d connect to every service now, f fold numbered
+    processes, / filter, q quit.
 
     Examples:
         symphony top rl
@@ -36,15 +36,15 @@ def command(
         screen.show_json(view.to_json()) if as_json else _print(view)
         return 0 if view.is_ready else 1
     if not arguments.is_terminal():
-        raise UserError("there is no terminal to draw on", remedy="Add --once to print it once")
+        raise UserError("`symphony top` needs a terminal", remedy="Add --once to print once and exit")
     try:
         from symphony.cli.live import Live
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise
         raise UserError(
-            "textual, which draws the screen, is not installed",
-            remedy="pip install 'symphony-launch[top]', or add --once",
+            "the package textual, which draws the screen, is not installed",
+            remedy="Run `pip install 'symphony-launch[top]'`, or add --once",
         ) from None
     Live(looker).run(mouse=False)
     return 0

@@ -1,4 +1,4 @@
-"""The lines of `symphony top`, live and once: the cells of processes and of services."""
+"""The headline and the table cells of `symphony top`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def headline(view: View) -> str:
 
 
 def cells(rows: Sequence[Row], name: str) -> tuple[str, ...]:
-    """Return the cells of one process, or of several as one."""
+    """Return the cells of a process, or of several folded processes."""
     statuses = [row.status for row in rows]
     well = sum(map(is_well, statuses))
     worst = min(statuses, key=lambda status: (is_well(status), status.state not in BAD))
@@ -49,7 +49,7 @@ def _sum(figures: Sequence[float | None]) -> float | None:
 
 
 def edge_cells(edge: Edge) -> tuple[str, ...]:
-    """Return the cells of one service."""
+    """Return the cells of a service."""
     users, is_seen = edge.connects, edge.listens is not None
     answers = ("yes" if edge.listens else "no") if is_seen else ("ready" if edge.ready else "not ready")
     if edge.seconds is not None:
@@ -67,7 +67,7 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
 
 
 def _folded(paths: Sequence[str]) -> str:
-    """Return `agents/0..3, judge` for the processes that connect to a service."""
+    """Return the processes that connect to a service, folded: `agents/0..3, judge`."""
     groups: dict[Any, list[str]] = {}
     for path in paths:
         group, _, name = path.rpartition("/")

@@ -1,4 +1,4 @@
-"""`symphony up`: plan, ask, run, watch; with --watch again for each change of a file."""
+"""`symphony up`: plans, asks, starts and watches; with --watch, again after each change of a file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     # Only --watch needs it.
     from symphony.operations.sources import Sources
 
-# Seconds from which an `up` says what took them.
+# An `up` that takes longer, in seconds, prints what took the time.
 _LONG = 5.0
-# The processes of a chain that it names: those that took longest.
+# How many of the slowest processes of a chain are named.
 _LINKS = 6
 Up = Callable[[Callable[[Planned], None]], Planned | None]
 
@@ -39,16 +39,16 @@ def command(
     yes: arguments.Yes = False,
     dry_run: arguments.DryRun = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Repeat with each saved change of the code or the program.")
+        bool, typer.Option("--watch", help="Repeat after each saved change of the code or the program.")
     ] = False,
     config: arguments.Config = None,
     run: Annotated[
-        int | None, typer.Option("--run", metavar="N", help="Bring back the code and settings of a run.")
+        int | None, typer.Option("--run", metavar="N", help="Use the code and settings of run N.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Then wait until it has completed.")] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
-    """Run an experiment: show the plan, ask, start what is new, restart what changed, stop what is gone.
+    """Show the plan, ask, start new processes, restart changed ones and stop removed ones.
 
     Examples:
         symphony up
@@ -61,14 +61,16 @@ def command(
         symphony up rl -y --wait
     """
     if watch and wait:
-        raise UserError("--watch and --wait exclude each other", remedy="Choose one of them")
+        raise UserError("--watch and --wait exclude each other", remedy="Use only one of them")
     if as_json and (watch or not (yes or dry_run)):
-        problem = "--watch has no JSON" if watch else "--json cannot ask for confirmation"
-        raise UserError(problem, remedy="Run `symphony up -y --json`")
+        if watch:
+            raise UserError("--watch cannot print JSON", remedy="Remove --watch or --json")
+        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     if stack is not None and (names := selected_stack.select_all(stack)):
         if watch or run is not None:
             option = "--watch" if watch else "--run"
-            raise UserError(f"{option} is for one experiment", remedy=f"Name one of: {listed(names)}")
+            what = f"{option} works with a single experiment"
+            raise UserError(what, remedy=f"Name one of: {listed(names)}")
         if not (yes or dry_run):
             print("\n".join(names))
             arguments.confirm(f"Bring up these {count(len(names), 'experiment')}?")
@@ -114,19 +116,20 @@ def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack
     selected = selected_stack.select(stack)
     if sweep.read(selected.name) is not None:
         name = selected.name.stack
-        raise UserError(f"{name} is a sweep", remedy=f"`symphony sweep {name}` continues it")
+        what = f"{name} is a sweep, which `up` cannot start"
+        raise UserError(what, remedy=f"Run `symphony sweep {name}` to continue it")
     return replace(selected, overrides=selected_stack.read_overrides(config or (), selected.name.project))
 
 
 def _of_run(selected: selected_stack.SelectedStack, number: int, to: TextIO) -> selected_stack.SelectedStack:
-    """Return the stack with the declaration of a run, and print the differences from that run."""
+    """Return the stack with the code and settings of a run; print what differs from that run."""
     from symphony.operations import rerun
 
     if selected.overrides:
-        raise UserError("-c and --run exclude each other", remedy="Bring the run back, then set what changes")
+        raise UserError("-c and --run exclude each other", remedy="Run `up --run` first, then `up -c`")
     back, changed = rerun.prepare(selected, number)
     if changed:
-        print(f"Not as in run {number}:", file=to)
+        print(f"Different from run {number}:", file=to)
     for users, line in changed:
         print(screen.clean(f"  {names_of(users) or 'all'}: {line}"), file=to, flush=True)
     return back
@@ -140,9 +143,9 @@ def _run(
     as_json: bool = False,
     later: bool = False,
 ) -> tuple[Planned | None, int, dict[str, Any]]:
-    """Return the plan that was carried out, the exit code, and the facts of its end for JSON.
+    """Return the plan that was carried out, the exit code, and the facts of the end for JSON.
 
-    later: the JSON is printed later, when the experiment has completed.
+    later: whether the JSON is printed later, when the experiment has completed.
     """
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
@@ -174,14 +177,14 @@ def _resources_ended(event: ResourcesEnded) -> str:
 
 
 def told_by(board: Board, *, quiet: bool) -> Callable[[str], None]:
-    """Return a function that shows a line of the program on the board, or on standard error."""
+    """Return a function that shows a line of the program's output on the board, or on standard error."""
     if quiet:
         return lambda line: print(screen.of_program(line), file=sys.stderr, flush=True)
     return lambda line: board.say(screen.of_program(line))
 
 
 def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedStack) -> Iterable[UpEvent]:
-    """Yield the events; Ctrl-C while processes start on their own says what is not running yet.
+    """Yield the events; on Ctrl-C while processes start, raise an error that counts those not running yet.
 
     Raises:
         Interrupted: By Ctrl-C.
@@ -211,14 +214,14 @@ def show_json_end(ended: Ended, facts: dict[str, Any]) -> int:
 
 
 def show_end(ended: Ended, text: str = "") -> int:
-    """Print the end, or another text for it, below what does not run; return the exit code."""
+    """Print the processes that do not run, then `text` or a summary of the end; return the exit code."""
     shown: Sequence[Any] = [status for status in ended.statuses if status in ended.troubled or status.why]
     shown = sorted(shown, key=lambda status: in_order(status.path))
     why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
     for names, status in alike(shown):
         if not why:
             print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
-        # A single last line is part of the state already.
+        # A single last line is already part of the state.
         for line in status.words if len(status.words) > 1 else ():
             print(screen.clean(f"    | {line}"))
     # Processes that never ran have no logs.
@@ -247,7 +250,7 @@ def _watch(name: StackName, files: Sources, up_again: Up) -> None:
     Args:
         name: The stack.
         files: The files to watch.
-        up_again: Brings the stack up, and shows the plan by the function that it gets.
+        up_again: Runs `up`, and shows the plan with the function that it is given.
 
     Raises:
         Interrupted: By Ctrl-C; the experiment keeps running.
@@ -270,7 +273,7 @@ def _watch(name: StackName, files: Sources, up_again: Up) -> None:
             else:
                 files = files.after(planned) if planned else files
             failures.note()
-            # The reader of a pipe sees how it ended.
+            # So that the reader of a pipe sees the end at once.
             sys.stdout.flush()
     except KeyboardInterrupt:
         remedy = f"`symphony up {stack} --watch` watches again, `symphony delete {stack}` stops it"
@@ -278,7 +281,7 @@ def _watch(name: StackName, files: Sources, up_again: Up) -> None:
 
 
 class _Failures:
-    """Tells of processes that fail while files are watched."""
+    """Reports processes that fail while files are watched."""
 
     def __init__(self, name: StackName) -> None:
         self._name = name
@@ -302,12 +305,12 @@ class _Failures:
         try:
             return [s for s in processes(stacks.read(self._name)) if s.state in ("failed", "lost")]
         except SymphonyError:
-            # A backend that does not answer for a moment is told by other commands.
+            # Other commands report a backend that does not answer.
             return []
 
 
 def _show_line(planned: Planned) -> None:
-    """Print the plan in one line."""
+    """Print the plan on a single line."""
     parts = [
         f"{'build' if image.is_built else 'take'} image {image.name} ({'; '.join(image.reasons)})"
         for image in planned.images
@@ -316,7 +319,7 @@ def _show_line(planned: Planned) -> None:
     for kind in ("restart", "start", "stop"):
         for change in planned.changes:
             if change.kind == kind:
-                # The plan has told why the image changed.
+                # The part about the image already has the reason.
                 why = "image" if change.why.startswith("image: ") else change.why
                 by_reason.setdefault((kind, why), []).append(change.path)
     parts += [

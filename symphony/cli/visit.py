@@ -1,4 +1,4 @@
-"""`symphony visit`: open a service in the browser."""
+"""`symphony visit`: opens a service in the browser."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[EXPERIMENT] [SERVICE]",
-            help="The service; the exposed one by default.",
+            help="The service; by default the only exposed service.",
             autocompletion=arguments.complete_service,
         ),
     ] = None,
-    url_only: Annotated[
-        bool, typer.Option("--url-only", "-u", help="Print the URL and open no browser.")
-    ] = False,
+    url_only: Annotated[bool, typer.Option("--url-only", "-u", help="Only print the URL.")] = False,
 ) -> int:
-    """Open a service in the browser. One inside a cluster is forwarded to this machine until Ctrl-C.
+    """Open a service in the browser. A service inside a cluster is forwarded to this machine until Ctrl-C.
 
     Examples:
         symphony visit rl tensorboard
         symphony visit tensorboard --url-only
     """
     if len(words or ()) > 2:
-        raise typer.BadParameter("name one experiment and one service")
+        raise typer.BadParameter("expected at most an EXPERIMENT and a SERVICE")
     stack, names = arguments.split(words or (), _check)
     name = access.service(stack, names[0] if names else None)
     route = access.route(stack, name)
@@ -45,10 +43,10 @@ def command(
     if route.address:
         return _open(route.address, url_only)
     if route.forward is None:
-        raise SymphonyError(f"{name} cannot be reached from here")
+        raise SymphonyError(f"the service {name} cannot be reached from this machine", remedy=remedy)
     with route.forward() as forward:
         _open(forward.address, url_only)
-        _note(f"{forward.address} is {name} of {stack.display_name} until Ctrl-C.")
+        _note(f"{forward.address} is forwarded to {name} of {stack.display_name}. Ctrl-C stops it.")
         for trouble in forward.troubles():
             _note(trouble)
     return 0
@@ -67,7 +65,7 @@ def _open(address: str, url_only: bool) -> int:
 
     if webbrowser.open(url):
         return 0
-    _note("this machine has no browser; open the URL on another machine.")
+    _note("found no browser on this machine; open the URL yourself.")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""`symphony wait`: wait until an experiment is ready or has completed."""
+"""`symphony wait`: waits until an experiment is ready or has completed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def command(
         str | None, typer.Option(metavar="TIME", help="Give up after this long, such as 90s, 30m or 8h.")
     ] = None,
 ) -> None:
-    """Wait until an experiment is ready or has completed, or until a process has completed.
+    """Wait until an experiment is ready or has completed, or a process has completed.
 
-    An experiment with primaries has completed when they have. The exit code is 0 then, that of a primary that
-    failed, 1 where another process failed, was lost or is blocked, and 124 at the timeout; of several
-    experiments the highest. A sweep has completed when all its trials have ended; it is 1 if one failed.
+    An experiment with primaries has completed when they have. The exit code is then 0. It is the exit code of
+    a primary that failed, 1 if another process failed, was lost or is blocked, and 124 at the timeout; for
+    several experiments, the highest. A sweep has completed when all its trials have ended; the code is 1 if
+    one failed.
 
     Examples:
         symphony wait pipe && symphony logs pipe
@@ -60,7 +61,7 @@ def wait_for(
     late: str = "",
     to: TextIO | None = None,
 ) -> tuple[Sequence[ProcessStatus], int]:
-    """Wait, print the state of the experiment, and return its processes and the exit code.
+    """Wait, print the state of the experiment, and return the statuses and the exit code.
 
     late: the timeout in words.
     """
@@ -70,7 +71,7 @@ def wait_for(
         statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", timeout)
     state, hint = summary(stack.display_name, statuses)
     if code == 0 and goal == "completed" and state == "running":
-        # With its primaries: others still have their termination_delay.
+        # The primaries have completed; others still run for their termination_delay.
         state = "completed"
     if (swept := sweep.read(stack.name)) is not None:
         state, failed = swept.summary, any(trial.state == "failed" for trial in swept.trials)
@@ -78,7 +79,7 @@ def wait_for(
         if swept.has_ended:
             hint = f"symphony results {swept.name}"
         elif code != TIMED_OUT:
-            hint = f"symphony sweep {swept.name} goes on"
+            hint = f"symphony sweep {swept.name} continues it"
     after = f" after {late}" if code == TIMED_OUT else ""
     print(
         screen.clean(f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"),

@@ -1,4 +1,4 @@
-"""`symphony why`: the causal chain of a process."""
+"""`symphony why`: explains the state of a process as a chain of steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from symphony.errors import SymphonyError
 from symphony.operations.process import Why, ago, explainable, processes, why
 
 _HERE = "<- here"
-# A longer text does not push the times of the others to the right.
+# Longer texts do not move the column of the times to the right.
 _WIDEST = 60
 
 
 def command(words: arguments.Process, as_json: arguments.AsJson = False) -> None:
-    """Explain a process's state: every step from its declaration to now, the first broken one marked.
+    """Explain a process's state: every step since its declaration, with the first failed step marked.
 
     Examples:
         symphony why rl learner

@@ -31,7 +31,8 @@ def test_delete_asks_removes_everything_and_works_without_the_project(
     # With -y, only the full name is accepted.
     near = sandbox.symphony("delete", "r", "-y", code=2)
     assert near.err.splitlines() == [
-        "symphony: no experiment is called r. To delete rl: `symphony delete rl -y`."
+        "symphony: no experiment is called r, and -y needs the full name."
+        " To delete rl, run `symphony delete rl -y`."
     ]
     assert len(sandbox.trees()) == 2
 

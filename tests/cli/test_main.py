@@ -120,7 +120,12 @@ def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
         ("UserError('you broke it')", 2, "you broke it."),
         ("SymphonyError('bad \\x1b[31m\\nname')", 1, "bad \ufffd[31m name."),
         ("KeyboardInterrupt()", 130, "interrupted."),
-        ("KeyError('x')", 1, "unexpected KeyError: 'x'. Run it again with --debug to see where."),
+        (
+            "KeyError('x')",
+            1,
+            "this is a bug in symphony: KeyError: 'x'. Run the command again with --debug, and report the"
+            " traceback.",
+        ),
         (
             "OSError(28, 'No space left on device', '/x')",
             1,
@@ -179,7 +184,7 @@ def test_output_to_a_full_disk_is_a_one_line_error() -> None:
     with Path("/dev/full").open("w") as full:
         done = call("--help", stdout=full, stderr=subprocess.PIPE, capture_output=False)
     assert done.returncode == 1
-    assert done.stderr == "symphony: the output cannot be written: No space left on device.\n"
+    assert done.stderr == "symphony: cannot write to standard output: No space left on device.\n"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-"])
@@ -289,7 +294,7 @@ def test_doctor_lists_missing_prerequisites(tmp_path: Path) -> None:
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert "missing" in lines["tmux"]
     assert lines["pulumi"].split() == ["pulumi", "missing", "symphony", "setup"]
-    assert lines["python"].split()[1] == "here"
+    assert lines["python"].split()[1] == "ok"
     assert lines["perl"].split()[2] == "-"
     assert "restarts no process" in lines["perl"]
 

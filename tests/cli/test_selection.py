@@ -16,10 +16,13 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("why rl", "which process of rl? Name one of: agent-0, agent-1, learner, wild, eval/agent-0."),
-        ("exec rl -- true", "which process of rl?"),
+        (
+            "why rl",
+            "this command needs a process of rl. Name one of: agent-0, agent-1, learner, wild, eval/agent-0.",
+        ),
+        ("exec rl -- true", "this command needs a process of rl"),
         ("why rl agentt", 'Did you mean "agent-1" or "agent-0"?'),
-        ("logs rl -t abc", '--tail "abc" is not a number of lines. Write it as `-t 20`.'),
+        ("logs rl -t abc", '--tail "abc" is not a number of lines. Write `-t 20`.'),
     ],
 )
 def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(

@@ -19,7 +19,7 @@ def quiet(progress: object) -> None:
 
 def test_a_missing_tmux_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SymphonyError, match="tmux is not on this machine"):
+    with pytest.raises(SymphonyError, match="tmux is not installed"):
         setup.install(prerequisites, quiet)
 
 

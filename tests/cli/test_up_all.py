@@ -55,7 +55,7 @@ def test_one_ctrl_c_stops_up_of_all_stacks(sandbox: Sandbox) -> None:
         wait_for(lambda: len(sandbox.engines()) > 8, 40, "engines run")
         screen.type("C-c")
         shown = screen.shows("up was interrupted, 5 of 5 experiments left", 30)
-        assert "The same command finishes it" in shown
+        assert "Run the same command again to finish" in shown
         assert screen.ends() == 130
     wait_for(lambda: not sandbox.engines(), 20, "the engines are gone")
     assert sandbox.trees() == {}

@@ -86,9 +86,8 @@ def test_why_refuses_an_experiment_on_another_host(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y", code=None, env={"SYMPHONY_HOST": "elsewhere"})
     refused = sandbox.symphony("why", "rl", "fine", code=2).err
-    assert (
-        refused == f"symphony: rl was started on elsewhere, this is {paths.host()}. Run this on elsewhere.\n"
-    )
+    moved = f"symphony: rl was started on elsewhere, and this machine is {paths.host()}."
+    assert refused == f"{moved} Run this command on elsewhere.\n"
     sandbox.symphony("delete", "rl", "-y", env={"SYMPHONY_HOST": "elsewhere"})
 
 
@@ -97,7 +96,7 @@ def test_why_errors_are_one_line(up: Sandbox) -> None:
         (("rl", "nothing"), "there is no process"),
         (("rm", "fine"), "there is no experiment"),
         ((), "Missing argument"),
-        (("rl", "fine", "more"), "name one process, or an experiment and a process"),
+        (("rl", "fine", "more"), "expected a process, or an experiment and a process"),
         (("rl", "e"), "could be done, fine, none"),
         (("rl", "\x1b[31m"), "there is no process"),
     ):

@@ -323,7 +323,8 @@ def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learne
     words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
     assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out
     assert 'no stack matches "swep.*"' in sandbox.symphony("up", "swep.*", "-y", code=2).err
-    assert "--watch is for one experiment" in sandbox.symphony("up", "sweep.*", "--watch", code=2).err
+    refused = sandbox.symphony("up", "sweep.*", "--watch", code=2).err
+    assert "--watch works with a single experiment" in refused
     sandbox.symphony("up", "sweep.*", "-y")
 
     def states() -> set[str]:

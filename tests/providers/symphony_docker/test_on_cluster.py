@@ -93,7 +93,7 @@ def test_up_of_an_earlier_run_uses_the_image_that_run_pushed(place: Place) -> No
         Engine().remove(name, force=True)
     back = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
     assert f"image rl: {first}, not built again" in back
-    assert "Not as in run 1" not in back
+    assert "Different from run 1" not in back
     assert place.images()["a"].partition(" ")[2] == first
     assert local_images(place) == []
     again = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out

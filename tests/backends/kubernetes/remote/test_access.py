@@ -214,7 +214,7 @@ def test_visit_forwards_to_a_service_and_stops_when_interrupted(sandbox: Sandbox
     url = visiting.stdout.readline().strip()
     port = int(url.rpartition(":")[2])
     assert url == f"http://127.0.0.1:{port}"
-    assert "until Ctrl-C" in visiting.stderr.readline()
+    assert "Ctrl-C stops it" in visiting.stderr.readline()
     with pytest.raises(OSError):
         fetch(url, "blob")
     assert "nothing listens" in visiting.stderr.readline()
