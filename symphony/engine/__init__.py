@@ -1,4 +1,4 @@
-"""Driving Pulumi from outside: the binary, projects, state, runs and their errors.
+"""Drives the Pulumi engine: its installation, projects, state, runs and errors.
 
 The classic names (`from symphony.engine import *`) live in symphony.classic, loaded when asked for.
 """

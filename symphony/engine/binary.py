@@ -33,7 +33,7 @@ class Engine:
 
 
 def find() -> Engine | None:
-    """Return the engine on PATH, else in our cache, else where Pulumi's installer puts it (~/.pulumi)."""
+    """Return the engine on PATH, else in symphony's cache, else in ~/.pulumi, where Pulumi installs it."""
     if (program := shutil.which("pulumi")) and is_complete(Path(program).parent):
         return Engine(Path(program), "PATH")
     for source, folder in (("cache", cache_folder() / "bin"), ("installer", paths.pulumi_home() / "bin")):
@@ -46,13 +46,11 @@ def require() -> Engine:
     """Return the engine.
 
     Raises:
-        SymphonyError: It is missing or too old.
+        SymphonyError: The engine is missing or too old.
     """
     engine = find()
     if engine is None:
-        raise SymphonyError(
-            "the Pulumi engine is not on this machine", remedy="Run `symphony setup` to get it"
-        )
+        raise SymphonyError("the Pulumi engine is not installed", remedy="Run `symphony setup` to install it")
     check_age(engine)
     return engine
 
@@ -89,9 +87,9 @@ def check_age(engine: Engine) -> None:
     if version(engine) < OLDEST:
         have, want = (".".join(map(str, v)) for v in (version(engine), OLDEST))
         raise SymphonyError(
-            f"pulumi {have} is too old, {want} or newer is needed",
+            f"pulumi {have} is too old: symphony needs {want} or newer",
             where=str(engine.pulumi),
-            remedy="Update it, or take it off PATH and run `symphony setup`",
+            remedy="Update it, or remove it from PATH and run `symphony setup`",
         )
 
 

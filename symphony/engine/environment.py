@@ -1,4 +1,4 @@
-"""The environment of an engine process: its state, passphrase and Python."""
+"""The environment variables of engine processes: state, passphrase, Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLLECT_AT = "200"
 def for_engine(
     engine: Engine, *, extra: Mapping[str, str] | None = None, fetch_plugins: bool = False
 ) -> dict[str, str]:
-    """Return the caller's environment with our defaults under it and `extra` over both.
+    """Return the caller's environment, with defaults for unset variables and with `extra` over both.
 
     Args:
         engine: The engine that is started.
@@ -61,7 +61,7 @@ def for_engine(
 
 
 def defaults() -> dict[str, str]:
-    """Return what we set for an engine unless the user has; `symphony env` prints the same."""
+    """Return the variables to set for an engine unless the user sets them; `symphony env` prints them."""
     url = paths.store_url()
     chosen = {
         "PULUMI_BACKEND_URL": url,
@@ -80,13 +80,13 @@ def python() -> dict[str, str]:
 
 
 def path_with(path: str, *folders: Path) -> str:
-    """Return PATH with the folders first, each once."""
+    """Return PATH with the given folders first, without duplicates."""
     first = [str(folder) for folder in folders]
     return os.pathsep.join([*first, *(part for part in path.split(os.pathsep) if part and part not in first)])
 
 
 def passphrase_variables(url: str) -> dict[str, str]:
-    """Return the variable that names our passphrase file, unless the user set one or has another store."""
+    """Return the variable for symphony's passphrase file, unless the user set one or uses another store."""
     if any(name in os.environ for name in PASSPHRASES) or url != own_store():
         return {}
     return {"PULUMI_CONFIG_PASSPHRASE_FILE": str(ensure_passphrase())}

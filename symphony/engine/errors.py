@@ -1,4 +1,4 @@
-"""Turns the failure of an engine, plugin or program into an error of one line."""
+"""Converts failures of the engine, a plugin or the program to errors with a line and a remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLUGIN = re.compile(
 _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REMEDIES = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
-    ("exceeded quota", "Delete other experiments there, or have the quota raised"),
+    ("exceeded quota", "Delete other experiments there, or ask for a higher quota"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
 # Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
@@ -67,7 +67,7 @@ class Traceback:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether symphony or one of its providers raised the error on purpose."""
+        """Return whether symphony or a provider raised the error intentionally."""
         return bool(_OURS.match(self.name))
 
     @property
@@ -115,7 +115,7 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     """Return the error of a run; path_of returns the process of a resource by its urn."""
     if outcome.result == "interrupted":
         verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
-        again = f"`symphony {verb} {outcome.stack}` finishes it"
+        again = f"Run `symphony {verb} {outcome.stack}` to finish"
         remedy = "Nothing was changed" if outcome.verb == "preview" else again
         return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
@@ -133,7 +133,7 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
 
 
 def _is_program_gone(texts: list[str]) -> bool:
-    """Return whether the engine only says that the program does not answer any more."""
+    """Return whether the engine only reports that the program no longer answers."""
     lines = [text.strip() for text in texts if text.strip()]
     return all(_NO_ANSWER in line and "\n" not in line for line in lines)
 
@@ -145,7 +145,7 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     if known is not None:
         return known
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    what = lines[0].rstrip(".") if lines else "the engine failed without a reason"
+    what = lines[0].rstrip(".") if lines else "the Pulumi engine failed without a message"
     return SymphonyError(what, where=stack)
 
 
@@ -217,7 +217,7 @@ def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:
-    """Return the error of a failure that has a remedy of its own."""
+    """Return the error of a known failure, which has a remedy."""
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
             f"this passphrase does not open the secrets of {stack}",
@@ -241,7 +241,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy=f"Add `{match[1]}: VALUE` under `config:` in that file",
         )
     if match := re.search(r"no stack named '([^']+)' found", text):
-        return UserError(f"there is no stack {match[1]}", remedy="`symphony ls` lists the experiments")
+        return UserError(f"the stack {match[1]} does not exist", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
     if "failed to load checkpoint" in text:
@@ -252,14 +252,14 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return SymphonyError(
             "the disk is full",
             where=str(file_store.root()) if file_store.is_files() else "",
-            remedy="Free some space there and run it again: the recorded state is intact",
+            remedy="Free some space there, and run the command again; the recorded state is intact",
         )
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
         is_mount = match[2] == "read-only file system"
         remedy = (
-            "Mount it writable, or copy the project to another folder"
+            "Mount that folder writable, or copy the project to another folder"
             if is_mount
-            else "Take ownership of it (chown)"
+            else "Take ownership of that file (chown)"
         )
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
@@ -275,7 +275,7 @@ def _unreachable(stack: str) -> SymphonyError:
 def _locked(text: str, stack: str) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
-        return locks.Held(f"{stack} is being changed by another run", remedy="Wait until it has ended")
+        return locks.Held(f"{stack} is being changed by another run", remedy="Wait until that run has ended")
     since = datetime.fromisoformat(match[4]).timestamp()
     return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
 
@@ -283,7 +283,7 @@ def _locked(text: str, stack: str) -> SymphonyError:
 def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
     wanted = f" {version}" if version else ""
     return SymphonyError(
-        f"the Pulumi plugin {name}{wanted} is not on this machine",
+        f"the Pulumi plugin {name}{wanted} is not installed",
         remedy=f"Run `pulumi plugin install {kind} {name}{wanted}`",
     )
 
@@ -303,7 +303,7 @@ def _damaged(stack: str, project: str) -> SymphonyError:
     return SymphonyError(
         f"the engine cannot load the state of {stack}",
         where=where,
-        remedy=f"`pulumi stack export --stack={name}` says why",
+        remedy=f"`pulumi stack export --stack={name}` shows why",
     )
 
 
@@ -315,12 +315,12 @@ def _bug_of_the_engine(text: str, stack: str) -> SymphonyError:
         return SymphonyError(
             f"the state of {stack} is inconsistent: {reason.rpartition('refusing to use it: ')[2]}",
             where=paths.store_url(),
-            remedy=f'`eval "$(symphony env)"; pulumi state repair --stack={stack}` mends it',
+            remedy=f'Run `eval "$(symphony env)"; pulumi state repair --stack={stack}`',
         )
     return SymphonyError(
         f"the Pulumi CLI crashed: {reason}",
         where=stack,
-        remedy="Run it again; `symphony doctor` shows its version",
+        remedy="Run the command again; `symphony doctor` shows the version of Pulumi",
     )
 
 

@@ -1,4 +1,4 @@
-"""Installs the engine and Debian packages where they are missing."""
+"""Installs the engine, and Debian packages, if they are missing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def engine(report: Report) -> Engine:
 
 
 def _install(target: Path) -> None:
-    """Install into a folder that appears whole or not at all."""
+    """Install into a folder that appears atomically."""
     try:
         # The SDK waits without limit for a host that does not answer.
         urllib.request.urlopen(INSTALLER, timeout=_CONNECT_TIMEOUT).close()

@@ -1,4 +1,4 @@
-"""Finds the Pulumi project of a folder and its stacks' settings, makes missing stacks."""
+"""Finds the Pulumi project of a folder, reads its stacks' settings, and creates stacks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A setting that is encrypted."""
+    """An encrypted setting, whose value is not read."""
 
 
 def find(start: Path | None = None) -> Workspace | None:
@@ -56,7 +56,7 @@ def find(start: Path | None = None) -> Workspace | None:
 
 
 def find_usable(start: Path | None = None) -> Workspace | None:
-    """Return find(), but None for a project that symphony cannot run."""
+    """Return the result of find(), or None if symphony cannot run that project."""
     try:
         return find(start)
     except UserError:
@@ -64,12 +64,12 @@ def find_usable(start: Path | None = None) -> Workspace | None:
 
 
 def require(start: Path | None = None) -> Workspace:
-    """Return find(), or raise UserError if there is no project."""
+    """Return the result of find(); raise UserError if there is no project."""
     if (workspace := find(start)) is None:
         raise UserError(
-            "no Pulumi.yaml here or in a folder above",
+            "found no Pulumi.yaml in this folder or above",
             where=str(start or Path.cwd()),
-            remedy="Go to your project, or make one here with `symphony init`",
+            remedy="Go to your project, or create one here with `symphony init`",
         )
     return workspace
 
@@ -93,7 +93,7 @@ def load(file: Path) -> Workspace:
     detail = cast("dict[str, Any]", runtime) if isinstance(runtime, dict) else {"name": runtime}
     if detail.get("name") != "python":
         raise UserError(
-            f"{file.name} sets runtime to {detail['name']!r}, symphony runs Python programs"
+            f"{file.name} sets runtime to {detail['name']!r}, but symphony runs only Python programs"
             if detail.get("name")
             else f"{file.name} sets no runtime",
             where=str(file),
@@ -158,7 +158,7 @@ def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
     project = above[-1] if above else (workspace.project if workspace else DEFAULT_PROJECT)
     if len(above) > 2 or not _STACK.fullmatch(stack) or not _PROJECT.fullmatch(project):
         raise UserError(
-            f"{text!r} is not a stack's name",
+            f"{text!r} is not a valid name of a stack",
             remedy="Use letters, digits, `-`, `_` and `.`, not starting with `-`",
         )
     return file_store.StackName(project, stack, above[0] if len(above) == 2 else "organization")
@@ -248,7 +248,7 @@ def pulumi(
         raise SymphonyError(
             f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s",
             where=paths.store_url(),
-            remedy="Check that it is reachable, and run it again",
+            remedy="Check that the state store is reachable, and run the command again",
         ) from error
     except OSError as error:
         raise SymphonyError(

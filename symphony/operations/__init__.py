@@ -1,1 +1,1 @@
-"""One verb a file: joins the engine and the backends for the command line; prints nothing."""
+"""The verbs of the command line, a file for each; they combine the engine and backends, and print nothing."""

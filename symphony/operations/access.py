@@ -15,7 +15,7 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.plan.names import quoted
 
-# `learner:/data`, `agents/agent_0:runs`; a path that begins with . or / is a path here.
+# `learner:/data`, `agents/agent_0:runs`; a path that begins with . or / is a local path.
 _REMOTE = re.compile(r"([^./~:][^/:]*(?:/[^./:][^/:]*)?):(.*)", re.DOTALL)
 
 
@@ -49,15 +49,16 @@ def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: 
     """
     access, recorded, path = _reach(stack, process)
     if not command or not command[0]:
-        raise UserError("there is no command to run", where=path)
+        what = "the command to run is empty"
+        raise UserError(what, where=path, remedy="Add it after --, as in `symphony exec PROCESS -- env`")
     return access.execute(recorded, path, command, streams)
 
 
 def login(stack: stacks.Stack, process: str, streams: Streams) -> int:
-    """Let the user work in a process: its window, or a shell in its container. Return the exit code.
+    """Attach the user to a process's window, or run a shell beside it; return the exit code.
 
     Raises:
-        UserError: There is no such process.
+        UserError: The process does not exist.
     """
     access, recorded, path = _reach(stack, process)
     return access.shell(recorded, path, streams)
@@ -67,10 +68,11 @@ def sides(source: str, target: str) -> Sides:
     """Return the two sides of a copy.
 
     Raises:
-        UserError: None or both of them are in a process.
+        UserError: Neither or both of them are in a process.
     """
     if not source or not target:
-        raise UserError("an empty path names no file")
+        what = "the source or the target is an empty path"
+        raise UserError(what, remedy="Name both, as in `symphony scp a.txt learner:/tmp`")
     from_process, to_process = _REMOTE.fullmatch(source), _REMOTE.fullmatch(target)
     if from_process is not None and to_process is None:
         return Sides(from_process[1], from_process[2], target, sends=False)
@@ -79,12 +81,12 @@ def sides(source: str, target: str) -> Sides:
     problem = "both are in processes" if from_process else "neither is in a process"
     raise UserError(
         f"{quoted(source)} and {quoted(target)}: {problem}",
-        remedy="Write one as PROCESS:PATH, the other as a path here; ./a:b is a file here",
+        remedy="Write one as PROCESS:PATH, the other as a local path; ./a:b is a local file",
     )
 
 
 def copy(stack: stacks.Stack, wanted: Sides, on_bytes: OnBytes = lambda _: None) -> Copied:
-    """Copy between a process and this machine; an existing folder takes the copy in under its own name.
+    """Copy between a process and this machine; in an existing folder the copy keeps its name.
 
     Args:
         stack: The experiment.
@@ -92,7 +94,7 @@ def copy(stack: stacks.Stack, wanted: Sides, on_bytes: OnBytes = lambda _: None)
         on_bytes: Called with the size of each piece.
 
     Raises:
-        UserError: There is no such process, file or folder.
+        UserError: The process, file or folder does not exist.
     """
     access, recorded, path = _reach(stack, wanted.process)
     if wanted.sends:
@@ -106,10 +108,10 @@ def copy(stack: stacks.Stack, wanted: Sides, on_bytes: OnBytes = lambda _: None)
 
 
 def service(stack: stacks.Stack, word: str | None) -> str:
-    """Return the service that a name stands for; without one the only one that is exposed, or at all.
+    """Return the service with a name; without a name, the only exposed service, or the only service.
 
     Raises:
-        UserError: None or several match.
+        UserError: No service or several match.
     """
     known = stacks.addresses(stack)
     if word is not None:
@@ -120,11 +122,12 @@ def service(stack: stacks.Stack, word: str | None) -> str:
             return candidates[0]
     if not known:
         raise UserError(f"{stack.display_name} has no services", remedy="Declare one with binds= or exposes=")
-    raise UserError("which service?", remedy=f"Name one of: {', '.join(exposed or sorted(known))}")
+    what = f"{stack.display_name} has several services"
+    raise UserError(what, remedy=f"Name one of: {', '.join(exposed or sorted(known))}")
 
 
 def route(stack: stacks.Stack, name: str) -> ServiceRoute:
-    """Return the way to a service from this machine.
+    """Return the route to a service from this machine.
 
     Raises:
         UserError: The experiment is not up.
@@ -137,7 +140,7 @@ def external_address(stack: stacks.Stack, word: str) -> str:
     """Return the host:port of a service from outside.
 
     Raises:
-        UserError: It has none, and can only be forwarded.
+        UserError: The service has no such address, and can only be forwarded.
     """
     name = service(stack, word)
     if address := route(stack, name).address:
@@ -145,5 +148,5 @@ def external_address(stack: stacks.Stack, word: str) -> str:
     raise UserError(
         f"{name} of {stack.display_name} has no address outside of its cluster",
         remedy=f"`symphony visit {stack.display_name} {name}` forwards a port;"
-        " symphony:expose gives it an address",
+        " the setting symphony:expose gives it an address",
     )

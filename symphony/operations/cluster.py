@@ -1,4 +1,4 @@
-"""Stacks that make a GKE cluster: resuming an interrupted run, the experiments on the cluster."""
+"""Stacks that create a GKE cluster: resumes interrupted runs, and finds the experiments on the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.selected_stack import SelectedStack
 
-# The ids of resources at Google, by which the engine finds those that an interrupted run began.
+# The ids of Google's resources, with which the engine finds resources that an interrupted run began to
+# create.
 _IDS = {
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
     "gcp:container/nodePool:NodePool": (
@@ -40,9 +41,9 @@ def name_of(step: Step) -> str:
 
 
 def resume(selected: SelectedStack) -> None:
-    """Import the resources into the state that an interrupted run began to make, if Google has them.
+    """Import resources that an interrupted run began to create into the state, if Google has them.
 
-    The engine forgets them, and Google would refuse to make them again.
+    The engine forgets such resources, and Google would refuse to create them again.
 
     Raises:
         SymphonyError: Google does not answer.
@@ -63,7 +64,7 @@ def resume(selected: SelectedStack) -> None:
         json.dump(exported, file)
         file.flush()
         _pulumi(selected, ["stack", "import", f"--file={file.name}"])
-    # A refresh removes what Google does not have, and reads the rest.
+    # The refresh removes resources that Google does not have, and reads the others.
     with Run("refresh", selected.workspace, name.stack, fetch_plugins=True) as run:
         for _ in run:
             pass
@@ -78,13 +79,13 @@ def _pulumi(selected: SelectedStack, words: list[str]) -> str:
 
 
 def refuse_used(stack: stacks.Stack) -> None:
-    """Raise UserError where experiments of any project run on the cluster."""
+    """Raise UserError if experiments of any project run on the cluster."""
     users = list(_users(stack))
     if users:
         named = ", ".join(stacks.labels(user.name for user in users).values())
-        runs, first = ("run", "Delete them first: `symphony ls`")
+        runs, first = ("run", "Delete them first; `symphony ls` lists them")
         if len(users) == 1:
-            runs, first = ("runs", f"First `symphony delete {users[0].display_name}`")
+            runs, first = ("runs", f"Run `symphony delete {users[0].display_name}` first")
         raise UserError(f"{named} {runs} on the cluster {stack.display_name}", remedy=first)
 
 
@@ -112,8 +113,8 @@ def with_kubeconfig(config: Mapping[str, Any], place: workspace.Workspace) -> Ma
     done = workspace.pulumi(place, words)
     if done.returncode:
         raise UserError(
-            f"the cluster {cluster} is not up",
+            f"the stack {cluster}, which declares the cluster, is not up",
             where="symphony:cluster",
-            remedy=f"Bring it up first: `symphony up {name.stack}`",
+            remedy=f"Run `symphony up {name.stack}` first",
         )
     return {**config, "kubernetes:kubeconfig": done.stdout.strip()}

@@ -1,4 +1,4 @@
-"""The differences between two runs: declaration, settings, code file by file, git."""
+"""Compares two runs: declaration, settings, code files, git."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Differences:
 
 
 def differences(name: StackName, before: Run, after: Run) -> Differences:
-    """Return what differs between two runs of an experiment."""
+    """Return the differences between two runs of an experiment."""
     both = (before, after)
     plans, trees = [_declared(name, run) for run in both], [_tree(run) for run in both]
     unknown = [f"declaration of run {run.number}" for run, plan in zip(both, plans, strict=True) if not plan]
@@ -90,7 +90,7 @@ def _lines(facts: Any) -> list[str]:
 
 
 def _plain(facts: Any) -> Any:
-    """Return facts without digests, which follow from the rest."""
+    """Return facts without digests, which are derived from other facts."""
     if isinstance(facts, dict):
         pairs = cast("dict[str, Any]", facts)
         return {key: _plain(fact) for key, fact in pairs.items() if key not in _DIGESTS}
@@ -126,7 +126,7 @@ def _declaration(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
 
 def _tree(run: Run) -> dict[str, Path] | None:
-    """Return the kept files of a run by their names; None where none are kept."""
+    """Return the kept code files of a run by name; None if its code is not kept."""
     if not run.code or not Path(run.code).is_dir():
         return None
     return {

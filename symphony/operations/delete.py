@@ -1,4 +1,4 @@
-"""Deleting an experiment with everything it started."""
+"""Deletes an experiment with everything it started."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from symphony.plan.names import is_name, listed, physical_name
 from symphony.plan.problems import count
 
 _LOOKS_EVERY = 0.5
-# The engine waits for what it is changing before it ends, for instance for a process that starts.
+# Seconds for an interrupted engine, which first completes the operations in progress.
 _PATIENCE = 60.0
 _HEARS = 3.0
-# A process that takes longer after SIGTERM saves its work, or ignores the signal.
+# Seconds after SIGTERM from which a process is reported as still running.
 _SLOW = 2.0
 
 
@@ -56,7 +56,7 @@ class Deleted:
 
 
 def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | Deleted]:
-    """Destroy everything that a stack made, and what an interrupted run left; a running `up` is interrupted.
+    """Delete everything that a stack and its interrupted runs created; interrupt a running `up`.
 
     Args:
         stack: The experiment.
@@ -73,7 +73,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     if trials is None:
         yield from _delete_one(stack, workspace.for_stack(stack.name), forget=forget)
         return
-    # First end the process that starts trials.
+    # The process that starts trials ends first.
     own = _delete_one(stack, workspace.hidden(trials.project, trials.name), forget=forget)
     ended = [event for event in own if isinstance(event, Deleted)]
     for cell in sweep.live_cells(trials):
@@ -139,7 +139,7 @@ def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) ->
         has_begun = False
         for event in run:
             if isinstance(event, Started) and not event.preview and not has_begun:
-                # Only now has the engine the lock of the stack.
+                # Only now does the engine hold the lock of the stack.
                 has_begun = True
                 if stack.recorded is not None and isinstance(observer, RemoteObserver):
                     observer.terminate_early(stack.recorded)
@@ -162,7 +162,7 @@ def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) ->
 
 
 def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: bool) -> tuple[int, int]:
-    """Write the end of the last run, or remove all; return how many are kept, and their size."""
+    """Record the end of the last run, or remove all runs; return the number of kept runs and their size."""
     if forget:
         runs.forget(stack.name)
     else:
@@ -171,16 +171,16 @@ def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: b
 
 
 def _interrupt_runs(name: file_store.StackName) -> bool:
-    """Interrupt every `up` and `restart` of a stack here as Ctrl-C would; return whether any ran."""
+    """Interrupt local runs of `up` and `restart` of a stack, as Ctrl-C would; return whether any ran."""
     interrupted = False
     for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
         command = locks.command_of(lock)
         with suppress(psutil.Error, OSError):
-            # Another deletion is left alone.
+            # Do not interrupt another deletion.
             if command is None or "destroy" in psutil.Process(lock.pid).cmdline():
                 continue
             interrupted = True
-            # A command behind a shell's `&` ignores Ctrl-C.
+            # A command started with `&` ignores SIGINT.
             for number, seconds in ((signal.SIGINT, _HEARS), (signal.SIGTERM, _PATIENCE)):
                 os.kill(command, number)
                 deadline = time.monotonic() + seconds
@@ -192,7 +192,7 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
 
 
 class _Stopping:
-    """The progress of processes on this machine until all have ended.
+    """Reports the ends of local processes during a deletion.
 
     Attributes:
         graces: path -> the seconds after which SIGKILL follows SIGTERM.
@@ -238,19 +238,19 @@ def _watch_processes(stack: stacks.Stack, paths: Sequence[str]) -> _Stopping | N
 
 
 def _free_disk(stack: stacks.Stack) -> None:
-    """End the processes and remove their logs first where the disk is full: the engine could not begin."""
+    """If the disk is full, end the processes and remove their logs first, so that the engine can start."""
     if stack.backend and registry.get(stack.backend).local and stack.recorded and file_store.is_full():
         stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
-        # The runs hold the logs, too.
+        # Runs have hard links to the logs.
         runs.forget(stack.name)
 
 
 def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> None:
-    """Raise the error of a run that failed; of an interrupted one, with what is left."""
+    """Raise the error of a failed or interrupted deletion, naming the processes that are left."""
     if outcome.result == "interrupted" and (left := _left(stack, paths)) is not None:
         raise errors.Interrupted(
             f"delete of {stack.display_name} was interrupted, {left}",
-            remedy=f"`symphony delete {stack.display_name}` finishes it",
+            remedy=f"Run `symphony delete {stack.display_name}` to finish",
         )
     try:
         errors.check(outcome)
@@ -263,12 +263,12 @@ def _check(outcome: Outcome, stack: stacks.Stack, paths: Collection[str]) -> Non
 
 
 def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
-    """Return which processes still run, in words; None where the backend does not answer."""
+    """Return which processes still run, in words; None if the backend does not answer."""
     if stack.recorded is None:
         return None
     try:
         (statuses,) = stack.observer().statuses([stack.recorded])
-        # The engine forgets processes as soon as it closes their session; they may take longer to end.
+        # The engine forgets processes when it closes their session, although they may take longer to end.
         live = _live_processes(stack)
     except SymphonyError:
         return None
@@ -277,12 +277,12 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
     left = [path for path in paths if path in alive or path in live]
     if not left:
-        return "no process of it runs; only its record is left"
+        return "only its record is left; all processes have ended"
     return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {listed(left, 5)}"
 
 
 def _live_processes(stack: stacks.Stack) -> list[str]:
-    """Return the processes with its marker, also those that an interrupted deletion took out of the state."""
+    """Return the stack's processes, found by marker, including processes that the state has lost."""
     observer = stack.observer() if stack.recorded is not None else None
     if not isinstance(observer, LocalObserver):
         return []
@@ -291,7 +291,7 @@ def _live_processes(stack: stacks.Stack) -> list[str]:
 
 
 def _forget_files(stack: stacks.Stack) -> None:
-    """Drop the cached digests of the files of its code and its images."""
+    """Remove the cached digests of the stack's code and images."""
     digests.forget("code", Path(stacks.folder(stack), stack.name.stack))
     for resource in stack.state.resources if stack.state else ():
         if resource.type == IMAGE:
@@ -299,15 +299,15 @@ def _forget_files(stack: stacks.Stack) -> None:
 
 
 def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
-    """Delete what a killed `up` started and no state records, by its marker; return how many processes."""
+    """Delete unrecorded processes of a killed `up`, found by marker; return their number."""
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
-    # The state records nothing of what the killed run began; the settings say where.
+    # The state does not record the killed run; the settings tell where it ran.
     config = workspace.stack_config(place, stack.name.stack)
     try:
         config = cluster.with_kubeconfig(config, place)
     except UserError:
-        # Nothing is left on a cluster that is gone.
+        # The cluster no longer exists.
         return 0
     settings = settings_reader.read(config)
     backend = registry.get(settings.backend)

@@ -1,4 +1,4 @@
-"""Draws the graph of an experiment: for mermaid, for Graphviz, and as a picture of its own."""
+"""Draws the graph of an experiment: as Mermaid, with Graphviz, or as a simple SVG without Graphviz."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEADLINE = 60
 
 
 def mermaid(graph: Graph) -> str:
-    """Return the graph as a flowchart of mermaid."""
+    """Return the graph as a Mermaid flowchart."""
     lines = ["flowchart LR"]
     for group, members in graph.groups.items():
         indent = "  " if group else ""
@@ -95,10 +95,10 @@ def _arrows(graph: Graph) -> Iterator[tuple[int, int, list[str]]]:
 
 
 def picture(graph: Graph, kind: str) -> bytes:
-    """Return the graph as a file of this kind, svg or png: by Graphviz where it is installed.
+    """Return the graph as an SVG or PNG file, drawn by Graphviz if it is installed.
 
     Raises:
-        UserError: Nothing here makes a PNG.
+        UserError: No installed program can create a PNG.
     """
     if program := shutil.which("dot"):
         return _run([program, f"-T{kind}"], dot(graph))
@@ -107,7 +107,7 @@ def picture(graph: Graph, kind: str) -> bytes:
     if program := shutil.which("rsvg-convert"):
         return _run([program, "--zoom=2"], svg(graph))
     raise UserError(
-        "there is no program here that makes a PNG", remedy="Install graphviz or librsvg2-bin, or use --svg"
+        "no installed program can create a PNG", remedy="Install graphviz or librsvg2-bin, or use --svg"
     )
 
 

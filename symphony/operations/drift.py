@@ -1,4 +1,4 @@
-"""The differences between what a stack declared and what lives, and what lives without a stack."""
+"""Finds drift (running processes that differ from the declaration) and leaks (processes without a stack)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.engine import errors, workspace
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
-# Kubernetes keeps notes of its own in what it is given.
+# Fields that Kubernetes adds to objects.
 _NOTES = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
 _PULUMI = "pulumi:"
 _DEADLINE = 120.0
@@ -26,7 +26,7 @@ _WELL = ("running", "completed", "stopped", "waiting")
 
 @dataclass(frozen=True)
 class Drift:
-    """A field that differs from its declaration; the field is empty for an object that is gone."""
+    """A field that differs from its declaration; the field is empty if the object no longer exists."""
 
     path: str
     object: str
@@ -40,7 +40,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Leak:
-    """Processes that carry the mark of this user's store and are in no stack.
+    """Processes with an owner mark of this user's state store that belong to no stack.
 
     Attributes:
         where: This machine, or the context of the kubeconfig.
@@ -58,7 +58,7 @@ class Leak:
 
 
 def drift(stack: stacks.Stack) -> list[Drift]:
-    """Return every field in which what lives differs from what was declared.
+    """Return every field in which running objects differ from their declaration.
 
     The engine reads each resource again, and changes nothing.
 
@@ -109,7 +109,7 @@ def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
         return
     is_ours = kind.startswith("pulumi-python:")
     declared, lives = (_flat(state.get("outputs")) for state in (before, now))
-    # Fields of a Kubernetes object that others set are not drift.
+    # Fields that others set on a Kubernetes object are not drift.
     fields = declared if is_ours else _flat(before.get("inputs"))
     for field in fields:
         now_has = lives.get(field, _ABSENT)
@@ -129,7 +129,7 @@ def _path(parent: str) -> str:
 
 
 def _flat(facts: Any, above: str = "") -> dict[str, Any]:
-    """Return nested values by their dotted names: `spec.containers[0].image`."""
+    """Return nested values by dotted name: `spec.containers[0].image`."""
     if isinstance(facts, dict) and facts:
         pairs = cast("dict[str, Any]", facts)
         inner = [(f"{above}.{name}" if above else name, fact) for name, fact in pairs.items()]
@@ -141,7 +141,7 @@ def _flat(facts: Any, above: str = "") -> dict[str, Any]:
 
 
 def leaks() -> tuple[list[Leak], list[str]]:
-    """Return what lives without a stack, on this machine and in all contexts, and what could not be asked."""
+    """Return the leaks on this machine and in all contexts, and the contexts that do not answer."""
     known = stacks.every()
     leaked = [
         Leak(

@@ -1,4 +1,4 @@
-"""The commit, the branch and the changes of a folder, asked of git."""
+"""Reads the commit, the branch and the uncommitted changes of a folder from git."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Git(msgspec.Struct, frozen=True):
     """The state of a repository.
 
     Attributes:
-        changed: The files that differ from the commit, also new ones.
+        changed: The files that differ from the commit, including new files.
     """
 
     commit: str
@@ -31,7 +31,7 @@ class Git(msgspec.Struct, frozen=True):
 
 
 def state(folder: Path) -> tuple[Git | None, bytes]:
-    """Return the state of the repository of a folder and its diff to the commit; None where there is none."""
+    """Return the state of a folder's repository and its diff to the commit; None without a repository."""
     try:
         commit = _git(folder, "rev-parse", "HEAD").decode().strip()
         branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD").decode().strip()

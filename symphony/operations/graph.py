@@ -1,4 +1,4 @@
-"""The graph of an experiment: its processes, the services between them, and their order."""
+"""The graph of an experiment: processes, the services between them, and dependencies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BAD = ("failed", "lost")
 
 @dataclass(frozen=True)
 class Node:
-    """One process, or processes that differ only in their numbers, such as equal workers.
+    """A process, or several processes whose names differ only in numbers, such as equal workers.
 
     Attributes:
         name: Its name in its group: `learner`, `agent-0..3`.
@@ -48,7 +48,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Service:
-    """One service, with the node that binds it and the nodes that connect to it; numbers into nodes."""
+    """A service, with the indices of the node that binds it and the nodes that connect to it."""
 
     name: str
     port: int
@@ -64,7 +64,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Order:
-    """A node that waits for another; numbers into nodes."""
+    """A dependency between two nodes, by index."""
 
     waits: int
     on: int
@@ -73,7 +73,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Graph:
-    """An experiment as nodes and what is between them; nodes of a group follow each other."""
+    """An experiment as nodes, services and dependencies; the nodes of a group are adjacent."""
 
     name: str
     backend: str
@@ -121,7 +121,7 @@ def build(
     services: Iterable[Mapping[str, Any]],
     statuses: Mapping[str, ProcessStatus] | None = None,
 ) -> Graph:
-    """Return the graph of processes and services as the plan has them."""
+    """Return the graph for the processes and services of a plan."""
     folded: defaultdict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for process in sorted(processes, key=lambda process: in_order(process["path"])):
         folded[_alike(process)].append(process)

@@ -1,4 +1,4 @@
-"""The images on this machine that symphony built, and the stacks that use them."""
+"""Lists and removes the images on this machine that symphony built."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from symphony_docker.engine import Engine, LocalImage, names
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """One image by one of its names.
+    """An image under one of its names.
 
     Attributes:
         size: In bytes.
@@ -61,7 +61,7 @@ def matching(pattern: str) -> list[BuiltImage]:
     """Return the images whose `repository:tag` matches a shell pattern.
 
     Raises:
-        UserError: None matches.
+        UserError: No image matches.
     """
     if matched := [image for image in images() if fnmatchcase(image.reference, pattern)]:
         return matched
@@ -69,9 +69,9 @@ def matching(pattern: str) -> list[BuiltImage]:
 
 
 def remove(image: BuiltImage) -> str:
-    """Remove an image; return why that is impossible, or nothing."""
+    """Remove an image; return why it could not be removed, or an empty string."""
     if _users(image.reference, _used()):
-        return "a stack uses it"
+        return "a stack uses this image"
     refusal = Engine().remove(image.reference)
     if not refusal:
         image_references.forget(image.reference)
@@ -79,7 +79,7 @@ def remove(image: BuiltImage) -> str:
 
 
 def registries() -> list[str]:
-    """Return the registries of the images in the states, and of the settings of the project here."""
+    """Return the registries of images in states and of the current project's settings."""
     return sorted({failures.host_of(name) for name in (*_used(), *_declared())})
 
 
@@ -101,7 +101,7 @@ def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> Bui
 
 
 def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Return the users of an image, also those of other states."""
+    """Return the users of an image, including users in other state stores."""
     mark = f"#{paths.store_mark()}"
     owners = [owner for owner in image_references.owners(name) if owner and not owner.endswith(mark)]
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))

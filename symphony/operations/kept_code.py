@@ -1,4 +1,4 @@
-"""Copies of the code of a project, by the ignore rules, in which ignored files are links to the originals.
+"""Copies of a project's code; files that ignore rules exclude are links to the originals.
 
 A copy runs as the project does, since its data and its virtualenv are there, and edits do not reach it.
 """

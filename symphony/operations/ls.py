@@ -1,4 +1,4 @@
-"""All experiments and their states, from the state store and from their backends."""
+"""Lists all experiments with their states, from the state store and from their backends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from symphony.plan.problems import count
 
 @dataclass(frozen=True)
 class Listed:
-    """One experiment or cluster.
+    """A row: an experiment or a cluster.
 
     Attributes:
         since: The time of its first start, in seconds since the epoch.
@@ -43,7 +43,7 @@ class Listed:
 
 
 def ls() -> list[Listed]:
-    """Return every experiment that started something, with one request to each backend."""
+    """Return every experiment that is up, with a single request to each backend."""
     # Read the locks before the states: the state of a first run appears when that run ends.
     busy = locks.at_work()
     every = stacks.every()
@@ -65,7 +65,7 @@ def ls() -> list[Listed]:
 
 
 def _folded(rows: list[Listed]) -> list[Listed]:
-    """Return the rows with one for each sweep, instead of one for its process and each of its trials."""
+    """Return the rows with a sweep's process and trials merged into a row."""
     for each in sweep.every():
         cells = {each.cell(trial).stack for trial in each.trials}
         own = [row for row in rows if row.project == each.project and row.name.rpartition("/")[2] in cells]
@@ -79,7 +79,7 @@ def _folded(rows: list[Listed]) -> list[Listed]:
         state, hint = each.summary, ""
         if not each.has_ended and (not heads or heads[0].state.startswith(("failed", "lost", "in no state"))):
             why = f": {heads[0].state.partition(': ')[2].partition(': ')[0]}" if heads else ""
-            state, hint = f"{state}; stopped{why}".rstrip(": "), f"symphony sweep {each.name} goes on"
+            state, hint = f"{state}; stopped{why}".rstrip(": "), f"symphony sweep {each.name} continues it"
         elif any(trial.state == "failed" for trial in each.trials):
             hint = f"symphony results {each.name}"
         done = sum(1 for trial in each.trials if trial.state == "completed")

@@ -1,4 +1,4 @@
-"""The plan of an `up`: a preview by the engine, the declaration of the program against the state."""
+"""Plans an `up`: runs a preview and compares the program's declaration with the state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from symphony.plan.problems import PlanError, Problem, count, error_in, folded
 from symphony.run_request import RunRequest
 
 IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
-# More changed files of an image are only counted.
+# The maximum number of changed files of an image that are named.
 _MOST_FILES = 3
 _STACK = "::pulumi:pulumi:Stack::"
-# The engine's words for the change of a resource.
+# The engine's names for changes of a resource.
 _KINDS = {
     "create": "create",
     "update": "update",
@@ -215,7 +215,7 @@ class ProgramOutput:
 
 
 def _is_of_program(event: Diagnostic) -> bool:
-    """Return whether the program printed it: with the urn of a resource it comes from a plugin."""
+    """Return whether the program printed a line; a line with a resource's urn is from a plugin."""
     of_resource = event.urn and _STACK not in event.urn
     return event.severity.startswith("info") and not event.ephemeral and not of_resource
 
@@ -277,7 +277,7 @@ def manifests(
         raise PlanError(selected.name.stack, selected.settings.problems)
     program = _previewed(selected, partial(_project_run, selected, RunRequest(manifests=True)), output)
     if not program.is_declared:
-        raise UserError(f"{selected.name.stack} is a cluster, which has no manifests")
+        raise UserError(f"{selected.name.stack} declares a cluster, which has no Kubernetes manifests")
     experiment = program.components.experiment.new
     if "manifests" not in experiment:
         file = workspace.config_file(selected.workspace, selected.name.stack).name

@@ -1,4 +1,4 @@
-"""Keeps the logs of pods in the folder of their run, in the form of those in tmux."""
+"""Copies the logs of pods to the folder of their run, in the format of tmux logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
 _ENDED = re.compile(r"ended: exit (\d+)")
-# The bytes kept for a process; later output is not.
+# The maximum bytes kept for a process; later output is dropped.
 _MOST = 100 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""The processes of an experiment: their states, the causes of a state, their output."""
+"""Reads the processes of an experiment: states, explanations of a state, output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
 
 @dataclass(frozen=True)
 class Why:
-    """The links of one process; a broken one is the last."""
+    """The steps of a process; a broken step is the last."""
 
     stack: str
     path: str
@@ -74,7 +74,7 @@ def explainable(stack: stacks.Stack) -> Iterable[str]:
 
 def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
     if stack.recorded is None:
-        remedy = f"`symphony up {stack.display_name}` tries again and says why it fails"
+        remedy = f"`symphony up {stack.display_name}` tries again and shows why it fails"
         return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
     return stack.observer().why(stack.recorded, path, stack.display_name)
 
@@ -118,7 +118,7 @@ def logs(
 
 
 def further_ranks(stack: stacks.Stack) -> set[str]:
-    """Return the equal workers but rank 0, whose output is mostly that of rank 0 again."""
+    """Return the equal workers except rank 0, which mostly print the same as rank 0."""
     resources = stack.state.resources if stack.state else ()
     ranks = {
         resource.name: resource.inputs.get(DECLARED, {}).get("service_env", {}).get("RANK", "0")
@@ -178,7 +178,7 @@ def ago(since: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in its two largest units."""
+    """Return a duration in its two largest units."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"

@@ -1,4 +1,4 @@
-"""Brings back the declaration of a run: its settings, its code from the kept copy, its images by digest."""
+"""Restores the declaration of a run: its settings, its kept code, and its images by digest."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Lack = tuple[tuple[str, ...], str]
 
 
 def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Lack]]:
-    """Return a stack with the program and the settings of a run, and what cannot come back as it was.
+    """Return a stack with the program and the settings of a run, and what cannot be restored.
 
     Processes run from a copy of the kept code, which stays as long as they do.
 
     Raises:
-        UserError: There is no such run, or its code is not kept.
+        UserError: The run does not exist, or its code is not kept.
     """
     run = runs.read(target.name, number)
     if not run.code or not Path(run.code).is_dir():
@@ -81,18 +81,18 @@ def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str
         yield paths, f"{listed(files, 5)}: {how}"
     config = {**target.config}
     if unset := [name for name in run.secret_settings if name not in config]:
-        yield (), f"{listed(unset, 5)}: secret settings, which are no longer set"
+        yield (), f"{listed(unset, 5)}: these secret settings of that run are no longer set"
     references = {row["name"]: row["reference"] for row in plan.get("images", ())}
     for name, image in run.images.items():
         if name not in images:
             paths = tuple(row["path"] for row in processes if row["image"] == references.get(name, image))
-            yield paths, f"image {name}: gone from the registry, and built again from the kept code"
+            yield paths, f"image {name}: no longer in the registry, so it is rebuilt from the kept code"
 
 
 def _changed(file: Path, run: runs.Run) -> str:
-    """Return how a file that is not kept has changed since a run; empty where it has not."""
+    """Return how a file that was not kept has changed since a run; empty if it has not."""
     if not file.exists():
-        return f"not kept, and gone from {run.folder}"
+        return f"not kept, and no longer in {run.folder}"
     if file.is_file() and file.stat().st_mtime > run.started.timestamp():
         return "not kept, and changed since"
     return ""

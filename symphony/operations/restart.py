@@ -1,4 +1,4 @@
-"""Restarts processes: a run of the engine that replaces only their resources."""
+"""Restarts processes with a run of the engine that replaces only their resources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Restart:
         named: The processes that the user named.
         sharing: Other processes in the same pods.
         urns: The resources to replace.
-        targets: Further resources that the run may change: images, secrets and components of the processes.
+        targets: More resources that the run may change: images, secrets and components of the processes.
     """
 
     selected: SelectedStack
@@ -41,7 +41,7 @@ class Restart:
 
 
 def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
-    """Return the restart of some processes.
+    """Prepare the restart of processes.
 
     Args:
         stack: The experiment.
@@ -90,7 +90,7 @@ def _target(stack: stacks.Stack) -> SelectedStack:
     place = workspace.find_usable(Path(folder)) if folder else None
     if place is None and stack.name.project == workspace.DEFAULT_PROJECT:
         raise UserError(
-            f"{stack.display_name} was launched by a script, which symphony cannot run",
+            f"{stack.display_name} was launched by a script, which `symphony restart` cannot run",
             where=folder,
             remedy="In it, launch(experiment, force=True) restarts what changed;"
             f" after `symphony delete {stack.display_name}` it starts all of it anew",

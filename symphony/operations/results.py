@@ -1,4 +1,4 @@
-"""The values that processes report in lines such as `::result {"loss": 0.31}`, one row for each run."""
+"""Reads values that processes report in lines such as `::result {"loss": 0.31}`, and tabulates them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MARK = MARK.encode()
 
 @dataclass(frozen=True)
 class Report:
-    """One line with values: when it was printed, and by which process."""
+    """A report: its values, its time and the process that printed it."""
 
     time: float
     path: str
@@ -31,7 +31,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Row:
-    """The results of one run.
+    """The results of a run.
 
     Attributes:
         label: The number of the run, or that of the trial of a sweep.
@@ -94,7 +94,7 @@ def _lines(log: Path, since: float) -> Iterator[tuple[float, bytes]]:
 
 
 def _values(line: bytes) -> dict[str, Any]:
-    """Return the values of a line; none where it is cut off or no object."""
+    """Return the values in a line; empty if it is truncated or not an object."""
     try:
         values: Any = json.loads(line[len(_MARK) :])
     except ValueError:
@@ -128,7 +128,7 @@ def table(
         every: A mapping for each report instead.
 
     Raises:
-        UserError: No process reports that name.
+        UserError: No process reports a value with that name.
     """
     ranked = least or most
     if ranked is not None:
@@ -152,7 +152,7 @@ def table(
 
 
 def require(rows: Sequence[Row], name: str) -> None:
-    """Raise UserError where no process reports a value of this name."""
+    """Raise UserError unless a process reports a value with this name."""
     known = names_of(rows)
     if name not in known:
         near = nearest(name, known)
@@ -173,7 +173,7 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise UserError(
-            "matplotlib, which draws, is missing", remedy="Run `pip install matplotlib`"
+            "the package matplotlib, which draws, is not installed", remedy="Run `pip install matplotlib`"
         ) from None
     figure = figures.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()

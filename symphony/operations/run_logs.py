@@ -1,4 +1,4 @@
-"""The kept logs of runs, and the lines of logs that match a pattern."""
+"""Reads the kept logs of runs, and finds lines that match a pattern."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def logs(
     run = runs.read(name, number)
     kept = processes(name, run)
     if not kept:
-        lacks = "; ".join(run.missing) or "its processes printed nothing, or never started"
+        lacks = "; ".join(run.missing) or "its processes printed nothing or never started"
         raise UserError(f"run {number} of {name.stack} has no logs: {lacks}")
     paths = stacks.match_processes(words, list(kept))
     begin, until = span(name, run)

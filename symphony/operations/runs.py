@@ -1,4 +1,4 @@
-"""The runs of experiments: a numbered folder for each `up` or `restart` that changed something.
+"""Records the runs of experiments: a numbered folder for each `up` or `restart` that changed something.
 
 A folder has run.json (who, when, git, settings, ends), plan.json, git.diff, the code, and the logs. No run
 needs its record: one that cannot be written says what it lacks, and the run continues.
@@ -49,7 +49,7 @@ class Ending(msgspec.Struct, omit_defaults=True):
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """What a list shows of a run: the rest of a record takes six times as long to decode.
+    """The part of a record that lists show; the whole record takes six times as long to decode.
 
     Attributes:
         user: Who ran it.
@@ -70,12 +70,12 @@ class Summary(msgspec.Struct, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """Return how long it ran, so far or to its end."""
+        """Return how long the run has lasted, until now or until its end."""
         return ((self.ended or now()) - self.started).total_seconds()
 
     @property
     def ending(self) -> str:
-        """Return its end in words: `completed, 2h 11m`."""
+        """Return the end in words: `completed, 2h 11m`."""
         return f"{self.state}, {duration(self.seconds)}" if self.ended else self.state or "running"
 
 
@@ -123,7 +123,7 @@ def known() -> list[StackName]:
 
 
 def find(word: str | None) -> StackName:
-    """Return the experiment that a name stands for, also one that was deleted and has runs.
+    """Return the experiment with a name, including deleted experiments that have runs.
 
     Raises:
         UserError: No experiment or several match.
@@ -137,9 +137,9 @@ def find(word: str | None) -> StackName:
         if len(own) == 1:
             return own[0]
         remedy = (
-            f"Name one of: {listed([*stacks.labels(own).values()])}" if own else "`symphony up` makes one"
+            f"Name one of: {listed([*stacks.labels(own).values()])}" if own else "`symphony up` records a run"
         )
-        raise UserError("which experiment?" if own else "there are no runs", remedy=remedy)
+        raise UserError("several experiments have runs" if own else "no runs are recorded", remedy=remedy)
     exact = [name for name in names if word in (name.stack, f"{name.project}/{name.stack}", str(name))]
     if len(exact) > 1:
         exact = [name for name in exact if name in own] or exact
@@ -160,7 +160,7 @@ def every(name: StackName, last: int | None = None) -> list[Run]:
 
 
 def summaries(name: StackName, last: int | None = None) -> list[Summary]:
-    """Return what a list shows of them."""
+    """Return the summaries of runs."""
     return [*_every(name, last, _summary)]
 
 
@@ -174,7 +174,7 @@ def _every(name: StackName, last: int | None, decoder: msgspec.json.Decoder[_T])
 
 
 def read(name: StackName, number: int) -> Run:
-    """Return the record of a run; one that is damaged says so.
+    """Return the record of a run; if it is damaged, the record says so.
 
     Raises:
         UserError: There is no such run.
@@ -198,7 +198,7 @@ def _read(folder: str, name: StackName, number: int, decoder: msgspec.json.Decod
 
 
 def plan(name: StackName, number: int) -> Mapping[str, Any]:
-    """Return the plan of a run; an empty mapping where it is not kept."""
+    """Return the plan of a run; empty if it is not kept."""
     with suppress(OSError, ValueError, KeyError):
         return json.loads(files.read_source(folder_of(name) / str(number) / PLAN))["plan"]
     return {}
@@ -238,7 +238,7 @@ class Declaration:
 
 
 def new_folder(name: StackName) -> Path:
-    """Create the folder of the next number; the first of two that ask at once has the lower one."""
+    """Create the folder with the next number."""
     above = paths.private_folder(folder_of(name))
     with files.locked(above / "lock", seconds=20, what=f"the record of {name.stack}"):
         counter = above / "last"
@@ -251,7 +251,7 @@ def new_folder(name: StackName) -> Path:
 
 
 class Recording:
-    """Records one `up` or `restart`.
+    """The recorder of an `up` or `restart`.
 
     Args:
         before: The stack before it.
@@ -288,11 +288,11 @@ class Recording:
         return self._began is not None
 
     def changing(self) -> None:
-        """Note when the engine begins to change something."""
+        """Record that the engine begins to change something."""
         self._began = self._began or now()
 
     def begin(self, declared: Declaration) -> str:
-        """Write the record; return what is wrong, where there is none at all."""
+        """Write the record; return an error message if it could not be written at all."""
         if self.has_begun:
             return ""
         self.has_begun = True
@@ -396,7 +396,7 @@ class Recording:
 
 @contextmanager
 def _noting(run: Run, what: str) -> Generator[None]:
-    """Make an OSError in the block a line of what the record lacks."""
+    """Convert an OSError in the block to a line in the record's list of missing parts."""
     try:
         yield
     except OSError as error:
@@ -410,7 +410,7 @@ def _user() -> str:
 
 
 def _masked(facts: Any, name: str = "") -> Any:
-    """Return facts without the values of variables that are named like secrets."""
+    """Return facts without the values of variables whose names look secret."""
     if isinstance(facts, Mapping):
         pairs = cast("Mapping[str, Any]", facts)
         hide = name == "env"
@@ -442,7 +442,7 @@ def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:
 
 
 def adopt(stack: stacks.Stack) -> None:
-    """Record the last update of a plain `pulumi up`, as far as the engine and the state know it."""
+    """Record the last update by a plain `pulumi up`, as far as the state tells."""
     experiment = stacks.experiment_in(stack.state)
     update = store.last_plain_update(stack.name) if experiment and stack.recorded else None
     before = last(stack.name)
@@ -501,7 +501,7 @@ def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
 
 
 def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
-    """Return the process that failed, or else was stopped, with the reason; empty where all completed."""
+    """Return the process that failed or was stopped, with the reason; empty if all completed."""
     ended = [status for status in statuses if status.state != "completed"]
     # A process that failed may have stopped the others.
     status = next((status for status in ended if status.state != "stopped"), next(iter(ended), None))
@@ -509,7 +509,7 @@ def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
 
 
 def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
-    """Write the end of the last run, if it has none.
+    """Record the end of the last run, if it is still open.
 
     Args:
         name: The experiment.
@@ -532,7 +532,7 @@ def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None
 
 
 def live(stack: stacks.Stack, run: Run) -> Run:
-    """Return a run that has no end yet with the states of its processes now."""
+    """Return an open run with the current states of its processes."""
     if run.ended:
         return run
     if stack.recorded is None:
@@ -552,7 +552,7 @@ def live(stack: stacks.Stack, run: Run) -> Run:
 
 
 def _keep_logs(stack: stacks.Stack, run: Run) -> None:
-    """Keep the logs of a run, those in files by a second name, which outlives the first."""
+    """Keep the logs of a run; log files get a hard link, which outlives the original name."""
     if stack.recorded is None or stack.backend is None:
         return
     folder = logs_of(stack.name, run)
@@ -608,7 +608,7 @@ def logs_of(name: StackName, run: Run) -> Path:
 
 
 def size(folders: Iterable[Path]) -> int:
-    """Return the bytes on disk of some folders, where a file with several names counts once."""
+    """Return the disk usage of folders; a file with several hard links counts once."""
     seen: dict[int, int] = {}
     for folder in folders:
         for place, _, names in os.walk(folder):
@@ -620,7 +620,7 @@ def size(folders: Iterable[Path]) -> int:
 
 
 def prune(name: StackName) -> list[int]:
-    """Remove the oldest runs of an experiment above its bounds; return their numbers."""
+    """Remove the oldest runs of an experiment beyond its limits; return their numbers."""
     known = numbers(name)
     settings = read(name, known[-1]).settings if known else {}
     most = _number(settings.get("symphony:keepRuns"), 20)
@@ -635,7 +635,7 @@ def prune(name: StackName) -> list[int]:
 
 
 def older(name: StackName, age: float) -> list[int]:
-    """Return the runs that ended more than so many seconds ago."""
+    """Return the runs that ended more than `seconds` ago."""
     border = now().timestamp() - age
     last_one = numbers(name)[-1:]
     return [
@@ -653,7 +653,7 @@ def _number(text: Any, default: float) -> float:
 
 
 def _above(name: StackName, kept: list[int], limit: float) -> Iterator[int]:
-    """Yield the oldest runs until the others are small enough."""
+    """Yield the oldest runs to remove until the others are within the limit."""
     while len(kept) > 1 and size(folder_of(name) / str(number) for number in kept) > limit:
         yield kept.pop(0)
 
@@ -664,6 +664,6 @@ def forget(name: StackName) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with all in it."""
+    """Remove a folder with its content."""
     with suppress(OSError):
         files.remove(folder)

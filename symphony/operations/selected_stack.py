@@ -1,4 +1,4 @@
-"""The stack that a command selects in its project: found by name, checked against its state, created."""
+"""Selects the stack of a command: finds it by name, checks it against its state, creates it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PROGRAMS = "stacks"
 
 @dataclass(frozen=True)
 class SelectedStack:
-    """A stack of a project, as a command selects it, and its settings.
+    """A selected stack of a project, with its settings.
 
     Attributes:
         overrides: Settings that a script or `-c` passes; they replace those of the stack's file.
@@ -71,7 +71,7 @@ def read_overrides(words: Sequence[str], project: str) -> dict[str, str]:
     for word in words:
         key, equals, setting = word.partition("=")
         if not (key and equals):
-            raise UserError(f"-c {quoted(word)} sets nothing", remedy="Write -c KEY=VALUE")
+            raise UserError(f"-c {quoted(word)} is not KEY=VALUE", remedy="Write -c KEY=VALUE")
         pairs[key if ":" in key else f"{project}:{key}"] = setting
     return pairs
 
@@ -115,7 +115,7 @@ def select(word: str | None) -> SelectedStack:
     if name.project != place.project:
         _refuse_elsewhere(word)
         raise UserError(
-            f"{name.stack} belongs to project {name.project}, this is project {place.project}",
+            f"{name.stack} belongs to project {name.project}, but this folder is of project {place.project}",
             where=str(place.folder),
             remedy=f"Go to the folder of {name.project}",
         )
@@ -173,7 +173,7 @@ def sweeps_folder(project: str) -> Path:
 
 
 def _is_of_sweep(project: str, stack: str) -> bool:
-    """Return whether a stack is a sweep, or the trial of one."""
+    """Return whether a stack is a sweep or a trial of a sweep."""
     head, _, number = stack.rpartition(".")
     return (sweeps_folder(project) / (head if head and number.isdecimal() else stack)).is_dir()
 
@@ -228,7 +228,7 @@ def fetches_plugins(selected: SelectedStack, runs_on: str | None = None) -> bool
 
 
 def _refuse_namesake(selected: SelectedStack) -> None:
-    """Raise UserError where two experiments of one name would share a tmux session."""
+    """Raise UserError if two experiments would share a tmux session."""
     backend, settings = selected.backend, selected.settings
     observer = backend.observer if backend.local else None
     if not isinstance(observer, LocalObserver) or "symphony:server" in settings.config:
@@ -246,20 +246,20 @@ def _refuse_namesake(selected: SelectedStack) -> None:
 
 
 def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -> None:
-    """Raise UserError where no stack makes that cluster, or the experiment runs on another one."""
+    """Raise UserError if no stack creates the cluster, or the experiment runs on another cluster."""
     name = workspace.stack_name(cluster, selected.workspace)
     if not store.exists(name):
         raise UserError(
             f"the cluster's stack {cluster} does not exist",
             where=str(selected.config_file),
-            remedy=f"Bring it up first: `symphony up {name.stack}`",
+            remedy=f"Run `symphony up {name.stack}` first",
         )
     runs_in = {str(workspace.stack_name(name, selected.workspace)) for name in stacks.clusters_of(stack)}
     if runs_in and str(name) not in runs_in:
         raise UserError(
             f"{stack.display_name} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
             where=str(selected.config_file),
-            remedy=f"Delete it there first: `symphony delete {stack.display_name}`",
+            remedy=f"Run `symphony delete {stack.display_name}` first",
         )
 
 

@@ -1,4 +1,4 @@
-"""The files that a plan was made from: declared code, images, the program."""
+"""The source files of a plan, for `up --watch`: declared code, images, the program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Sources:
     state: Mapping[str, str]
 
     def now(self) -> Sources:
-        """Return the same files as they are now."""
+        """Return the files in their current state."""
         declared = code_inputs.files_of(self.code, self.place.folder, self.stack)
         state = {name: digest for group in declared.values() for name, digest in group.files.items()}
         for image in self.images:

@@ -1,4 +1,4 @@
-"""The experiments of the state store: every stack with the record of what it started."""
+"""Finds experiments in the state store: every stack with the record of its processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _backend: ContextVar[str | None] = ContextVar("backend", default=None)
 
 @dataclass(frozen=True)
 class Stack:
-    """One stack and the record of its experiment.
+    """A stack and the record of its experiment.
 
     Attributes:
         backend: Where its processes run; None where nothing is recorded.
@@ -56,7 +56,7 @@ class Stack:
 
     @property
     def cluster(self) -> file_store.Resource | None:
-        """The cluster that the stack makes, if it makes one."""
+        """The cluster that the stack creates, if any."""
         resources = self.state.resources if self.state else ()
         return next((resource for resource in resources if resource.type == CLUSTER), None)
 
@@ -97,7 +97,7 @@ def every() -> list[Stack]:
 
 
 def read(name: StackName) -> Stack:
-    """Return one stack, which records nothing where it does not exist yet.
+    """Return a stack; a stack that does not exist yet records nothing.
 
     Raises:
         SymphonyError: Its state is damaged.
@@ -106,7 +106,7 @@ def read(name: StackName) -> Stack:
 
 
 def find(word: str | None) -> Stack:
-    """Return the stack that a name stands for.
+    """Return the stack that a name refers to.
 
     A full name (`rl`, or `project/rl` where two projects have an `rl`) works from every folder. Inside a
     project, a part of a name and a missing name stand for experiments of that project alone. A missing name
@@ -198,7 +198,7 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
 
 
 def match(word: str, names: Iterable[str], kind: str) -> str:
-    """Return the one name that a word stands for.
+    """Return the single name that a word refers to.
 
     The word is the name itself in any spelling that Kubernetes maps to it, the name of a process without its
     group, or a part of just one name.
@@ -223,7 +223,7 @@ def match(word: str, names: Iterable[str], kind: str) -> str:
         return candidates[0]
     if candidates:
         raise UserError(
-            f"{quoted(word)} could be {listed(candidates)}", remedy=f"Write the whole {kind} name"
+            f"{quoted(word)} could be {listed(candidates)}", remedy=f"Write the full name of the {kind}"
         )
     similar = " or ".join(map(quoted, near(word, known)))
     remedy = f"Did you mean {similar}?" if similar else f"Known: {listed(known) or 'none'}"
@@ -277,7 +277,7 @@ def labels(names: Iterable[StackName]) -> dict[StackName, str]:
 
 
 def current() -> str:
-    """Return the full name of the current experiment, which may be gone, or nothing."""
+    """Return the full name of the current experiment, which may no longer exist; None if unset."""
     with suppress(OSError, UnicodeDecodeError):
         return files.read(_current_file()).decode().strip()
     return ""
@@ -372,10 +372,10 @@ def _find_unnamed() -> Stack:
     names = listed([*labels(stack.name for stack in own or live).values()])
     if own:
         raise UserError(
-            "there are several experiments", remedy=f"Name one of: {names}; `symphony switch` remembers one"
+            "several experiments exist", remedy=f"Name one of: {names}; `symphony switch` remembers one"
         )
     if not live:
-        raise UserError("there is no experiment", remedy="Start one with `symphony up NAME`")
+        raise UserError("no experiment is up", remedy="Start one with `symphony up NAME`")
     raise UserError(
         f"project {project} has no experiment",
         remedy=f"Start one with `symphony up`, or name one of another project: {names}",

@@ -1,4 +1,4 @@
-"""Sweeps: the trials of a grid, each a stack of its own that runs frozen code with its parameters.
+"""Sweeps: trials with different parameters, each of which is a stack that runs a frozen copy of the code.
 
 The folder of a sweep has sweep.json and the frozen code. A process of symphony in a window of its own starts
 the trials; it reads and writes sweep.json, so it continues where a killed one stopped.
@@ -45,7 +45,7 @@ _OPEN = ("waiting", "starting", "running")
 
 
 class Trial(msgspec.Struct):
-    """One trial.
+    """A trial of a sweep.
 
     Attributes:
         state: waiting, starting, running, completed, failed or stopped.
@@ -64,7 +64,7 @@ class Trial(msgspec.Struct):
 
 
 class Sweep(msgspec.Struct):
-    """A sweep.
+    """A sweep: its trials and their limits.
 
     Attributes:
         stack: The stack whose program and settings the trials have.
@@ -103,7 +103,7 @@ class Sweep(msgspec.Struct):
 
     @property
     def names(self) -> list[str]:
-        """The names of its parameters."""
+        """The names of the parameters."""
         return list(dict.fromkeys(name for trial in self.trials for name in trial.values))
 
     @property
@@ -196,7 +196,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
             )
         if key in axes or key in drawn:
             raise UserError(
-                f"the parameter {key} is there twice", remedy=f"Write all its values in one {key}="
+                f"the parameter {key} is set twice", remedy=f"Write all its values in a single {key}="
             )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
             drawn[key] = _drawn(match, f"{name} {key}")
@@ -204,7 +204,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
             axes[key] = _listed(text)
     if len({len(values) for values in drawn.values()}) > 1:
         raise UserError(
-            "random parameters have different numbers of values", remedy="Write the same *N for all"
+            "the random parameters have different numbers of values", remedy="Use the same *N for all"
         )
     grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     random_rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [
@@ -220,7 +220,7 @@ def _listed(text: str) -> list[str]:
     values: list[str] = []
     if text.startswith(("log(", "uniform(")):
         raise UserError(
-            f"{quoted(text)} does not say how many values",
+            f"{quoted(text)} has no number of draws",
             remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
         )
     for part in text.split(","):
@@ -281,7 +281,7 @@ def prepare(place: workspace.Workspace, stack: str, name: str, values: Sequence[
     if sweep is None:
         existing = stacks.find_exact(str(full))
         if existing is not None and existing.recorded is not None:
-            raise UserError(f"an experiment is called {name}", remedy="Give the sweep another --name")
+            raise UserError(f"an experiment is already called {name}", remedy="Give the sweep another --name")
         sweep = Sweep(name, place.project, stack)
     known = [trial.values for trial in sweep.trials]
     added = [dict(row) for row in values if dict(row) not in known]
@@ -409,7 +409,7 @@ def stopped(name: StackName) -> None:
 
 
 def forget(sweep: Sweep) -> None:
-    """Remove a sweep with its runs and those of its trials."""
+    """Remove a sweep with its runs and its trials' runs."""
     for name in (sweep.full_name, *map(sweep.cell, sweep.trials)):
         runs.forget(name)
     runs.remove(sweep.folder)

@@ -1,4 +1,4 @@
-"""Runs the trials of a sweep: at most so many at once, each to its end, whatever happened before.
+"""The runner of a sweep: runs its trials, a limited number at once, and resumes after it was killed.
 
 The state of a trial is written first. A runner that is killed leaves `starting`, which the next one starts
 again: an `up` adopts the processes that an interrupted one has started.
@@ -139,7 +139,7 @@ class Runner:
                 now, trial, "failed" if code else "completed", runs.trouble_of(statuses) if code else ""
             )
         elif late:
-            self._end(now, trial, "failed", f"it still ran after {duration(now.stop_after or 0)}")
+            self._end(now, trial, "failed", f"stopped at its time limit of {duration(now.stop_after or 0)}")
 
     def _end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
         self._change(trial, state=state, ended=time.time(), why=why)

@@ -1,4 +1,4 @@
-"""The libtmux objects of an experiment, for scripts that work in its windows."""
+"""libtmux objects of an experiment, for scripts that work in its windows."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def session(stack: stacks.Stack) -> Session:
             session = Session.from_session_id(server=server, session_id=candidate.session_id)
             return cast("Session", session)
     raise UserError(
-        f"the tmux session of {stack.display_name} is gone", remedy=f"Run `symphony up {stack.display_name}`"
+        f"{stack.display_name} has no tmux session any more", remedy=f"Run `symphony up {stack.display_name}`"
     )

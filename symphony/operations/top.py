@@ -1,4 +1,4 @@
-"""The live view of an experiment: its processes with what they use, its services with who is connected."""
+"""The data of `symphony top`: processes with their usage, services with their connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Row:
-    """One process: its status, what it uses, and its last line of output."""
+    """A process: its status, its usage and its last line of output."""
 
     status: ProcessStatus
     used: Usage
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Edge:
-    """One service and those who use it.
+    """A service and its users.
 
     Attributes:
         binds: The process that binds it.
@@ -71,7 +71,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class View:
-    """An experiment at one moment; trouble: the reason why its backend does not answer."""
+    """A snapshot of an experiment; trouble: the reason why its backend does not answer."""
 
     name: str
     backend: str
@@ -108,7 +108,7 @@ class View:
 
 
 class Looker:
-    """Looks at one experiment again and again."""
+    """Takes snapshots of an experiment."""
 
     def __init__(self, stack: stacks.Stack) -> None:
         self._stack = stacks.ensure_same_location(stack)
@@ -120,7 +120,7 @@ class Looker:
         self._next_sockets = 0.0
 
     def look(self, lines: Collection[str] | None = ()) -> View:
-        """Return the experiment as it is now.
+        """Return a snapshot of the experiment.
 
         Args:
             lines: The processes whose last line is wanted; None for all.

@@ -1,4 +1,4 @@
-"""Brings an experiment up: one engine run, reported as the progress of each process."""
+"""Brings an experiment up with a run of the engine, and yields the progress of each process."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Remark:
-    """A line about the run."""
+    """A remark about the run, for the user."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The status of every process, after the run and while some of them still start."""
+    """The statuses of all processes, after the run and while processes still start."""
 
     statuses: tuple[ProcessStatus, ...]
 
@@ -108,7 +108,7 @@ class Ended:
 
     @property
     def common(self) -> str:
-        """The one reason for which none of several processes runs; empty if there are more reasons."""
+        """The reason why none of several processes runs, if all have the same; else empty."""
         causes = {_cause(status) for status in self.statuses}
         running = any(status.state in ("running", "completed") for status in self.statuses)
         return "" if running or len(self.statuses) < 2 or len(causes) > 1 else causes.pop()
@@ -136,7 +136,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class ResourcesEnded:
-    """The end of an `up` of a stack that makes a cluster."""
+    """The end of an `up` of a stack that creates a cluster."""
 
     stack: str
     resources: int
@@ -153,7 +153,7 @@ def _is_well(status: ProcessStatus) -> bool:
 
 
 def _cause(status: ProcessStatus) -> str:
-    """Return the reason why a process does not run; the retries of an image pull have one reason."""
+    """Return the reason why a process does not run; retries of an image pull count as the same reason."""
     if status.state != "waiting":
         return f"{status.state}: {status.why}"
     image = _IMAGE_WHY.match(status.why)
@@ -336,7 +336,7 @@ def _check(
     owners: The process or group of every resource that the run changed, by its urn.
     """
     if outcome.result == "interrupted" and planned is None and verb == "restart":
-        remedy = f"`symphony restart {outcome.stack}` tries again"
+        remedy = f"Run `symphony restart {outcome.stack}` again"
         raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome, lambda urn: owners.get(urn) or _name(urn))
@@ -348,7 +348,7 @@ def _check(
     again = " ".join([verb, outcome.stack, *(left if verb == "restart" else ())])
     raise errors.Interrupted(
         f"{verb} of {outcome.stack} was interrupted, {done_of} and {len(left)} left{names}",
-        remedy=f"`symphony {again}` finishes it",
+        remedy=f"Run `symphony {again}` to finish",
     )
 
 
@@ -360,7 +360,7 @@ def _watched(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
     try:
         yield from stack.observer().watch(stack.recorded, patience=selected.settings.patience)
     except SymphonyError as error:
-        what = f"{stack.display_name} was started, and cannot be watched: {error.what}"
+        what = f"{stack.display_name} was started, but its state cannot be read: {error.what}"
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error
 
 
@@ -397,7 +397,7 @@ def _event_line(event: object, cancelled: Collection[str] = ()) -> Progress | Re
     """
     match event:
         case Failed(step=step) if step.urn in cancelled and step.type != IMAGE and (path := path_of(step)):
-            return Remark(f"{path}: interrupted while it changed; the next `up` goes on with it")
+            return Remark(f"{path}: interrupted while it changed; the next `up` completes it")
         case Note(text=text):
             return Remark(text)
         case Diagnostic(severity="warning", message=message, urn=urn, ephemeral=False):

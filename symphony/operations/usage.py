@@ -1,4 +1,4 @@
-"""Processor time, memory and GPUs that the processes of an experiment use."""
+"""Measures the CPU, memory and GPUs that the processes of an experiment use."""
 
 from __future__ import annotations
 

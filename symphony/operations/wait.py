@@ -49,7 +49,7 @@ def wait(
 
 
 def _primaries(stack: stacks.Stack) -> Sequence[str]:
-    """Return the processes with which the experiment ends, as the state records them."""
+    """Return the primary processes, whose end ends the experiment, as the state records them."""
     for resource in stack.state.resources if stack.state else ():
         if resource.type == _EXPERIMENT:
             ends: dict[str, Any] = resource.inputs.get(DECLARED, {}).get("ends") or {}
@@ -58,7 +58,7 @@ def _primaries(stack: stacks.Stack) -> Sequence[str]:
 
 
 def _exit_code(statuses: Sequence[ProcessStatus], goal: Goal, decisive: Collection[str]) -> int | None:
-    """Return the exit code; None while there is something to wait for."""
+    """Return the exit code; None while waiting must continue."""
     if goal == "ready":
         if any(status.state in _FAILED for status in statuses):
             return 1

@@ -121,7 +121,7 @@ def test_delete_interrupted_during_the_grace_period_can_be_repeated(sandbox: San
     await_sigterm(sandbox)
     result = interrupt_delete(process)
     assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in result
-    assert "`symphony delete rl` finishes it" in result
+    assert "Run `symphony delete rl` to finish" in result
     assert sandbox.engines() == []
     assert set(sandbox.processes("rl")) == {"a", "b"}
     assert [(row["ready"], row["total"]) for row in sandbox.symphony("ls", "--json").json] == [(2, 2)]
@@ -139,7 +139,7 @@ def test_up_interrupted_while_stopping_a_process_can_be_repeated(sandbox: Sandbo
     sandbox.write(STUBBORN.replace("sleep 1", "sleep 2"))
     process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
     await_sigterm(sandbox)
-    assert "`symphony up rl` finishes it" in interrupt_delete(process)
+    assert "Run `symphony up rl` to finish" in interrupt_delete(process)
     kill_both(sandbox)
     assert "2 of 2 running" in sandbox.symphony("up", "rl", "-y").out
     assert set(sandbox.trees()) == {"rl/a", "rl/b"}

@@ -53,7 +53,7 @@ def test_a_command_selects_the_experiment_of_its_project(two: tuple[Sandbox, Pat
     sandbox, other, nowhere = two
     assert sandbox.symphony("switch").out == "mine\n"
     assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
-    assert "there are several experiments" in sandbox.symphony("switch", cwd=nowhere, code=2).err
+    assert "several experiments exist" in sandbox.symphony("switch", cwd=nowhere, code=2).err
 
 
 def test_a_command_never_selects_an_experiment_of_another_project(sandbox: Sandbox) -> None:

@@ -42,7 +42,7 @@ def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) ->
     assert set(sandbox.trees()) == {"other/p"}
     # The selected experiment is deleted: commands select the only one again.
     assert sandbox.symphony("switch").out == "other\n"
-    assert "there is no experiment" not in sandbox.symphony("process").err
+    assert "no experiment is up" not in sandbox.symphony("process").err
 
 
 def test_deleted_stacks_and_those_of_other_projects_are_not_selected_without_full_name(

@@ -109,7 +109,7 @@ def test_a_virtualenv_without_symphony_is_refused(sandbox: Sandbox) -> None:
     file = sandbox.folder / "Pulumi.yaml"
     file.write_text("name: symphony\nruntime:\n  name: python\n  options:\n    virtualenv: own\n")
     (line,) = sandbox.symphony("up", "rl", "-y", code=2).err.splitlines()
-    assert f"has no symphony ({file})" in line
+    assert f"cannot import symphony ({file})" in line
     nothing_started(sandbox, "rl")
 
 

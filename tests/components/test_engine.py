@@ -287,7 +287,7 @@ def test_a_syntax_error_points_to_the_program(message_of):
         ("backend", "tmx", ['"tmx" for symphony:backend', "did you mean tmux?"]),
         ("namespace", "My Name", ["1 problem in stacks/hello.py"]),
         ("grace", "soon", ['"soon" for symphony:grace', "expected 0-600 seconds"]),
-        ("program", "helo", ["there is no stacks/helo.py", "Did you mean hello?"]),
+        ("program", "helo", ["stacks/helo.py does not exist", "Did you mean hello?"]),
     ],
 )
 def test_invalid_stack_settings_are_reported_without_traceback(project, setting, value, words):

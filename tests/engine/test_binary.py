@@ -31,7 +31,7 @@ def without_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_missing_engine_is_an_error(without_engine: Path) -> None:
     assert binary.find() is None
-    with pytest.raises(SymphonyError, match=r"is not on this machine\. Run `symphony setup`"):
+    with pytest.raises(SymphonyError, match=r"is not installed\. Run `symphony setup`"):
         binary.require()
 
 

@@ -149,7 +149,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
     [
         ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
-        ("error: no stack named 'rl' found", "there is no stack rl. `symphony ls` lists", 2),
+        ("error: no stack named 'rl' found", "the stack rl does not exist. `symphony ls` lists", 2),
         ("error: open /x: no space left on device", "Free some space there", 1),
         ("error: open /srv/Pulumi.rl.yaml: read-only file system", "copy the project", 1),
         ("error: mkdir /srv/state: permission denied", "permission denied (/srv/state)", 1),
@@ -194,5 +194,5 @@ def test_a_lock_held_by_another_run_names_its_owner() -> None:
 def test_an_interrupted_run_exits_with_130() -> None:
     stopped = errors.error_of(outcome(("update failed", ""), result="interrupted"))
     assert stopped.exit_code == 130
-    assert str(stopped) == "up of rl was interrupted. `symphony up rl` finishes it."
+    assert str(stopped) == "up of rl was interrupted. Run `symphony up rl` to finish."
     errors.check(outcome(result="succeeded"))

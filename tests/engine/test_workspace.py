@@ -40,7 +40,7 @@ def test_a_project_is_found_from_a_subfolder(place: workspace.Workspace, tmp_pat
     assert (place.project, place.virtualenv) == ("symphony", ".venv")
     assert place.config_folder == place.folder / "stacks"
     assert workspace.find(tmp_path) is None
-    with pytest.raises(UserError, match=r"no Pulumi\.yaml here or in a folder above"):
+    with pytest.raises(UserError, match=r"found no Pulumi\.yaml in this folder or above"):
         workspace.require(tmp_path)
 
 
@@ -120,7 +120,7 @@ def test_stack_names_are_completed_with_organization_and_project(
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a/b/c/d", "a//b", "r;l", "r\nl", "x" * 101, "é", "$(x)"])
 def test_invalid_stack_names_are_refused(name: str) -> None:
-    with pytest.raises(UserError, match="is not a stack's name"):
+    with pytest.raises(UserError, match="is not a valid name of a stack"):
         workspace.stack_name(name, None)
 
 

@@ -139,7 +139,7 @@ def test_up_reports_an_experiment_that_it_started_but_cannot_watch(monkeypatch: 
     with pytest.raises(SymphonyError) as error:
         next(seen)
     assert error.value.line == (
-        "rl was started, and cannot be watched: there is no kubeconfig (/nowhere). Name one."
+        "rl was started, but its state cannot be read: there is no kubeconfig (/nowhere). Name one."
     )
     assert error.value.exit_code == 1
 

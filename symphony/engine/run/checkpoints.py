@@ -25,12 +25,12 @@ _MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
 def may_be_skipped(env: Mapping[str, str], name: file_store.StackName) -> bool:
-    """Return whether a run may skip checkpoints; not where the user has set the variable of the engine."""
+    """Return whether a run may skip checkpoints; the user's setting of the engine's variable wins."""
     return VARIABLE not in env and file_store.is_files() and _holds_only_ours(name)
 
 
 def were_needed(diagnostics: Iterable[Diagnostic]) -> bool:
-    """Return whether a run without checkpoints ended before it made a resource that is not of symphony."""
+    """Return whether a run without checkpoints stopped before it created a foreign resource."""
     return any(event.severity == "error" and NEEDED in event.message for event in diagnostics)
 
 

@@ -1,4 +1,4 @@
-"""The events of an engine run, as typed values, and its outcome."""
+"""The typed events and the outcome of an engine run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Work on a resource ended well, `seconds` after it began."""
+    """Work on a resource succeeded, `seconds` after it began."""
 
     step: Step
     seconds: float = 0.0
@@ -51,7 +51,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Work on a resource failed; the Diagnostic that says why came before."""
+    """Work on a resource failed; a Diagnostic before this event tells why."""
 
     step: Step
     seconds: float = 0.0
@@ -69,7 +69,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The count of resources by what happened to them, at the end of a run."""
+    """The number of resources by operation, at the end of a run."""
 
     changes: Mapping[str, int] = field(default_factory=lambda: {})
     seconds: float = 0.0
@@ -79,26 +79,26 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A line about something that symphony did itself, such as removing the lock of a dead owner."""
+    """A line about an action of symphony itself, such as removing the lock of a dead owner."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of the program, beside its resources."""
+    """A report of the program to the command."""
 
     facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """No event for a moment: time to show progress."""
+    """No event has come for a moment; progress can be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRestarted:
-    """The engine starts over; the events before do not count."""
+    """The engine starts again; earlier events do not count."""
 
 
 Verb = Literal["up", "preview", "destroy", "refresh"]
@@ -107,7 +107,7 @@ Result = Literal["succeeded", "failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run; errors.check() raises one line unless it succeeded."""
+    """The end of a run; errors.check() raises its error unless it succeeded."""
 
     verb: Verb
     stack: str
@@ -127,7 +127,7 @@ Event = Started | Finished | Failed | Diagnostic | Summary | Note | Report | Idl
 
 
 class Reader:
-    """Turns the lines of `pulumi --json` into events, with the seconds that each operation took."""
+    """Converts the lines of `pulumi --json` to events, and measures operations."""
 
     def __init__(self) -> None:
         self._began: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""One engine run as a stream of typed events that can be stopped within five seconds.
+"""Run: an engine run as a stream of typed events, which can be stopped within five seconds.
 
     with Run("up", workspace, "rl", extra=request.environment) as run:
         for event in run:
@@ -60,7 +60,7 @@ _KEPT_OF_STDERR = 64 * 1024
 
 
 class Run:
-    """One `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
+    """A `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Run:
         return file_store.StackName(self.workspace.project, self.stack)
 
     def stop(self) -> None:
-        """Ask the engine to stop; safe from any thread and from a signal handler. Asked twice: at once."""
+        """Ask the engine to stop; a second call stops it at once. Safe in threads and signal handlers."""
         if self._stop_asked is None:
             self._stop_asked = time.monotonic()
         else:
@@ -509,7 +509,7 @@ def require_symphony(workspace: Workspace, stack: str, python: str) -> None:
     code = "import importlib.util, sys; sys.exit(not importlib.util.find_spec('symphony'))"
     if subprocess.run([python, "-P", "-c", code], timeout=60, check=False, capture_output=True).returncode:
         raise UserError(
-            f"the Python that runs the program of {stack} has no symphony",
+            f"the Python that runs the program of {stack} cannot import symphony",
             where=str(workspace.folder / "Pulumi.yaml"),
             remedy="Install symphony in the virtualenv named there, or remove that line to use this Python",
         )

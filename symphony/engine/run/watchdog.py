@@ -1,4 +1,4 @@
-"""Ends an engine run whose command line died (kill -9, closed terminal); run.py starts it as a script.
+"""Ends an engine run whose command died (kill -9, closed terminal); run.py starts this as a script.
 
 Standard library only and started with -I -S: it costs 10 ms beside the start of the engine, not before it.
 """

@@ -29,12 +29,12 @@ _PATIENCE = watchdog.GRACE + 2
 
 
 class Held(SymphonyError):
-    """The lock of a stack, which a live or distant owner holds."""
+    """The error for a stack whose lock a live or remote owner holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One lock of a stack; its pid is 0 if the file names no owner."""
+    """A lock of a stack; pid is 0 if the file names no owner."""
 
     file: Path
     pid: int
@@ -54,7 +54,7 @@ class Lock:
 
 
 def recover(project: str, stack: str) -> list[str]:
-    """Remove the locks of dead owners and return a line about each removal.
+    """Remove the locks of dead owners; return a line about each removal.
 
     A run whose command line was killed is about to end: it is waited for.
 
@@ -72,7 +72,7 @@ def recover(project: str, stack: str) -> list[str]:
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
             owner = lock.owner() if lock.pid else "an unknown owner"
-            notes.append(f"removed the lock that {owner} left on {stack}: that process is gone")
+            notes.append(f"removed the lock that {owner} left on {stack}: that process has ended")
         else:
             raise held(stack, lock)
     return notes
@@ -80,7 +80,7 @@ def recover(project: str, stack: str) -> list[str]:
 
 def held(stack: str, lock: Lock) -> Held:
     """Return the error of a stack that another run is changing."""
-    wait = "Wait until it has ended"
+    wait = "Wait until that run has ended"
     if not lock.is_here:
         wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
     return Held(f"{stack} is being changed by {lock.owner()}", remedy=wait)
@@ -123,7 +123,7 @@ def at_work() -> set[file_store.StackName]:
 
 
 def is_dead(lock: Lock) -> bool:
-    """Return whether the owner is surely gone: a process of this machine that has ended."""
+    """Return whether the owner is certainly gone: a process of this machine that has ended."""
     if not lock.pid:
         return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
     if not lock.is_here:

@@ -1,4 +1,4 @@
-"""The state of stacks, in files or in a cloud or bucket that only the engine reads, and its old copies."""
+"""Reads the state of stacks, from files or through the engine from a cloud, and removes old copies."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_killed_engine_leaves_no_process_and_its_lock_is_removed(
     assert locks.is_dead(locks.read("tiny", "dev")[0])
     again = run("up", program="Thing('fast'); Thing('slow')")
     assert [note.text for note in again.of(Note)] == [
-        f"removed the lock that {lock.owner()} left on dev: that process is gone"
+        f"removed the lock that {lock.owner()} left on dev: that process has ended"
     ]
     assert again.outcome.result == "succeeded"
     assert locks.read("tiny", "dev") == []
