@@ -1,1 +1,1 @@
-"""The Docker provider: container images as Pulumi resources; import the module of the concept you need."""
+"""The Docker provider: container images as Pulumi resources."""

@@ -20,7 +20,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
 from symphony_docker.context import Context, archive
 
-# A build that takes longer is taken for one that hangs.
+# A longer build counts as hanging.
 BUILD_SECONDS = 4 * 3600
 _VERSION_SECONDS = 10
 _INSTALL = "Install Docker's buildx plugin: see docs.docker.com/go/buildx"
@@ -97,7 +97,7 @@ def _command(build: Build, folder: Path) -> list[str]:
     words = [program, "buildx", "build", "--load"] if has_buildx else [program, "build"]
     if build.has_many_platforms:
         if not has_buildx:
-            what = "images for several platforms are built by Docker's buildx plugin, which is missing"
+            what = "images for several platforms need Docker's buildx plugin, which is not installed"
             raise UserError(what, where=program, remedy=_INSTALL)
         words = [program, "buildx", "build", "--push", f"--metadata-file={folder / 'metadata'}"]
     words += ["--progress=plain", f"--file={build.context.dockerfile}"]
@@ -176,7 +176,7 @@ def _running(command: Sequence[str], environment: Mapping[str, str]) -> Generato
 
 
 def _send(context: Context, stream: IO[bytes], failed: list[SymphonyError]) -> None:
-    """Write the context; a builder that ended takes no more of it."""
+    """Write the context; ignore that a builder that has ended reads no more."""
     with suppress(BrokenPipeError), stream:
         try:
             for chunk in archive(context):
@@ -186,7 +186,7 @@ def _send(context: Context, stream: IO[bytes], failed: list[SymphonyError]) -> N
 
 
 class _Steps:
-    """The steps of one build, as its output tells of them."""
+    """The steps of a build, read from its output."""
 
     def __init__(self, dockerfile: str, tell: Tell | None, log: Callable[[str], None] | None) -> None:
         self._dockerfile = dockerfile
@@ -198,7 +198,7 @@ class _Steps:
         self._lines: list[str] = []
 
     def add(self, line: str) -> None:
-        """Note a line of the output, and report a step that begins."""
+        """Record a line of the output, and report the start of a step."""
         line = _COLOUR.sub("", line)
         if self._log is not None:
             self._log(line)

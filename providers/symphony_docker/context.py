@@ -1,4 +1,4 @@
-"""The build context of an image: its files, their digests, and the archive that Docker gets.
+"""The build context of an image: its files, their digests, and the archive for Docker.
 
 Equal files make an equal archive: order, times, owners and all of a mode but x do not matter.
 """
@@ -83,14 +83,16 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
     root = Path(source.context).absolute()
     if not root.is_dir():
         return _refused(
-            f"its context {source.context} is not a folder", "Name the folder that holds its files"
+            f"the context {source.context} is not a folder", "Name the folder that holds its files"
         )
     try:
         text = source.dockerfile_text or (root / source.dockerfile).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "it is not UTF-8 text").lower()
-        what = f"its Dockerfile {root / source.dockerfile} cannot be read: {why}"
-        return _refused(what, "Write one, name it in dockerfile=, or use Image.python(...), which needs none")
+        why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        what = f"the Dockerfile {root / source.dockerfile} cannot be read: {why}"
+        return _refused(
+            what, "Create it, name another in dockerfile=, or use Image.python(...), which needs none"
+        )
     try:
         files = {name: f"{root}/{name}" for name in _names(root, source)}
         if CARAML in text:
@@ -104,7 +106,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
     except OSError as error:
         return _refused(
             f"{error.filename or root} cannot be read: {(error.strerror or str(error)).lower()}",
-            "Name it in .dockerignore, or make it yours",
+            "Exclude it in .dockerignore, or make it readable",
         )
     problems += _missing(root, source.include, files)
     return Context(_name_of_dockerfile(source), text, files, digest, sum(sizes.values()), tuple(problems))
@@ -218,8 +220,8 @@ def _caraml() -> dict[str, str]:
 
 def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
     total = f"{sum(sizes.values()) / 1e9:.1f} GB, more than {LARGEST / 1e9:.0f}"
-    what = f"its context has {total}; the largest file is {max(sizes, key=lambda name: sizes[name])}"
-    return what, "Name what the image does not need in .dockerignore"
+    what = f"the context has {total}; the largest file is {max(sizes, key=lambda name: sizes[name])}"
+    return what, "Exclude files that the image does not need in .dockerignore"
 
 
 def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -236,8 +238,8 @@ def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> It
         elif os.path.lexists(root / name):
             why = f".dockerignore excludes every file of {each}"
         else:
-            why = f"there is no {each} in {root}"
-        yield why, "Name files, folders and globs of the context; requirements=None is for none"
+            why = f"{each} does not exist in {root}"
+        yield why, "Name existing files, folders and globs of the context; requirements=None omits the file"
 
 
 def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -247,13 +249,13 @@ def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Ite
         if Path(path).is_symlink():
             if target := _outside(root, path):
                 yield (
-                    f"{name} is a link out of the context, to {target}",
-                    "Copy what it means into the context, or name it in .dockerignore",
+                    f"{name} is a link to {target}, outside of the context",
+                    "Copy its target into the context, or exclude the link in .dockerignore",
                 )
         elif name not in allowed and (why := secrets.suspicion(name, path)):
             yield (
                 f"{name} {why} and would be in the image",
-                f'Name it in .dockerignore, or set allow=["{name}"] if it is none',
+                f'Exclude it in .dockerignore, or set allow=["{name}"] if it is no credential',
             )
 
 

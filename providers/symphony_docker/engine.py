@@ -1,4 +1,4 @@
-"""A Docker engine: tags, pushes, lists and removes images; `builder` builds them.
+"""Engine: a Docker engine, which tags, pushes, lists and removes images; `builder` builds them.
 
 The package docker is loaded with the first call.
 """
@@ -66,9 +66,7 @@ class Engine:
                 options |= {"base_url": self.place, "tls": self._context.TLSConfig or False}
             return make(**options, timeout=CALL_SECONDS, version="auto")
         except docker.errors.TLSParameterError as error:
-            raise UserError(
-                f"the TLS settings of Docker are wrong: {error}", where="DOCKER_CERT_PATH"
-            ) from error
+            raise UserError(f"Docker's TLS settings are wrong: {error}", where="DOCKER_CERT_PATH") from error
         except Exception as error:
             # It is of many kinds: no socket, no permission, no server, a server of another kind.
             raise failures.no_engine(self.place, _reason(error)) from error
@@ -149,7 +147,7 @@ class Engine:
                 return ""
             except docker.errors.APIError as error:
                 if error.response is not None and error.response.status_code == 409:
-                    return "a container uses it"
+                    return "a container uses this image"
                 raise
         return ""
 

@@ -1,4 +1,4 @@
-"""Errors of Docker, of a registry and of the connections to them, as one line each with a remedy."""
+"""Converts errors of Docker and of registries to errors with a line and a remedy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _UNREACHABLE = ("connection refused", "no such host", "i/o timeout", "dial tcp",
 _FULL = re.compile("no space left on device", re.I)
 _LINES_OF_CAUSE = 20
 _KILLED = "137"
-_MORE_MEMORY = "Run it again, with more memory for Docker"
-_AGAIN = "Run it again later: what is pushed is kept"
+_MORE_MEMORY = "Run the command again with more memory for Docker"
+_AGAIN = "Run the command again later; layers that were pushed are kept"
 
 
 class BuildError(UserError):
@@ -62,7 +62,9 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
     # The package docker reads some answers past requests.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise SymphonyError(
-            f"the Docker engine stopped during {doing}", where=place, remedy="Start it, and run this again"
+            f"the Docker engine stopped during {doing}",
+            where=place,
+            remedy="Start Docker, and run the command again",
         ) from error
     except docker.errors.DockerException as error:
         if "Credentials store" in str(error):
@@ -73,7 +75,7 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
 def of_credentials(text: str) -> UserError:
     """Return the error for a credential helper of Docker that gives no password."""
     why = text.partition("('")[2].rstrip("')") or text
-    remedy = "Install the program, or take it out of Docker's config.json and run `docker login`"
+    remedy = "Install that program, or remove it from Docker's config.json and run `docker login`"
     return UserError(f"Docker's credentials cannot be read: {why}", remedy=remedy)
 
 
@@ -103,17 +105,19 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         return no_engine(host, "it is not running")
     if any(words in plain for words in _GONE):
         return SymphonyError(
-            "the Docker engine stopped during the build", where=host, remedy="Start it, and run this again"
+            "the Docker engine stopped during the build",
+            where=host,
+            remedy="Start Docker, and run the command again",
         )
     if match := _PARSE.search(plain):
         return BuildError(f"the Dockerfile has an error: {match[2]}", where=f"{dockerfile}:{match[1]}")
     base = step.removeprefix(_METADATA)
     if base != step:
-        remedy = f"Check its name; if it is private, `docker login {host_of(base)}`"
+        remedy = f"Check its name; if it is private, run `docker login {host_of(base)}`"
         if any(words in plain for words in _UNREACHABLE):
-            remedy = "Check the network, or name a base that is on this machine"
+            remedy = "Check the network, or use a base image that is on this machine"
         return BuildError(
-            f"the base {base} cannot be pulled: {_last(plain)}", where=dockerfile, remedy=remedy
+            f"the base image {base} cannot be pulled: {_last(plain)}", where=dockerfile, remedy=remedy
         )
     if match := re.search(r"exit code: (\d+)", plain):
         if match[1] == _KILLED:
@@ -122,12 +126,12 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         return BuildError(f"{step} failed with exit code {match[1]}", where=dockerfile, details=output)
     if any(words in plain for words in _ONE_PLATFORM):
         return BuildError(
-            "Docker's current builder builds for one platform only",
+            "Docker's current builder supports a single platform",
             where="platform",
-            remedy="Create one that builds for several: `docker buildx create --use`",
+            remedy="Run `docker buildx create --use` for a builder that supports several",
         )
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
-        why = f"there is no {missing[1]} in the context, or .dockerignore excludes it"
+        why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
     return BuildError(f"{step or 'the build'} failed: {_last(plain)}", where=dockerfile, details=output)
 
@@ -142,8 +146,8 @@ def of_push(text: str, repository: str) -> SymphonyError:
         return UserError(f"the registry {host} requires a login", where=repository, remedy=_login(host))
     if "denied" in lowered or "403" in plain or "forbidden" in lowered:
         return UserError(
-            f"you may not push to {repository}",
-            remedy=f"Ask for push rights, or log in as another user: `docker login {host}`",
+            f"you have no permission to push to {repository}",
+            remedy=f"Ask for the permission, or log in as another user with `docker login {host}`",
         )
     if any(words in plain for words in _UNREACHABLE):
         return SymphonyError(
@@ -166,13 +170,13 @@ def host_of(repository: str) -> str:
 
 
 def _login(host: str) -> str:
-    return f"Log in: `docker login{'' if host == 'docker.io' else f' {host}'}`"
+    return f"Run `docker login{'' if host == 'docker.io' else f' {host}'}`"
 
 
 def _full() -> SymphonyError:
     return SymphonyError(
         "the disk of the Docker engine is full",
-        remedy="Free some space: `docker builder prune`, `symphony images clean`",
+        remedy="Run `docker builder prune` or `symphony images clean` to free space",
     )
 
 

@@ -1,4 +1,4 @@
-"""Records of the images that this user's symphony built here, of their stacks, and a lock for each build."""
+"""Records which stacks use the images that this user's symphony built, and locks builds."""
 
 from __future__ import annotations
 

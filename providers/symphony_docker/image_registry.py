@@ -1,4 +1,4 @@
-"""Asks a registry about one image, with the credentials of Docker's own settings; no engine is needed.
+"""Asks registries about images, with the credentials in Docker's settings and without a Docker engine.
 
 It uses these parts of the API of registries (OCI Distribution): a ping, HEAD and DELETE of a manifest, tags.
 """
@@ -42,7 +42,7 @@ def delete(repository: str, tag: str, digest: str) -> None:
     if answer.status_code not in (200, 202, 404):
         why = f"{answer.status_code} {answer.reason}"
         raise UserError(
-            f"the registry {failures.host_of(repository)} deletes no image: {why}",
+            f"the registry {failures.host_of(repository)} cannot delete the image: {why}",
             where=f"{repository}@{digest}",
             remedy="Allow deletion in the registry, or set retain_on_delete=True and run `symphony up` first",
         )
@@ -131,8 +131,8 @@ def _token(
 ) -> str:
     if not (realm := challenge.get("realm", "")).startswith("https://"):
         raise SymphonyError(
-            "the registry wants the password over an unencrypted connection, and symphony does not send it",
-            remedy="Use a registry whose token service has https",
+            "the registry asks for the password over an unencrypted connection, which symphony refuses",
+            remedy="Use a registry whose token service uses https",
         )
     actions = "pull,delete" if verb == "DELETE" else "pull"
     asked = {
@@ -163,7 +163,7 @@ def _credentials(host: str) -> tuple[str, str] | None:
 def _reason(error: BaseException) -> str:
     text = str(error)
     if "NameResolutionError" in text or "Name or service not known" in text:
-        return "there is no such host"
+        return "unknown host"
     if "Connection refused" in text:
         return "connection refused"
     return (

@@ -1,4 +1,4 @@
-"""The progress of builds and pushes, line by line in a file that the waiting `symphony` reads."""
+"""Reports the progress of builds and pushes through a file that the `symphony` command reads."""
 
 from __future__ import annotations
 

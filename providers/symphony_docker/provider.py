@@ -26,7 +26,7 @@ from symphony_dynamic.provider import DynamicProvider, is_same, without
 ASKS = "asks_registry"
 # Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
 REASON = "why"
-GONE = "gone from the registry"
+GONE = "no longer in the registry"
 # The input with the image that an earlier run pushed, `repository@sha256:...`, which is run as it is.
 PINNED = "pinned"
 # The path of the context on this machine does not change the image.
@@ -167,7 +167,11 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")
     parts = context.parts(read, arguments, target, platform)
     if read.problems or context.identity(parts) != props["identity"]:
-        raise SymphonyError("its files changed since the plan", where=source.context, remedy="Run it again")
+        raise SymphonyError(
+            "files of the image have changed since the plan",
+            where=source.context,
+            remedy="Run the command again",
+        )
     labels = {IDENTITY_LABEL: str(props["identity"])}
     secrets: dict[str, str] = dict(props.get("secrets") or {})
     try:

@@ -1,4 +1,4 @@
-"""Rules that keep credentials out of images: names that are never sent, names and contents to ask about."""
+"""Rules that keep credentials out of images: files that are never sent, and files that need allow=."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Serves symphony's dynamic providers to the engine, and answers for them."""
+"""Serves symphony's dynamic providers to the engine."""

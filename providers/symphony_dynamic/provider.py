@@ -27,7 +27,7 @@ REASON, ORPHANS = "repair", "strays"
 
 
 class WrongInput(UserError):
-    """An input of a wrong type, or a name with characters that names do not have."""
+    """An input has a wrong type, or a name has illegal characters."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -65,7 +65,7 @@ class Crud(Protocol[Run]):
 
 
 class CrudProvider(DynamicProvider, Generic[Run]):
-    """CRUD of a resource by the functions of a module."""
+    """A provider that delegates to the functions of a module."""
 
     _crud: ClassVar[Crud[Any]]
     _run: ClassVar[Any]

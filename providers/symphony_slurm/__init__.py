@@ -1,1 +1,1 @@
-"""The Slurm provider: an allocation and its steps as Pulumi resources, and the supervisor inside the job."""
+"""The Slurm provider: allocations and steps as Pulumi resources, and the supervisor in the job."""

@@ -1,4 +1,4 @@
-"""Create, diff, read, update, delete of the job of one experiment, over plain dicts."""
+"""Creates, diffs, reads, updates and deletes the job of an experiment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return what differs, and what needs another resource."""
+    """Return the changes, and which of them need a new job."""
     if olds["place"] != news["place"]:
         return Difference(IDENTITY, IDENTITY)
     changed = [name for name in ("declared", "options") if olds.get(name) != news.get(name)]
@@ -77,12 +77,12 @@ def diff(olds: Props, news: Props, queue: Queue) -> Difference:
 
 
 def read(props: Props, queue: Queue) -> dict[str, Any] | None:
-    """Return the outputs; None when the folder is gone."""
+    """Return the outputs; None if the folder no longer exists."""
     return dict(props) if Folder(str(props["place"])).experiment() is not None else None
 
 
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
-    """Tell the supervisor what is declared, or submit another job where this one does not fit."""
+    """Write the new declaration for the supervisor, or submit another job if this job does not fit."""
     wanted = inputs_of(news)
     if [*(olds.get("options") or ())] != [*wanted.options]:
         end(Folder(wanted.place), wanted.experiment)
@@ -98,7 +98,7 @@ def delete(props: Props, queue: Queue) -> None:
 
 
 def ensure_job(folder: Folder, queue: Queue) -> None:
-    """Submit a job where none of the experiment waits or runs.
+    """Submit a job unless a job of the experiment waits or runs.
 
     A process that is to start again may find that its job has ended meanwhile.
     """
@@ -146,8 +146,8 @@ def end(folder: Folder, experiment: Experiment) -> None:
             commands.cancel(experiment.configuration, [job.number for job in own])
         if late > experiment.grace + 5 + _ENDING:
             raise SymphonyError(
-                f"job {own[0].number} does not end: {own[0].state}",
-                remedy="`squeue` shows it; try again later",
+                f"job {own[0].number} does not end; its state is {own[0].state}",
+                remedy="`squeue` shows the job; run the command again later",
             )
         time.sleep(_LOOK)
 

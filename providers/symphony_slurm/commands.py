@@ -1,4 +1,4 @@
-"""Calls Slurm's programs, in an environment of its own and with a deadline; Slurm 20.11 knows all options."""
+"""Runs Slurm's programs with a clean environment and a deadline; all options exist since Slurm 20.11."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable
 
 
 class NoAnswer(SymphonyError):
-    """The controller of Slurm, or its configuration, cannot be reached."""
+    """Slurm's controller or its configuration cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _run(configuration: str, words: Sequence[str]) -> subprocess.CompletedProces
         )
     except FileNotFoundError:
         remedy = "Run symphony on a login node of the cluster, or install Slurm's client programs"
-        raise NoAnswer(f"there is no {words[0]} on PATH", remedy=remedy) from None
+        raise NoAnswer(f"Slurm's program {words[0]} is not on PATH", remedy=remedy) from None
     except subprocess.TimeoutExpired:
         raise _no_answer(f"{words[0]} did not answer in {_DEADLINE:.0f} s") from None
 
@@ -123,7 +123,7 @@ def submit(configuration: str, options: Sequence[str], script: str) -> int:
     except NoAnswer:
         raise
     except SymphonyError as error:
-        remedy = "Change the settings of the stack: `symphony config` lists them"
+        remedy = "Change the settings of the stack, which `symphony config STACK` lists"
         raise UserError(f"Slurm refuses the allocation: {error.what}", remedy=remedy) from error
     return int(out.strip().partition(";")[0])
 
@@ -172,4 +172,4 @@ def node_names(configuration: str, text: str) -> list[str]:
 
 
 def _no_answer(text: str) -> NoAnswer:
-    return NoAnswer(f"Slurm does not answer: {text}", remedy="Try again; `sinfo` shows whether it is up")
+    return NoAnswer(f"Slurm does not answer: {text}", remedy="Run the command again when `sinfo` answers")

@@ -1,4 +1,4 @@
-"""The files of one experiment on the shared disk, by which `up` and the supervisor in the job speak.
+"""The folder of an experiment on the shared disk, through which `up` and the supervisor communicate.
 
     experiment@N.json         the processes and services as last declared; a higher N goes before
     wanted/PROCESS@N.json     the start of a process that `up` wants; a higher N is a later one

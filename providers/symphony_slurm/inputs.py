@@ -51,12 +51,12 @@ class StepInputs(ProcessInputs, frozen=True, kw_only=True):
 
 
 def allocation_inputs(props: Mapping[str, Any]) -> AllocationInputs:
-    """Return the inputs of an Allocation. UserError: the first that is wrong."""
+    """Return the typed inputs of an Allocation; raise UserError for a wrong input."""
     return converted(props, AllocationInputs)
 
 
 def step_inputs(props: Mapping[str, Any]) -> StepInputs:
-    """Return the inputs of a Step. UserError: the first that is wrong."""
+    """Return the typed inputs of a Step; raise UserError for a wrong input."""
     return converted(props, StepInputs)
 
 

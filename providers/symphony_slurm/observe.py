@@ -1,4 +1,4 @@
-"""The condition of a process, from its record and from its job."""
+"""Reads the condition of a process from its record and its job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REASONS = {
     "QOSMaxJobsPerUserLimit": "the QOS allows no more jobs of this user",
     "QOSMaxCpuPerUserLimit": "the QOS allows no more processors of this user",
     "BeginTime": "its begin is in the future",
-    "JobHeldUser": "it is held: `scontrol release` lets it go",
+    "JobHeldUser": "it is held, and `scontrol release` releases it",
     "JobHeldAdmin": "an administrator holds it",
     "Dependency": "it waits for another job",
 }
@@ -51,13 +51,13 @@ class Condition:
 
 
 class Queue:
-    """The jobs of this user, asked for once a second at most."""
+    """The jobs of this user, read at most once a second."""
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[float, dict[int, Job] | SymphonyError]] = {}
 
     def job(self, folder: Folder) -> Job | None:
-        """Return the job of an experiment; None where Slurm has forgotten it.
+        """Return the job of an experiment; None if Slurm no longer knows it.
 
         Raises:
             SymphonyError: Slurm does not answer.

@@ -1,4 +1,4 @@
-"""The node of each process: a group is on one, and what runs stays where it is."""
+"""Assigns processes to nodes: a group shares a node, and running processes stay where they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Nodes:
         self._shares: Mapping[str, Share] = {}
 
     def of(self, path: str) -> str:
-        """Return the node of a process; empty for one that has none yet."""
+        """Return the node of a process; empty if it has none yet."""
         share = self._shares.get(path)
         return self._units.get((share and share.group) or path, "") if share else ""
 

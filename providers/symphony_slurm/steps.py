@@ -1,4 +1,4 @@
-"""Create, diff, read, update, delete of one process, over plain dicts; the supervisor does the work."""
+"""Creates, diffs, reads, updates and deletes a process by writing requests for the supervisor."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return what the program changed, and whether the process failed or is lost."""
+    """Return the changes of the inputs, and the reason to repair a failed or lost process."""
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed = changes.changes(olds, news, LAUNCHED)
@@ -61,7 +61,7 @@ def diff(olds: Props, news: Props, queue: Queue) -> Difference:
 
 
 def read(props: Props, queue: Queue) -> dict[str, Any] | None:
-    """Return the outputs; None when the process is gone."""
+    """Return the outputs; None if the process no longer exists."""
     folder, path = Folder(str(props["place"])), str(props["path"])
     if _condition(folder, path, int(props["attempt"]), queue).state == "lost":
         return None

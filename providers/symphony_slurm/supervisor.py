@@ -206,7 +206,7 @@ class Slurm(logs.Outputs):
         return self._over()
 
     def _read(self) -> None:
-        """Read what is declared and wanted now."""
+        """Read the declaration and the requested starts."""
         if (experiment := self._folder.experiment()) is None:
             return
         # No program declares what a killed run left.
@@ -236,7 +236,7 @@ class Slurm(logs.Outputs):
         if all(record.is_over for record in current):
             stopped = [hold.why for hold in holds if hold.stopped == "stopped"]
             return stopped[0] if stopped else "its processes have completed"
-        return "nothing ran any more" if time.monotonic() - self._idle > LINGER else ""
+        return "no process was running any more" if time.monotonic() - self._idle > LINGER else ""
 
     # what there is, for symphony.supervision
 
@@ -298,7 +298,7 @@ class Slurm(logs.Outputs):
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
         """Run a command beside a process, as a further step; return why it failed, or nothing."""
         if (running := self._running.get(path)) is None:
-            return "it does not run"
+            return "the process does not run"
         record = running.record
         words = [*self._srun(record.node), *self._folder.beside(path, record.attempt), *argv]
         null = subprocess.DEVNULL

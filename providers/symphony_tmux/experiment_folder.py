@@ -18,7 +18,7 @@ _guard = threading.Lock()
 
 
 def owner_of(folder: Path) -> str:
-    """Return the owner of this folder; empty where the file that says so is missing or damaged."""
+    """Return the owner of this folder; empty if its owner file is missing or damaged."""
     try:
         owner = files.read(folder / OWNER, limit=1 << 12).decode()
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def write_owner(folder: Path, owner: str) -> None:
 
 
 def repair_owner(folder: Path, owner: str) -> None:
-    """Write the owner of a folder again where the file that says so is missing or damaged."""
+    """Restore the owner file of a folder if it is missing or damaged."""
     if folder.is_dir() and not folder.is_symlink() and not owner_of(folder):
         write_owner(files.own_folder(folder), owner)
 
@@ -47,7 +47,7 @@ def servers(owner: str) -> set[str]:
 
 
 def folders(owner: str = "") -> list[Path]:
-    """Return the folders of this owner's experiments; without an owner those of all."""
+    """Return the folders of an owner's experiments; without an owner, of all experiments."""
     every = [file.parent for file in files.matching(paths.experiments(), f"*/{OWNER}")]
     return [folder for folder in every if owner_of(folder) == owner] if owner else every
 
@@ -79,7 +79,7 @@ def _lock_file(server: str, session: str) -> Path:
 
 
 def copy_files(home: Path, sources: Iterable[str]) -> None:
-    """Copy the files into a folder, readable by the owner only; remove those no longer named."""
+    """Copy files into a private folder; remove files there that are no longer named."""
     wanted = _by_name(sources)
     if not wanted and not home.is_dir():
         return
@@ -92,7 +92,7 @@ def copy_files(home: Path, sources: Iterable[str]) -> None:
 
 
 def are_copied(home: Path, sources: Iterable[str]) -> bool:
-    """Return whether a folder has just these files, with their present content."""
+    """Return whether a folder has exactly these files with their current content."""
     wanted = _by_name(sources)
     try:
         copies = {copy.name: content(copy) for copy in home.iterdir()} if home.is_dir() else {}
@@ -102,7 +102,7 @@ def are_copied(home: Path, sources: Iterable[str]) -> bool:
 
 
 def content(copy: Path) -> bytes:
-    """Return the content of a copied file; nothing where a process has put something else in its place."""
+    """Return the content of a copied file; empty if a process has replaced it."""
     try:
         return files.read(copy, limit=1 << 30)
     except OSError:

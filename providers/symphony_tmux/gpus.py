@@ -1,4 +1,4 @@
-"""The GPUs of this machine: who holds them, and the start of a process that gets some.
+"""Allocates this machine's GPUs to processes: a process waits until enough are free, and then starts.
 
     python -P -m symphony_tmux.gpus COUNT WHO FOLDER SHELL FILE
 
@@ -28,7 +28,7 @@ from symphony import files
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
 
-# In the environment of a process: the number of GPUs that it gets.
+# In the environment of a process: the number of GPUs that it needs.
 VARIABLE = "SYMPHONY_GPUS"
 # Set for the launch file once they are held: the pid of the holder, and the UUIDs.
 HOLDER, TAKEN = "SYMPHONY_GPUS_HOLDER", "SYMPHONY_GPUS_TAKEN"
@@ -67,7 +67,7 @@ def main() -> None:
     note, told = Path(folder, NOTE), ""
     files.remove(note)
     if int(count) > len(devices()):
-        raise SystemExit(f"symphony: {who} needs {count} GPUs, this machine has {len(devices())}")
+        raise SystemExit(f"symphony: {who} needs {count} GPUs, but this machine has {len(devices())}")
     asked = time.time()
     while not isinstance(answer := claim(int(count), who, asked), tuple):
         if answer != told:
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
-    """Return the GPUs that this process holds now, by UUID, or what it waits for."""
+    """Return the UUIDs of the GPUs that this process now holds, or what it waits for."""
     pid = os.getpid()
     own = Claim(pid=pid, start=process_table.start_of(pid), who=who, count=count, asked=asked)
     number = f"{count} GPU{'s' if count > 1 else ''}"
@@ -100,7 +100,7 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
 
 
 def _free(others: list[Claim]) -> tuple[list[str], list[str]]:
-    """Return the UUIDs of free GPUs, and in words why the others are not."""
+    """Return the UUIDs of free GPUs, and why the others are not free."""
     holder = {uuid: other.who for other in others for uuid in other.gpus}
     free, held, busy = list[str](), dict[str, list[str]](), list[str]()
     for gpu in devices():
@@ -122,7 +122,7 @@ def program(pid: int) -> str:
 
 
 def devices() -> list[Gpu]:
-    """Return the GPUs; none where there is no driver, or nvidia-ml-py is not installed."""
+    """Return the GPUs; empty without a driver or nvidia-ml-py."""
     nvml = _nvml()
     if nvml is None:
         return []
@@ -154,7 +154,7 @@ def _text(raw: bytes | str) -> str:
 
 @lru_cache(maxsize=1)
 def _nvml() -> Any:
-    """Return the module of nvidia-ml-py, ready for use; None where it finds no driver."""
+    """Return the initialized module of nvidia-ml-py; None if it finds no driver."""
     try:
         module = importlib.import_module("pynvml")
     except ImportError:
@@ -167,7 +167,7 @@ def _nvml() -> Any:
 
 
 def claims() -> list[Claim]:
-    """Return what living processes hold or wait for, in the order of asking; remove our own dead ones."""
+    """Return the claims of living processes in order; remove this user's claims of dead processes."""
     return sorted(_claims(), key=lambda claim: (claim.asked, claim.pid))
 
 
@@ -201,7 +201,7 @@ def folder() -> Path:
 
 @contextmanager
 def _locked() -> Generator[None]:
-    """Hold the lock of the folder, which another user may have made."""
+    """Hold the lock of the claims' folder, whose lock file may belong to another user."""
     place, ends = folder() / _LOCK, time.monotonic() + _PATIENCE
     with suppress(FileExistsError):
         os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o644))

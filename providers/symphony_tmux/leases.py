@@ -23,7 +23,7 @@ ABANDONED = 600.0
 
 
 class Held(TypedDict):
-    """The leases of one owner as they lie in the file."""
+    """The leases of an owner in the file."""
 
     ports: dict[str, int]
     time: float
@@ -56,7 +56,7 @@ def lease(
 
 
 def release(owner: str) -> None:
-    """Give the owner's ports back."""
+    """Release the owner's ports."""
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
         if table.pop(owner, None) is not None:
@@ -69,13 +69,13 @@ def leased() -> dict[str, dict[str, int]]:
 
 
 def of(owner: str) -> dict[str, int]:
-    """Return what is leased to an owner: service to port."""
+    """Return the leases of an owner: service -> port."""
     held = _read().get(owner)
     return held["ports"] if held else {}
 
 
 class _Choice:
-    """One call of `lease`: the table as it was and what is known about the listeners."""
+    """A call of `lease`: the table before it, and the current listeners."""
 
     def __init__(
         self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held], within: tuple[int, int]
@@ -120,7 +120,7 @@ class _Choice:
                 return f"port {port} is leased to experiment {paths.stack_of(self.others[port])}"
             self._take_over(self.others[port])
         if twin := next((service for service, other in result.ports.items() if other == port), ""):
-            return f"port {port} is wanted by service {twin} too"
+            return f"port {port} is also set for service {twin}"
         stranger = self.listeners.stranger(port)
         return f"port {port} is in use by {stranger}" if stranger else ""
 
@@ -156,7 +156,7 @@ def _folder() -> Path:
 
 
 def _read() -> dict[str, Held]:
-    """Return the table; one that is lost or damaged is made again from the experiments' own files."""
+    """Return the table; if it is missing or damaged, rebuild it from the experiments' files."""
     try:
         content: dict[str, Any] = json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
         return {

@@ -1,4 +1,4 @@
-"""The processes that listen on the TCP ports of this machine."""
+"""Finds the processes that listen on this machine's TCP ports."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Listeners:
         return port in self._pids if self._pids is not None else not _is_free(port)
 
     def stranger(self, port: int) -> str:
-        """Return the name and pid of a listener that is not of the owner's experiment, else nothing."""
+        """Return the name and pid of a listener outside of the owner's experiment, else an empty string."""
         if not self.is_heard(port):
             return ""
         pids = (self._pids or {}).get(port, set())

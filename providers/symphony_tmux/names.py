@@ -1,4 +1,4 @@
-"""The names that tmux, the disk and the marker of a process can hold."""
+"""Names and paths of processes: which are legal, their folders, and the marker in their environment."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def role(marker: str) -> str:
 
 
 def marked_path(owner: str, value: str) -> str | None:
-    """Return the process path in a marker of this owner, None for another owner's."""
+    """Return the process path in a marker; None if it is another owner's marker."""
     if not value.startswith(owner + "/"):
         return None
     path, _, attempt = value[len(owner) + 1 :].rpartition("/")
@@ -78,7 +78,7 @@ def marked_path(owner: str, value: str) -> str | None:
 
 
 def owner_of(value: str) -> tuple[str, str]:
-    """Return owner and process path in a marker; both are empty where it is none."""
+    """Return (owner, process path) of a marker; both empty if it is no marker."""
     head, _, rest = value.partition("#")
     owner = f"{head}#{rest.partition('/')[0]}"
     path = marked_path(owner, value)

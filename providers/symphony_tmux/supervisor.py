@@ -167,7 +167,7 @@ class Tmux(logs.Outputs):
         pane = self._panes.get(path)
         below = process_table.children(pane.pid) if pane is not None else []
         if not below:
-            return "it does not run"
+            return "the process does not run"
         # The environment and the folder of the process, as its command sees them.
         place = Path(f"/proc/{below[0]}")
         environ = os.fsdecode((place / "environ").read_bytes()).split("\0")

@@ -29,7 +29,7 @@ def write(file: Path, variables: Mapping[str, str]) -> None:
 
 
 def read(file: Path) -> dict[str, str]:
-    """Return the variables in the file; none where it was removed or damaged."""
+    """Return the variables in the file; empty if it is missing or damaged."""
     try:
         pairs = _LINE.findall(files.read(file, limit=LIMIT))
     except OSError:
@@ -52,7 +52,7 @@ def write_services(server: str, session: str, variables: Mapping[str, str]) -> N
 
 
 def read_services(server: str, session: str) -> dict[str, str]:
-    """Return the variables of the services; none where the file was removed."""
+    """Return the variables of the services; empty if the file is missing."""
     return read(services_file(server, session))
 
 
@@ -77,6 +77,6 @@ def with_ports(
 
 
 def bound_ports(variables: Mapping[str, str]) -> set[int]:
-    """Return the ports on which a process with these variables is to listen."""
+    """Return the ports on which a process with these variables should listen."""
     services = [name.removesuffix("_BIND") for name in variables if name.endswith("_BIND")]
     return {int(port) for name in services if (port := variables.get(f"{name}_PORT", "")).isdecimal()}

@@ -129,7 +129,7 @@ def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
         (
             "OSError(28, 'No space left on device', '/x')",
             1,
-            "No space left on device (/x). Run it again with",
+            "No space left on device (/x). Run the command again with",
         ),
     ],
 )

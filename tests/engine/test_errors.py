@@ -84,7 +84,7 @@ WORDS = (
     ("text", "remedy"),
     [
         ('pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "podSecurity restricted"),
-        ('pods "a" is forbidden: exceeded quota: few, requested: pods=1', "the quota raised"),
+        ('pods "a" is forbidden: exceeded quota: few, requested: pods=1', "a higher quota"),
         ('pods is forbidden: User "o" cannot create resource "pods"', "symphony rbac"),
     ],
 )

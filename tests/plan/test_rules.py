@@ -102,7 +102,7 @@ SERVICES = [
     Mistake(
         [A, B, 'a.binds({"r": 7000})  # <-', 'b.binds({"p": 7000})  # <-'],
         ['b gives "p"', "7000", '"r" of a', "omit the port"],
-        changes={"taken": {"p": "port 7000 is wanted by service r too"}},
+        changes={"taken": {"p": "port 7000 is also set for service r"}},
     ),
     Mistake(
         [

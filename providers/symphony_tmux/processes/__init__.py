@@ -1,1 +1,1 @@
-"""Starts, finds, reads and ends the process trees of an experiment."""
+"""Starts, observes and ends the process trees of an experiment."""

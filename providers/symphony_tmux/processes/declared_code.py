@@ -11,7 +11,7 @@ import msgspec
 from symphony.content import code_files, digests
 from symphony.content.digests import DigestCache
 
-CHANGED = "its code changed since the plan"
+CHANGED = "its code has changed since the plan"
 
 
 class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The file by which the supervisor of a process knows that it is to wait, and for what."""
+"""The hold file, which tells the supervisor of a process to wait, and for what."""
 
 from __future__ import annotations
 

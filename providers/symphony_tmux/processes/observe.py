@@ -1,4 +1,4 @@
-"""The condition of a started process, from its outputs and a listing."""
+"""Reads the condition of a started process from its outputs and a listing of tmux."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Return whether it runs, or has ended as it should."""
+        """Whether the process runs or has completed."""
         return self.state in ("running", "completed") or self.resumes
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
 
 
 def waits_for(outputs: Mapping[str, Any]) -> str:
-    """Return what holds the port that a process waits for, by the word of its supervisor, else nothing."""
+    """Return the port or GPU that a process waits for, as its supervisor reports it; empty if none."""
     file = f"{str(outputs['log']).removesuffix('log')}waiting"
     try:
         text = files.read(file, limit=200).decode(errors="replace")
@@ -83,7 +83,7 @@ def waits_for(outputs: Mapping[str, Any]) -> str:
 
 
 def log_trouble(log: str) -> str:
-    """Return why a process has no log; nothing where it has one."""
+    """Return why a process has no log; empty if it has one."""
     try:
         files.open_regular(log).close()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Facts of this machine and its processes, from psutil.
+"""Facts about this machine and its processes, from psutil.
 
 A process is known by its pid and its start. On Linux the start is read here, in ticks since the boot: psutil
 makes a time of day of it, which changes when the clock is set, and what is written down outlives that.

@@ -1,4 +1,4 @@
-"""The record of the last start of a process, kept beside its launch file."""
+"""The record of a process's last start, a file beside its launch file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A listing of the machine at the beginning of a run, made once."""
+"""Snapshot: the processes and windows of this machine at the beginning of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from symphony_tmux.tmux.client import Listing, Pane
 
 @dataclass
 class Snapshot:
-    """One run of the provider; its four threads share it."""
+    """The listing of a run of the provider, shared by its threads."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     _listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
@@ -35,7 +35,7 @@ class Snapshot:
                 del self._indexes[key]
 
     def placed(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
-        """Note that a process has this pane now, or none."""
+        """Record the pane that a process now has, or that it has none."""
         with self.lock:
             known = self._listings.get(server)
             if known is not None:

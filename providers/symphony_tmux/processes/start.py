@@ -1,4 +1,4 @@
-"""Starts one process in a window of its own and says what was started."""
+"""Starts a process in a tmux window and returns the outputs of the start."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         files.remove(secrets)
     if inputs.waits_for:
         if not perl():
-            remedy = "Install perl, or take depends_on out"
+            remedy = "Install perl, or remove depends_on"
             raise UserError(
-                "perl is missing, which depends_on needs in tmux", where=inputs.path, remedy=remedy
+                "perl is not installed, and depends_on needs it in tmux", where=inputs.path, remedy=remedy
             )
         hold.write(folder, hold.first(inputs.waits_for, code))
     else:

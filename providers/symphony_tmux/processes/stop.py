@@ -26,7 +26,7 @@ SUPERVISOR_DEADLINE = 0.5
 
 
 def marked(owner: str, path: str | None = None) -> Wanted:
-    """Return a test for the marker of the owner, or of one process of it."""
+    """Return a predicate for markers of the owner, or of a single process of the owner."""
 
     def is_wanted(marker: str) -> bool:
         marked = names.marked_path(owner, marker)
@@ -66,7 +66,7 @@ def take_down(supervisors: Collection[Identity], wanted: Wanted, grace: float) -
 
 
 def _wait(known: dict[Identity, Process], wanted: Wanted, grace: float) -> dict[Identity, Process]:
-    """Wait until all are gone or the grace is over; return them with what they started meanwhile."""
+    """Wait until all have ended or the grace period is over; return the remaining processes."""
     deadline = time.monotonic() + grace
     pause, looked = 0.01, time.monotonic()
     while time.monotonic() < deadline and process_table.alive(known):
@@ -88,7 +88,7 @@ def _kill(known: set[Identity], supervisors: set[Identity], wanted: Wanted) -> N
             raise SymphonyError(
                 f"{len(left)} processes cannot be killed",
                 where=f"pids {pids}",
-                remedy="`ps -o pid,user,stat,args` shows them; try again once they are gone",
+                remedy="`ps -o pid,user,stat,args` shows them; run the command again when they have ended",
             )
         if others := [process for identity, process in left.items() if identity not in supervisors]:
             _send(others, signal.SIGKILL)

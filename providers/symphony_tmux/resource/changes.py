@@ -44,7 +44,7 @@ def digest(inputs: Props, fields: Iterable[str] = LAUNCHED) -> str:
 
 
 def fingerprint(inputs: Props) -> str:
-    """Return what tells this start of a process from another, of its inputs or of its outputs."""
+    """Return the fingerprint of a process, from its inputs or its outputs."""
     server, session = inputs.get("server") or DEFAULT_SERVER, inputs["session"]
     return f"{server}/{session}/{digest(inputs)}"
 

@@ -123,7 +123,7 @@ Inputs = TypeVar("Inputs", bound=msgspec.Struct)
 
 
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
-    """Return the inputs of a Session. UserError: the first that is wrong."""
+    """Return the typed inputs of a Session; raise UserError for a wrong input."""
     # Pulumi turns whole numbers into floats.
     port_range = [int(port) for port in props.get("port_range") or ()] or None
     whole = {"ports": ports_of(props), "port_range": port_range, "supervision": supervision_of(props)}
@@ -131,12 +131,12 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
 
 
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
-    """Return the inputs of a Window. UserError: the first that is wrong."""
+    """Return the typed inputs of a Window; raise UserError for a wrong input."""
     return converted(props, WindowInputs)
 
 
 def refuse_strange_names(props: Mapping[str, Any]) -> None:
-    """Raise SymphonyError where the state has a name that no input can have."""
+    """Raise SymphonyError if the state has a name that inputs cannot have."""
     fits = {"name": names.is_name, "session": names.is_name, "server": names.is_name}
     fits |= {"path": names.is_path, "owner": names.is_owner}
     for field in fits.keys() & props.keys():
@@ -179,5 +179,5 @@ def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
         text, _, place = str(error).partition(" - at ")
         field = re.search(r"\$\.(\w+)", place) or re.search(r"field `(\w+)`", text)
         if "regex" in text:
-            text = "it is not a name: use letters, digits, - and _"
+            text = "not a valid name: use letters, digits, - and _"
         raise WrongInput(field[1] if field else "", text) from error

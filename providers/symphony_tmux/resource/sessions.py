@@ -1,4 +1,4 @@
-"""Create, diff, read, update and delete the session of an experiment, over plain dicts."""
+"""Creates, diffs, reads, updates and deletes the session of an experiment."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ inputs_of = inputs.session_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Return the reason to create a recorded session again, else nothing; needs no outputs."""
+    """Return the reason to re-create a recorded session, or an empty string."""
     on = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(on)):
         return why
     there = variables.has_services(on, old_inputs["name"], old_inputs.get("services") or {})
-    return "" if there else "the file of its services is gone or damaged"
+    return "" if there else "the file with its service addresses is missing or damaged"
 
 
 def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
@@ -79,7 +79,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
-    """Return the outputs; None when the session is gone."""
+    """Return the outputs; None if the session no longer exists."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     if observe.session_reason(props, snapshot.listing(props["server"])):
         return None
@@ -87,7 +87,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Create the session again if it is gone, and end processes that are not declared."""
+    """Re-create a missing session, and end processes that are not declared."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     wanted = inputs.session_inputs(news)
     experiment_folder.lock(wanted.server, wanted.name)

@@ -1,4 +1,4 @@
-"""Create, diff, read, update and delete the window of a process, over plain dicts."""
+"""Creates, diffs, reads, updates and deletes the window of a process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ inputs_of = inputs.window_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Return why a process that the state has must be started again, else nothing; needs no outputs."""
+    """Return why a recorded process must be restarted, or an empty string."""
     server = old_inputs.get("server") or paths.DEFAULT_SERVER
     known = record.read(server, old_inputs["session"], old_inputs["path"])
     if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
@@ -49,7 +49,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """Return what the program changed, and whether the process failed or is lost."""
+    """Return the changes of the inputs, and the reason to repair a failed or lost process."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
@@ -63,7 +63,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
-    """Return the outputs with the current status; None when process and window are gone."""
+    """Return the outputs with the current status; None if process and window no longer exist."""
     _refuse_other_host(props)
     condition = observe.condition(props, snapshot.listing(props["server"]))
     if condition.state == "lost":
@@ -205,10 +205,10 @@ def _refuse_other_host(props: Props) -> None:
 
 
 def refuse_other_host(props: Props, what: str) -> None:
-    """Raise SymphonyError where it runs on another machine, which cannot be seen from here."""
+    """Raise SymphonyError if the process runs on another machine, which cannot be observed."""
     inputs.refuse_strange_names(props)
     if props["host"] != host():
         raise SymphonyError(
-            f"{what} was started on host {props['host']}, this is {host()}",
-            remedy=f"Run the command on {props['host']}; SYMPHONY_HOST names this host if it was renamed",
+            f"{what} was started on host {props['host']}, and this machine is {host()}",
+            remedy=f"Run the command on {props['host']}; SYMPHONY_HOST keeps a renamed host's old name",
         )

@@ -1,1 +1,1 @@
-"""Everything that is said to and known of a tmux server."""
+"""Talks to tmux servers."""

@@ -1,4 +1,4 @@
-"""Everything that is said to a tmux server, with a deadline and one line of error.
+"""Sends commands to tmux servers, with deadlines and errors of a single line.
 
 Our own client: the calls of libtmux have no deadlines, and titles that a process sets break some of them.
 """
@@ -24,7 +24,7 @@ from symphony_tmux.processes import process_table
 from symphony_tmux.tmux import program, servers
 
 DEADLINE = 8.0
-AGAIN = "`tmux -V` must work; install tmux again if it does not"
+AGAIN = "Run `tmux -V`; if that fails, reinstall tmux"
 LOOKS = 40
 # Only fields that tmux or symphony sets: a title or a name of a user can hold anything.
 FIELDS = (
@@ -153,11 +153,11 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
 def _silence(server: str, deadline: float) -> Silent:
     """Return the error of a server that does not answer."""
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
-    remedy = "It may be out of file descriptors; look at it, or end it"
+    remedy = "It may be out of file descriptors: attach to it, or end it"
     known = servers.of(server)
     process = process_table.process(known.pid) if known is not None else None
     if process is not None and process.identity == known and process.stopped:
-        what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` lets it go on"
+        what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` resumes it"
     return Silent(what, where=str(paths.tmux_socket(server)), remedy=remedy)
 
 
@@ -248,7 +248,9 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
     if "protocol version mismatch" in clean:
         remedy = f"tmux was updated under its server: {_end_of(server)}, then `symphony up` starts it again"
     return kind(
-        f"tmux refused: {clean or 'no reason given'}", where=str(paths.tmux_socket(server)), remedy=remedy
+        f"tmux refused a command: {clean or 'no reason given'}",
+        where=str(paths.tmux_socket(server)),
+        remedy=remedy,
     )
 
 

@@ -1,4 +1,4 @@
-"""The tmux of this machine: its version, whether it is recent enough, the command that installs it."""
+"""Checks the tmux program of this machine: its version, and how to install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the tmux server and the session of an experiment, once."""
+"""Creates the tmux server and the session of an experiment."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
                     snapshot.forget(server)
                     session = snapshot.listing(server).session(name)
     if session is None:
-        raise client.TmuxError(f"the tmux session {name} was created and is gone again", remedy="Try again")
+        raise client.TmuxError(f"the tmux session {name} was created, but ended at once", remedy="Try again")
     servers.write(server, snapshot.listing(server).server_pid)
     if session.owner != owner:
         raise UserError(
             f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}",
-            remedy="Delete that experiment or give this one another name",
+            remedy="Delete that experiment, or rename this stack",
         )
     _own(server, name, owner)
     return session

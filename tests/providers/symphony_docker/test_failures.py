@@ -30,7 +30,7 @@ from symphony_docker.context import Context
         (
             "pull access denied, repository does not exist or may require authorization",
             "[internal] load metadata for docker.io/nowhere/x:1",
-            "the base docker.io/nowhere/x:1 cannot be pulled",
+            "the base image docker.io/nowhere/x:1 cannot be pulled",
             "docker login docker.io",
         ),
         (
@@ -72,13 +72,16 @@ def test_build_failures_map_to_one_line_with_a_remedy(text: str, step: str, what
     [
         (
             "unauthorized: authentication required",
-            "the registry r.io requires a login (r.io/me/rl). Log in: `docker login r.io`.",
+            "the registry r.io requires a login (r.io/me/rl). Run `docker login r.io`.",
         ),
-        ("denied: requested access to the resource is denied", "you may not push to r.io/me/rl. Ask for"),
-        ("403 Forbidden", "you may not push to r.io/me/rl."),
+        (
+            "denied: requested access to the resource is denied",
+            "you have no permission to push to r.io/me/rl. Ask for",
+        ),
+        ("403 Forbidden", "you have no permission to push to r.io/me/rl."),
         (
             'Get "https://r.io/v2/": dial tcp 10.0.0.1:443: connect: connection refused',
-            "the registry r.io does not answer: connection refused (r.io/me/rl). Run it again",
+            "the registry r.io does not answer: connection refused (r.io/me/rl). Run the command again",
         ),
     ],
 )

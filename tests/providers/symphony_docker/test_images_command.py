@@ -75,7 +75,9 @@ def test_images_clean_asks_and_keeps_images_in_use(place: Place, local: str, tmp
             shown.type(answer, "Enter")
             shown.shows(message)
             assert shown.ends() == 1
-            assert (f"{local} was not removed: a container uses it" in shown.history()) is (answer == "y")
+            assert (f"{local} was not removed: a container uses this image" in shown.history()) is (
+                answer == "y"
+            )
     assert image_users(place) == {dev: ["dev a", "dev b"], local: []}
     assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
     assert "Add -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err

@@ -104,7 +104,7 @@ def test_up_of_an_earlier_run_uses_the_image_that_run_pushed(place: Place) -> No
     place.up()
     image_registry.delete(place.repository, image["inputs"]["tag"], digest)
     lost = place.sandbox.symphony("up", "dev", "--run", "1", "-y", timeout=120).out
-    assert "a: image rl: gone from the registry" in lost
+    assert "a: image rl: no longer in the registry" in lost
     assert "image rl: build and push" in lost
 
 
@@ -160,11 +160,11 @@ def test_a_failed_build_is_one_line_and_leaves_no_container_behind(place: Place)
     debugged = place.sandbox.start([str(SYMPHONY), "up", "dev", "-y", "--debug"])
     assert "    | one\n    | two\n    | three\n" in debugged.communicate(timeout=60)[1]
     assert line("RUNN x") == "the Dockerfile has an error: unknown instruction: RUNN (Dockerfile:2).\n"
-    assert line("COPY ../x /").startswith("COPY ../x / failed: there is no x in the context")
+    assert line("COPY ../x /").startswith("COPY ../x / failed: x is not in the context")
     assert "nothing" in line("COPY nothing /")
     nowhere = f"{place.cluster.registry}/nowhere:1"
     place.write("Dockerfile", f"FROM {nowhere}\n")
-    assert f"the base {nowhere} cannot be pulled" in place.up(code=1)
+    assert f"the base image {nowhere} cannot be pulled" in place.up(code=1)
     place.write("Dockerfile", f"{DOCKERFILE}# Another one.\n")
     away = place.up(code=1, env={"DOCKER_HOST": "unix:///nowhere.sock"})
     assert "no Docker engine answers: it is not running (unix:///nowhere.sock)" in away

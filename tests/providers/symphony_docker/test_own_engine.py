@@ -53,7 +53,7 @@ def test_a_full_disk_or_stopped_docker_engine_is_one_line_and_leaves_nothing(
         monkeypatch.setenv("DOCKER_HOST", host)
         full = (
             "the disk of the Docker engine is full."
-            " Free some space: `docker builder prune`, `symphony images clean`."
+            " Run `docker builder prune` or `symphony images clean` to free space."
         )
         assert build('RUN ["/bin/busybox", "dd", "if=/dev/zero", "of=/x", "bs=1M", "count=100"]') == full
         (context / "large").write_bytes(os.urandom(MEGABYTES * 1_000_000))
@@ -75,7 +75,7 @@ def test_a_full_disk_or_stopped_docker_engine_is_one_line_and_leaves_nothing(
         process.wait(60)
         building.join(60)
         assert errors[-1].startswith("the Docker engine stopped during the build")
-        assert errors[-1].endswith("Start it, and run this again.")
+        assert errors[-1].endswith("Start Docker, and run the command again.")
     assert build("").startswith("no Docker engine answers: it is not running")
 
 

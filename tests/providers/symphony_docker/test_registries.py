@@ -75,9 +75,7 @@ def test_push_to_a_registry_with_login_uses_the_credentials_of_docker(
         def push() -> Any:
             return build_and_push(folder, repository)
 
-        unknown = (
-            f"the registry {gate.host} requires a login ({repository}). Log in: `docker login {gate.host}`."
-        )
+        unknown = f"the registry {gate.host} requires a login ({repository}). Run `docker login {gate.host}`."
         assert error_line(push) == unknown
         assert error_line(lambda: image_registry.has(repository, "one")) == unknown
         assert image_registry.check(gate.host) == image_registry.NEEDS_LOGIN
@@ -87,7 +85,7 @@ def test_push_to_a_registry_with_login_uses_the_credentials_of_docker(
         configure(folder, credsStore="canary")
         gate.refuses["POST /v2/team/rl/blobs"] = 403
         refused = error_line(push)
-        assert refused.startswith(f"you may not push to {repository}.")
+        assert refused.startswith(f"you have no permission to push to {repository}.")
         del gate.refuses["POST /v2/team/rl/blobs"]
         # Nothing is half done: the registry has no tag.
         assert not image_registry.has(repository, "one")
@@ -174,5 +172,5 @@ def test_images_are_deleted_in_the_registry_only_if_requested(folder: Path, tmp_
     with servers.registry(tmp_path / "keeps", deletes=False) as host:
         made = build_and_push(folder, f"{host}/rl", retain_on_delete=False)
         assert error_line(lambda: provider.delete("", made)).startswith(
-            f"the registry {host} deletes no image: 405"
+            f"the registry {host} cannot delete the image: 405"
         )

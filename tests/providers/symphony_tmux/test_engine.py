@@ -144,7 +144,7 @@ def test_engine_errors_state_what_is_wrong(engine: Engine) -> None:
     output = engine.run("preview", "-s", "s", fails=True, SYMPHONY_HOST="elsewhere")
     assert "experiment rl was started on host" in output
     engine.declare(a={**SLEEP, "env": {"a.b": "1"}})
-    assert "it is not a name" in engine.up(fails=True)
+    assert "not a valid name" in engine.up(fails=True)
     engine.declare(a=SLEEP)
 
 

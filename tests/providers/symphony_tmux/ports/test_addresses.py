@@ -76,7 +76,9 @@ def test_update_rewrites_a_lost_services_file(rig: Any) -> None:
         "",
     )
     variables.services_file("default", "rl").unlink()
-    assert sessions.reason(declared, Snapshot()) == "the file of its services is gone or damaged"
+    assert (
+        sessions.reason(declared, Snapshot()) == "the file with its service addresses is missing or damaged"
+    )
     assert sessions.diff(old, declared, Snapshot()).changed == ("services",)
     sessions.update(old, declared, Snapshot())
     assert variables.read_services("default", "rl") == ALL

@@ -60,7 +60,7 @@ def test_a_fixed_port_of_another_experiment_is_refused_with_its_name(home: Path)
 
 def test_two_services_with_the_same_fixed_port_are_refused(home: Path) -> None:
     assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).taken == {
-        "q": "port 21001 is wanted by service p too"
+        "q": "port 21001 is also set for service p"
     }
 
 

@@ -152,7 +152,7 @@ def test_check_failures_name_the_input(servicers: tuple[Servicer, Servicer]) -> 
     _, window = servicers
     _, failures = window.check({}, {**WINDOW, "path": "../x", "env": {"A B": "1"}})
     assert len(failures) == 1
-    assert "is not a name" in failures[0]
+    assert "not a valid name" in failures[0]
 
 
 def test_check_accepts_unknown_inputs(servicers: tuple[Servicer, Servicer]) -> None:
