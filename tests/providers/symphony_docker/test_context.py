@@ -214,7 +214,7 @@ def test_each_problem_of_the_context_is_one_line_with_a_remedy(home: Path, tmp_p
     assert "Dockerfile.gpu cannot be read: no such file" in trouble(
         context.Source(str(home), dockerfile="Dockerfile.gpu")
     )
-    assert trouble(context.Source(str(home), include=("nothing",))) == f"there is no nothing in {home}"
+    assert trouble(context.Source(str(home), include=("nothing",))) == f"nothing does not exist in {home}"
     assert trouble(context.Source(str(home), include=("no/*.py",))) == f"no/*.py does not exist in {home}"
     assert trouble(context.Source(str(home), include=("../x",))) == f"../x is outside of the context {home}"
     put(home, "left/out.py")

@@ -55,7 +55,7 @@ from symphony_docker.context import Context
         (
             "Multi-platform build is not supported for the docker driver.",
             "",
-            "builds for one platform only",
+            "supports a single platform",
             "docker buildx create",
         ),
     ],
