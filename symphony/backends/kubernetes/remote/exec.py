@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import stat
@@ -31,14 +32,17 @@ _PROTOCOLS = ("v5.channel.k8s.io",)
 _MARK = "SYMPHONY_EXEC"
 _MARKED = f'{_MARK}=$1; export {_MARK}; shift; exec "$@"'
 # Kubernetes discards output on its way when a command ends, and reports success. So after the command the
-# shell writes the marker to both streams, and ends when this end has read the markers and stops the sleep.
+# shell writes the marker and the exit code to both streams, and ends when this end has read them and stops
+# the sleep.
 _WAITING = "SYMPHONY_EXEC_WRITTEN"
 _WRITTEN = f"""
 "$@"; code=$?
-printf '\\036%s' "${_MARK}"; printf '\\036%s' "${_MARK}" >&2
+printf '\\036%s%03d' "${_MARK}" "$code"; printf '\\036%s%03d' "${_MARK}" "$code" >&2
 command -v grep >/dev/null && {_WAITING}=${_MARK} sleep 600 >/dev/null 2>&1 </dev/null
 exit $code
 """
+# Kubernetes does not report the end of a command that leaves input unread.
+_TOLD_WITHIN = 2.0
 _END = """
 marked() { grep -l "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
 for signal in TERM KILL; do
@@ -157,6 +161,7 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
                     if channel in outputs and outputs[channel].write(data):
                         if all(output.is_whole for output in outputs.values()):
                             end(place, token, _WAITING)
+                            _close_soon(connection, feeder)
                     elif channel == channels.ERROR:
                         for output in outputs.values():
                             output.flush()
@@ -170,8 +175,18 @@ def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
             end(place, token)
             raise
     end(place, token)
+    if (code := outputs[channels.STDOUT].code) is not None and outputs[channels.STDERR].is_whole:
+        return code
     what = f"the connection to {place.path} broke before the output of the command was complete"
     raise Unreachable(what, remedy="Run the same command again")
+
+
+def _close_soon(connection: Channels, feeder: Feeder) -> None:
+    """Close the connection of a command that has ended, if Kubernetes does not."""
+    if feeder.has_read:
+        timer = threading.Timer(_TOLD_WITHIN, connection.close)
+        timer.daemon = True
+        timer.start()
 
 
 def end(place: Place, token: str, variable: str = _MARK) -> None:
@@ -187,12 +202,14 @@ def end(place: Place, token: str, variable: str = _MARK) -> None:
 
 
 class Output:
-    """An output stream of a command, without its end marker."""
+    """An output stream of a command, without its end marker; code: the exit code in the marker."""
 
     def __init__(self, descriptor: int, token: str) -> None:
         self._descriptor = descriptor
-        self._mark = f"\x1e{token}".encode()
+        self._marker = re.compile(f"\x1e{token}(\\d{{3}})".encode())
+        self._length = len(token) + 4
         self._kept: bytes = b""
+        self.code: int | None = None
         self.is_whole = not token
 
     def write(self, data: bytes) -> bool:
@@ -200,10 +217,11 @@ class Output:
         if self.is_whole:
             self._pass_on(data)
             return False
-        before, mark, after = (self._kept + data).partition(self._mark)
-        self.is_whole, data, self._kept = bool(mark), before + after, b""
-        start = data.rfind(self._mark[:1])
-        if not mark and start >= 0 and self._mark.startswith(data[start:]):
+        data, self._kept = self._kept + data, b""
+        if marker := self._marker.search(data):
+            self.is_whole, self.code = True, int(marker[1])
+            data = data[: marker.start()] + data[marker.end() :]
+        elif 0 <= (start := data.rfind(b"\x1e")) > len(data) - self._length:
             data, self._kept = data[:start], data[start:]
         self._pass_on(data)
         return self.is_whole

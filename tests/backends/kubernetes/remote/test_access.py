@@ -76,6 +76,18 @@ def test_exec_passes_8_mb_in_and_out_at_the_same_time(sandbox: Sandbox, rl: str,
     assert out.stdout == content
 
 
+@pytest.mark.parametrize(("command", "code"), [("head -c 1", 0), ("head -c 1; exit 3", 3)])
+def test_exec_ends_with_a_command_that_does_not_read_all_of_its_input(
+    sandbox: Sandbox, rl: str, tmp_path: Path, command: str, code: int
+) -> None:
+    """Kubernetes does not tell of that end: `yes | kubectl exec` hangs."""
+    (tmp_path / "in").write_bytes(b"x" * 8_000_000)
+    with (tmp_path / "in").open("rb") as given:
+        words = ("exec", rl, "learner", "--", "sh", "-c", command)
+        assert sandbox.symphony(*words, stdin=given, timeout=40, code=code).out == "x"
+    assert not [line for line in commands(sandbox, rl) if "head" in line]
+
+
 def test_exec_and_scp_fail_for_an_ended_process(sandbox: Sandbox, rl: str) -> None:
     wait_for(lambda: sandbox.processes(rl)["ended"]["state"] == "failed", 30, "ended has ended", 0.5)
     ran = sandbox.symphony("exec", rl, "ended", "--", "true", code=1)

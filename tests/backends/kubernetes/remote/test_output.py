@@ -14,13 +14,15 @@ MARK = b"\x1e" + TOKEN.encode()
 
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_the_end_marker_is_removed_whatever_the_chunk_size(size: int) -> None:
-    written = b"a\x1e0 " + MARK[:-1] + b"x " + MARK + b" of a child that still runs"
+    marker = MARK + b"003"
+    written = b"a\x1e0 " + MARK[:-1] + b"x " + MARK + b"x " + marker + b" of a child that still runs"
     reader, writer = os.pipe()
     output = Output(writer, TOKEN)
     became_whole = [output.write(written[start : start + size]) for start in range(0, len(written), size)]
     assert became_whole.count(True) == 1
     os.close(writer)
-    assert os.read(reader, 1000) == written.replace(MARK, b"")
+    assert os.read(reader, 1000) == written.replace(marker, b"")
+    assert output.code == 3
     os.close(reader)
 
 
