@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import psutil
 
 from tests.sandbox import Sandbox, wait_for
@@ -14,11 +17,17 @@ with Experiment() as e:
 """
 
 
-def test_drift_lists_failed_and_missing_processes_but_not_completed_ones(sandbox: Sandbox) -> None:
+def test_drift_lists_failed_and_missing_processes_but_not_completed_ones(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    # Without an activated virtualenv, the python3 on PATH has no symphony.
+    (other := tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    path = {"PATH": f"{tmp_path}{os.pathsep}{sandbox.environment['PATH']}"}
     sandbox.write(PROGRAM)
     sandbox.symphony("up", "rl", "-y")
     wait_for(lambda: sandbox.processes("rl")["done"]["state"] == "completed", 20, "it has completed")
-    assert sandbox.symphony("drift", "rl", "--json").json == []
+    assert sandbox.symphony("drift", "rl", "--json", env=path).json == []
     pids = {path: row["pid"] for path, row in sandbox.processes("rl").items()}
     psutil.Process(pids["a"]).kill()
     wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
