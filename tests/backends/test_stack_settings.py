@@ -14,7 +14,7 @@ from symphony.backends.stack_settings import StackSettings
 from tests.sandbox import ROOT
 
 
-def kubernetes(**given: Any) -> Settings:
+def kubernetes_settings(**given: Any) -> Settings:
     config = {"symphony:backend": "kube", **{f"symphony:{key}": value for key, value in given.items()}}
     return cast("Settings", settings_reader.read(config))
 
@@ -52,7 +52,7 @@ def problems(settings: StackSettings) -> list[str]:
     ],
 )
 def test_each_invalid_setting_is_one_problem(given: dict[str, Any], problem: str) -> None:
-    assert problems(kubernetes(**given)) == [problem]
+    assert problems(kubernetes_settings(**given)) == [problem]
 
 
 @pytest.mark.parametrize("server", ["a/b", ".x", "a" * 64])
@@ -63,7 +63,9 @@ def test_an_invalid_tmux_server_name_is_a_problem(server: str) -> None:
 
 def test_settings_parse_from_pulumi_strings_and_from_yaml_values() -> None:
     ranges = '["10.0.0.0/8","::1","1.2.3.4/255.255.255.0"]'
-    result = kubernetes(expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False)
+    result = kubernetes_settings(
+        expose="loadbalancer", sourceRanges=ranges, pullSecrets="a, b", createNamespace=False
+    )
     assert result.problems == ()
     assert result.source_ranges == ("10.0.0.0/8", "::1/128", "1.2.3.0/24")
     assert (result.expose, result.pull_secrets, result.create_namespace) == (
@@ -71,16 +73,16 @@ def test_settings_parse_from_pulumi_strings_and_from_yaml_values() -> None:
         ("a", "b"),
         False,
     )
-    assert kubernetes(pullSecrets=["a", "b"], image="").pull_secrets == ("a", "b")
+    assert kubernetes_settings(pullSecrets=["a", "b"], image="").pull_secrets == ("a", "b")
 
 
 @pytest.mark.parametrize(("given", "whole"), [("0", 0), ("0.9", 1), ("5.0", 5), (100, 100), (None, 5)])
 def test_grace_on_kubernetes_is_rounded_up_to_whole_seconds(given: Any, whole: int) -> None:
-    assert kubernetes(grace=given).grace_seconds == whole
+    assert kubernetes_settings(grace=given).grace_seconds == whole
 
 
 def test_an_encrypted_setting_is_not_checked() -> None:
-    assert kubernetes(image=object()).problems == ()
+    assert kubernetes_settings(image=object()).problems == ()
 
 
 def test_the_settings_table_has_unique_keys_and_the_default_backend() -> None:

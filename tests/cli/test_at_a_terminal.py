@@ -37,7 +37,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="module")
-def typed(sandbox: Sandbox) -> Iterator[Shell]:
+def user_shell(sandbox: Sandbox) -> Iterator[Shell]:
     with shell(sandbox) as opened:
         yield opened
 
@@ -68,63 +68,63 @@ SAME = [
 
 
 @pytest.mark.parametrize(("words", "code", "shown"), SAME, ids=[words for words, *_ in SAME])
-def test_words_select_the_experiment_or_process(typed: Shell, words: str, code: int, shown: str) -> None:
-    assert typed.run(f"symphony {words}") == (code, shown)
+def test_words_select_the_experiment_or_process(user_shell: Shell, words: str, code: int, shown: str) -> None:
+    assert user_shell.run(f"symphony {words}") == (code, shown)
 
 
 @pytest.mark.parametrize("words", ["logs learner rl", "x agent rl -- true", "why learner rl"])
-def test_process_before_experiment_is_an_error_with_the_right_order(typed: Shell, words: str) -> None:
-    code, shown = typed.run(f"symphony {words}")
+def test_process_before_experiment_is_an_error_with_the_right_order(user_shell: Shell, words: str) -> None:
+    code, shown = user_shell.run(f"symphony {words}")
     assert code == 2
     assert "Write the experiment first: rl " in shown
 
 
-def test_ssh_attaches_with_and_without_experiment_name(typed: Shell) -> None:
+def test_ssh_attaches_with_and_without_experiment_name(user_shell: Shell) -> None:
     for words in ("rl learner", "learner"):
-        typed.begin(f"symphony ssh {words}")
-        typed.terminal.shows("1:learner*")
-        typed.terminal.type("C-b", "d")
-        assert typed.end()[0] == 0
+        user_shell.begin(f"symphony ssh {words}")
+        user_shell.terminal.shows("1:learner*")
+        user_shell.terminal.type("C-b", "d")
+        assert user_shell.end()[0] == 0
 
 
-def test_scp_copies_with_and_without_experiment_name(typed: Shell, sandbox: Sandbox) -> None:
+def test_scp_copies_with_and_without_experiment_name(user_shell: Shell, sandbox: Sandbox) -> None:
     (sandbox.folder / "sent").write_text("text")
     place = sandbox.home.parent
     for number, words in enumerate(("rl sent learner:{}", "sent learner:{}")):
         target = place / f"there-{number}"
-        code, shown = typed.run(f"symphony scp {words.format(target)}")
+        code, shown = user_shell.run(f"symphony scp {words.format(target)}")
         assert (code, target.read_text()) == (0, "text"), shown
         back = words.replace("sent learner:{}", f"learner:{target} back-{number}")
-        assert typed.run(f"symphony cp {back}")[0] == 0
+        assert user_shell.run(f"symphony cp {back}")[0] == 0
         assert (sandbox.folder / f"back-{number}").read_text() == "text"
 
 
-def test_visit_accepts_service_experiment_both_or_neither(typed: Shell, sandbox: Sandbox) -> None:
+def test_visit_accepts_service_experiment_both_or_neither(user_shell: Shell, sandbox: Sandbox) -> None:
     visit = ("visit", "rl", "board", "-u")
     wait_for(lambda: not sandbox.symphony(*visit, code=None).code, 20, "it listens")
-    shown = [typed.run(f"symphony vi {words} -u") for words in ("rl board", "rl", "board", "")]
+    shown = [user_shell.run(f"symphony vi {words} -u") for words in ("rl board", "rl", "board", "")]
     assert {code for code, _ in shown} == {0}
     ((url, *_),) = {tuple(text.splitlines()[-1:]) for _, text in shown}
     assert url.startswith("http://127.0.0.1:")
 
 
-def test_list_commands_show_only_experiments_that_are_up(typed: Shell) -> None:
+def test_list_commands_show_only_experiments_that_are_up(user_shell: Shell) -> None:
     def names(words: str) -> list[str]:
-        return [line.split()[0] for line in typed.run(f"symphony {words}")[1].splitlines()[1:]]
+        return [line.split()[0] for line in user_shell.run(f"symphony {words}")[1].splitlines()[1:]]
 
     # Deleted and only planned experiments are in no list.
     assert names("ls") == sorted(EXPERIMENTS)
     assert names("ls sweep") == names("lse 'agent-*'") == ["agent-sweep-1", "agent-sweep-2"]
     assert names("p rl") == names("lsp rl") == ["learner", "pool"]
     for words in ("p learne", "db 'learn*'", "e planne", "p planned", "d plan", "x planed a -- a"):
-        code, shown = typed.run(f"symphony {words}")
+        code, shown = user_shell.run(f"symphony {words}")
         assert (code, "learned" in shown, '"planned"?' in shown) == (2, False, False), shown
     # If the word matches only one process, it selects that.
-    assert typed.run("symphony logs learn") == (0, NOTE + LEARNER)
-    assert "learned is not up" in typed.run("symphony e learned")[1]
+    assert user_shell.run("symphony logs learn") == (0, NOTE + LEARNER)
+    assert "learned is not up" in user_shell.run("symphony e learned")[1]
 
 
-def test_dry_runs_and_refusals_change_nothing(typed: Shell, sandbox: Sandbox) -> None:
+def test_dry_runs_and_refusals_change_nothing(user_shell: Shell, sandbox: Sandbox) -> None:
     before = sandbox.trees()
     for words in (
         "d rl -dr",
@@ -133,18 +133,18 @@ def test_dry_runs_and_refusals_change_nothing(typed: Shell, sandbox: Sandbox) ->
         "db '/sweep-[12]$/' --dry-run",
         "up rl -dr",
     ):
-        code, shown = typed.run(f"symphony {words}")
+        code, shown = user_shell.run(f"symphony {words}")
         assert code == 0, shown
     assert "3 processes" not in shown
-    code, shown = typed.run("symphony db '/sweep-(/' -dr")
+    code, shown = user_shell.run("symphony db '/sweep-(/' -dr")
     assert code == 2
     assert "sweep-(" in shown
     assert sandbox.trees() == before
 
 
-def test_force_switches_and_deletes_without_questions(typed: Shell, sandbox: Sandbox) -> None:
-    assert typed.run("symphony e new -f") == (0, "new")
-    assert typed.run("symphony switch-experiment --force rl") == (0, "rl")
-    assert typed.run("symphony db '/sweep-1$/' -f")[0] == 0
-    assert typed.run("symphony d agent-sweep-2 --force")[0] == 0
+def test_force_switches_and_deletes_without_questions(user_shell: Shell, sandbox: Sandbox) -> None:
+    assert user_shell.run("symphony e new -f") == (0, "new")
+    assert user_shell.run("symphony switch-experiment --force rl") == (0, "rl")
+    assert user_shell.run("symphony db '/sweep-1$/' -f")[0] == 0
+    assert user_shell.run("symphony d agent-sweep-2 --force")[0] == 0
     assert {tree.partition("/")[0] for tree in sandbox.trees()} == {"rl"}

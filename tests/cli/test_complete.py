@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox import SYMPHONY, Sandbox
 
 
-def offered(sandbox: Sandbox, line: str) -> set[str]:
+def completions_for(sandbox: Sandbox, line: str) -> set[str]:
     words = line.split(" ")
     env = {"_SYMPHONY_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     ran = sandbox.symphony(env=env)
@@ -36,16 +36,16 @@ def offered(sandbox: Sandbox, line: str) -> set[str]:
     ],
 )
 def test_completions_of_commands_options_and_names(lab: Sandbox, line: str, value: set[str]) -> None:
-    assert offered(lab, line) == value
+    assert completions_for(lab, line) == value
 
 
 def test_up_completes_program_names_and_nothing_in_a_broken_project(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks").mkdir()
     for name in ("train", "tune", "_shared"):
         (sandbox.folder / "stacks" / f"{name}.py").write_text("")
-    assert offered(sandbox, "symphony up t") == {"train", "tune"}
+    assert completions_for(sandbox, "symphony up t") == {"train", "tune"}
     (sandbox.folder / "Pulumi.yaml").write_text("name: [\n")
-    assert offered(sandbox, "symphony up t") == set()
+    assert completions_for(sandbox, "symphony up t") == set()
 
 
 def test_install_completion_works_in_bash(sandbox: Sandbox) -> None:

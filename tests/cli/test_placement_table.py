@@ -11,7 +11,7 @@ from symphony.placement.prices import LIST_PRICES
 from tests.placement.fleet import FLEET, pod, pool, share
 
 
-def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> str:
+def table_of(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> str:
     summary = summed(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
     assert summary is not None
     plan_table.show_placement(asdict(summary))
@@ -20,7 +20,9 @@ def shown(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FL
 
 def test_table_lists_processes_and_price_of_each_pool(capsys: pytest.CaptureFixture[str]):
     agents = [share(f"agent-{i}", 3, "cpu") for i in range(12)]
-    out = shown(capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu"), pod("free", pool="cpu")])
+    out = table_of(
+        capsys, [pod("learner", gpus=1), *agents, share("eval", 2, "cpu"), pod("free", pool="cpu")]
+    )
     head, gpu, cpu, total = out.splitlines()
     assert head.split("  ")[0] == "pool"
     assert " ".join(gpu.split()) == "gpu n1-standard-8 + 1 v100 1 4 learner (1 GPU) 2.86"
@@ -31,6 +33,6 @@ def test_table_lists_processes_and_price_of_each_pool(capsys: pytest.CaptureFixt
 
 def test_an_unknown_price_is_shown_as_a_dash(capsys: pytest.CaptureFixture[str]):
     arm = pool("arm", "n2-custom-8-32768", spot=True)
-    out = shown(capsys, [pod("a", cpu=1, spot=True)], (arm,))
+    out = table_of(capsys, [pod("a", cpu=1, spot=True)], (arm,))
     assert " ".join(out.splitlines()[1].split()) == "arm n2-custom-8-32768, spot 1 - a (1/7: 1 cpu) -"
     assert out.splitlines()[2].endswith(": - $/h")

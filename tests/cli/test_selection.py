@@ -34,7 +34,7 @@ def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Path, Path]]:
+def two_projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Path, Path]]:
     """Yield the projects `sandbox` (with `mine`) and `other` (with `theirs`), and a third folder."""
     place = tmp_path_factory.mktemp("two")
     with sandbox_in(place) as sandbox:
@@ -49,8 +49,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, Pat
         yield sandbox, other, nowhere
 
 
-def test_a_command_selects_the_experiment_of_its_project(two: tuple[Sandbox, Path, Path]) -> None:
-    sandbox, other, nowhere = two
+def test_a_command_selects_the_experiment_of_its_project(two_projects: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, other, nowhere = two_projects
     assert sandbox.symphony("switch").out == "mine\n"
     assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
     assert "several experiments exist" in sandbox.symphony("switch", cwd=nowhere, code=2).err
@@ -84,9 +84,9 @@ def test_a_command_never_selects_an_experiment_of_another_project(sandbox: Sandb
 
 @pytest.mark.thorough
 def test_switch_applies_outside_projects_and_a_project_overrides_it(
-    two: tuple[Sandbox, Path, Path],
+    two_projects: tuple[Sandbox, Path, Path],
 ) -> None:
-    sandbox, other, nowhere = two
+    sandbox, other, nowhere = two_projects
     sandbox.symphony("up", "second", "-y")
     sandbox.symphony("switch", "second")
     assert sandbox.symphony("switch", cwd=other).out == "theirs\n"
@@ -97,8 +97,10 @@ def test_switch_applies_outside_projects_and_a_project_overrides_it(
     sandbox.symphony("delete", "second", "-y")
 
 
-def test_the_error_names_the_folder_that_started_the_experiment(two: tuple[Sandbox, Path, Path]) -> None:
-    sandbox, other, nowhere = two
+def test_the_error_names_the_folder_that_started_the_experiment(
+    two_projects: tuple[Sandbox, Path, Path],
+) -> None:
+    sandbox, other, nowhere = two_projects
     before = sandbox.trees()
     for folder in (other, nowhere):
         for command in ("plan", "up"):
@@ -108,8 +110,8 @@ def test_the_error_names_the_folder_that_started_the_experiment(two: tuple[Sandb
     assert sandbox.stacks() == {"sandbox/mine", "other/theirs"}
 
 
-def test_ctrl_c_at_the_delete_question_changes_nothing(two: tuple[Sandbox, Path, Path]) -> None:
-    sandbox, _, _ = two
+def test_ctrl_c_at_the_delete_question_changes_nothing(two_projects: tuple[Sandbox, Path, Path]) -> None:
+    sandbox, _, _ = two_projects
     with terminal(sandbox, [str(SYMPHONY), "delete", "mine"]) as seen:
         seen.shows("[y/N]")
         seen.type("C-c")

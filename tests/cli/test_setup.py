@@ -1,4 +1,4 @@
-"""`symphony setup` installs the prerequisites of a backend. The tools are stand-ins."""
+"""`symphony setup` installs the prerequisites of a backend (with fake tools)."""
 
 from __future__ import annotations
 

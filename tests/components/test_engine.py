@@ -111,7 +111,7 @@ def project(own_home: Path, tmp_path: Path, template: Path, engine: Engine) -> I
 
 
 @pytest.fixture
-def message_of(project: Project) -> Callable[[str], str]:
+def error_text(project: Project) -> Callable[[str], str]:
     """Return the errors in the engine's own words: the lines of its diagnostics, without indentation."""
 
     def run(program: str) -> str:
@@ -175,8 +175,8 @@ def test_launch_without_a_with_block(project):
     assert "hello hello {} {}" in done.stdout
 
 
-def test_a_plan_problem_is_shown_without_traceback(message_of):
-    text = message_of(
+def test_a_plan_problem_is_shown_without_traceback(error_text):
+    text = error_text(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -194,8 +194,8 @@ def test_a_plan_problem_is_shown_without_traceback(message_of):
     )
 
 
-def test_a_second_experiment_in_one_program_is_refused(message_of):
-    text = message_of(
+def test_a_second_experiment_in_one_program_is_refused(error_text):
+    text = error_text(
         """
         from symphony import Experiment
         a = Experiment("a")
@@ -206,8 +206,8 @@ def test_a_second_experiment_in_one_program_is_refused(message_of):
     assert "lines 3, 4" in text
 
 
-def test_an_exception_in_the_program_shows_only_the_users_frames(message_of):
-    text = message_of(
+def test_an_exception_in_the_program_shows_only_the_users_frames(error_text):
+    text = error_text(
         """
         from symphony import Experiment
 
@@ -230,8 +230,8 @@ def test_an_exception_in_the_program_shows_only_the_users_frames(message_of):
     ]
 
 
-def test_a_type_error_in_a_call_shows_no_frame_of_symphony(message_of):
-    text = message_of(
+def test_a_type_error_in_a_call_shows_no_frame_of_symphony(error_text):
+    text = error_text(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -243,8 +243,8 @@ def test_a_type_error_in_a_call_shows_no_frame_of_symphony(message_of):
     assert text.splitlines()[-1].startswith("TypeError: ")
 
 
-def test_a_misspelt_process_name_is_a_one_line_error(message_of):
-    text = message_of(
+def test_a_misspelt_process_name_is_a_one_line_error(error_text):
+    text = error_text(
         """
         from symphony import Experiment
         with Experiment("rl") as exp:
@@ -273,8 +273,8 @@ def test_a_change_after_the_launch_is_refused_with_its_line(project, change):
     assert "is changed after its launch (stacks/hello.py:5)" in done.stdout
 
 
-def test_a_syntax_error_points_to_the_program(message_of):
-    text = message_of("from symphony import Experiment\nwith Experiment(\n")
+def test_a_syntax_error_points_to_the_program(error_text):
+    text = error_text("from symphony import Experiment\nwith Experiment(\n")
     assert 'stacks/hello.py", line 2' in text
     assert text.splitlines()[-1].startswith("SyntaxError: ")
     assert "runpy" not in text

@@ -13,7 +13,7 @@ RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 MASTER = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
-def connected():
+def connect_peers():
     """Return the sockets of all peers in rank 0, that of rank 0 in the others."""
     if RANK:
         while True:
@@ -32,7 +32,7 @@ def receive(file):
     return json.loads(line)
 
 
-files = [peer.makefile("rw") for peer in connected()]
+files = [peer.makefile("rw") for peer in connect_peers()]
 own = [0.0, RANK + 1.0]
 if RANK:
     files[0].write(json.dumps(own) + "\n")

@@ -24,7 +24,7 @@ ALL = {"server", "agent", "group/one", "group/two"}
 
 
 @pytest.fixture(scope="module")
-def files(backend: Backend) -> Iterator[None]:
+def running_experiment(backend: Backend) -> Iterator[None]:
     """Bring the experiment up with its code."""
     for name in ("agents/net.py", "agents/data.txt", "agent.py"):
         file = backend.sandbox.folder / name
@@ -63,7 +63,7 @@ def _reason(plan: str, path: str) -> str:
 
 
 def test_processes_whose_code_changed_restart_and_the_plan_lists_the_files(
-    backend: Backend, files: None
+    backend: Backend, running_experiment: None
 ) -> None:
     before = _snapshot(backend)
     _edit(backend, "agents/data.txt", "second")
@@ -81,14 +81,16 @@ def test_processes_whose_code_changed_restart_and_the_plan_lists_the_files(
     assert "Nothing changes" in backend.sandbox.symphony("plan", STACK).out
 
 
-def test_up_without_changes_suggests_symphony_restart(backend: Backend, files: None) -> None:
+def test_up_without_changes_suggests_symphony_restart(backend: Backend, running_experiment: None) -> None:
     before = _snapshot(backend)
     plan, after = _up(backend)
     assert after.same(before) == ALL
     assert f"`symphony restart {STACK}`" in plan
 
 
-def test_restart_restarts_one_process_and_keeps_its_address(backend: Backend, files: None) -> None:
+def test_restart_restarts_one_process_and_keeps_its_address(
+    backend: Backend, running_experiment: None
+) -> None:
     before = _snapshot(backend)
     ran = backend.sandbox.symphony("restart", STACK, "server", timeout=60 * backend.patience)
     assert "3 unchanged" in ran.out
@@ -102,7 +104,9 @@ def test_restart_restarts_one_process_and_keeps_its_address(backend: Backend, fi
     assert _up(backend)[1].same(after) == ALL, "plan and state agree with what runs"
 
 
-def test_restart_names_the_processes_of_the_same_pod_that_restart_too(backend: Backend, files: None) -> None:
+def test_restart_names_the_processes_of_the_same_pod_that_restart_too(
+    backend: Backend, running_experiment: None
+) -> None:
     before = _snapshot(backend)
     shares = backend.shares_fate("group/one", ALL)
     ran = backend.sandbox.symphony("restart", STACK, "group/one", "-y", timeout=60 * backend.patience)
@@ -111,7 +115,7 @@ def test_restart_names_the_processes_of_the_same_pod_that_restart_too(backend: B
 
 
 def test_after_restart_of_one_process_the_plan_still_lists_files_of_others(
-    backend: Backend, files: None
+    backend: Backend, running_experiment: None
 ) -> None:
     _edit(backend, "agents/net.py", "third")
     backend.sandbox.symphony("restart", STACK, "agent", timeout=60 * backend.patience)
@@ -122,7 +126,7 @@ def test_after_restart_of_one_process_the_plan_still_lists_files_of_others(
     assert _reason(plan, "agent") == "agents/data.txt"
 
 
-def test_restart_does_not_apply_other_edits(backend: Backend, files: None) -> None:
+def test_restart_does_not_apply_other_edits(backend: Backend, running_experiment: None) -> None:
     before = _snapshot(backend)
     backend.prepare(STACK, EDITED)
     backend.sandbox.symphony("restart", STACK, "server", timeout=60 * backend.patience)
@@ -131,7 +135,7 @@ def test_restart_does_not_apply_other_edits(backend: Backend, files: None) -> No
     assert _up(backend, EDITED)[1].same(after) == ALL - {"agent"}
 
 
-def test_restart_does_not_stop_undeclared_processes(backend: Backend, files: None) -> None:
+def test_restart_does_not_stop_undeclared_processes(backend: Backend, running_experiment: None) -> None:
     before = _snapshot(backend)
     for program in (
         PROGRAM.replace('"server"', '"other"'),

@@ -28,7 +28,7 @@ Made = Callable[..., AbstractContextManager[Sandbox]]
 
 
 @pytest.fixture
-def made(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
+def project_on_cluster(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
     """Return the root project with a stack for the cluster; its image starts in a folder of the examples."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
@@ -67,9 +67,9 @@ def kubectl(cluster: Access, *words: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def test_numint_on_pods_survives_a_lost_pod(made: Made, cluster: Access) -> None:
+def test_numint_on_pods_survives_a_lost_pod(project_on_cluster: Made, cluster: Access) -> None:
     """Two of three workers share the lost pod: the third does their pieces."""
-    with made(STACK, "examples/numint", **NUMINT) as sandbox:
+    with project_on_cluster(STACK, "examples/numint", **NUMINT) as sandbox:
         _check_result_after_losing_a_pod(sandbox, cluster)
 
 
@@ -105,18 +105,18 @@ def _check_result_after_losing_a_pod(sandbox: Sandbox, cluster: Access) -> None:
     )
 
 
-def test_hello_runs_on_pods(made: Made) -> None:
-    with made("hello.pods", ".") as sandbox:
+def test_hello_runs_on_pods(project_on_cluster: Made) -> None:
+    with project_on_cluster("hello.pods", ".") as sandbox:
         sandbox.symphony("up", "hello.pods", "-y", timeout=120)
         for name in ("ada", "grace"):
             wait_for(lambda n=name: f"hello, {n}!" in sandbox.symphony("logs", "hello.pods", n).out, 30, name)
 
 
 @pytest.mark.thorough
-def test_every_caraml_pattern_works_on_pods(made: Made, cluster: Access) -> None:
+def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: Access) -> None:
     """The pods run in the image that the program declares."""
     settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.pushed()}
-    with made("zmq.pods", "examples/zmq", **settings) as sandbox:
+    with project_on_cluster("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
         for name, words in PRINTED.items():
@@ -126,14 +126,14 @@ def test_every_caraml_pattern_works_on_pods(made: Made, cluster: Access) -> None
 
 
 def test_image_python_installs_caraml_for_projects_outside_the_clone(
-    made: Made, cluster: Access, monkeypatch: pytest.MonkeyPatch
+    project_on_cluster: Made, cluster: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program of docs/kubernetes.md with that of README.md; the base has what caraml imports."""
     (program,) = blocks("docs/kubernetes.md", "python")
     program = program.replace("requirements=None", f'requirements=None, base="{python_image.pushed()}"')
     monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
     registry = f"{cluster.registry}/test"
-    with made("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:
+    with project_on_cluster("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:
         (sandbox.folder / "talk.py").write_text(talk())
         sandbox.write(program, "stacks/hello.py")
         (sandbox.folder / ".dockerignore").write_text("")

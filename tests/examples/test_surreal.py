@@ -31,7 +31,7 @@ REPLAY: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def learned_with() -> None:
+def learning_packages() -> None:
     missing = [
         name for name in ("gymnasium", "jax", "optax", "tensorboard") if not importlib.util.find_spec(name)
     ]
@@ -45,7 +45,7 @@ def configure(sandbox: Sandbox, **settings: Any) -> None:
     (sandbox.folder / file).write_text(yaml.safe_dump({"config": config}))
 
 
-def resolved(sandbox: Sandbox) -> dict[str, Any]:
+def plan_without_lines(sandbox: Sandbox) -> dict[str, Any]:
     """Return the plan of the program, without the lines of the declaration."""
     plan = sandbox.symphony("plan", "surreal", "--json").json["plan"]
     for process in plan["processes"]:
@@ -56,9 +56,9 @@ def resolved(sandbox: Sandbox) -> dict[str, Any]:
 @pytest.mark.thorough
 def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
     configure(sandbox, settings={"environment": "CartPole-v1", "seed": 0})
-    ours = resolved(sandbox)
+    ours = plan_without_lines(sandbox)
     (sandbox.folder / "stacks/surreal.py").write_text((FOLDER / "classic.py").read_text())
-    classic = resolved(sandbox)
+    classic = plan_without_lines(sandbox)
     assert len(ours["processes"]) == 11
     assert classic == ours
 
@@ -209,7 +209,7 @@ def test_contradictory_settings_are_a_one_line_error(
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("environment", SHORT)
 def test_surreal_learns_although_its_learner_is_killed(
-    sandbox: Sandbox, learned_with: None, environment: str
+    sandbox: Sandbox, learning_packages: None, environment: str
 ) -> None:
     """The learner is killed after it learned a little, and resumes from its checkpoint."""
     settings = {"environment": environment, "seed": 1, "target": SHORT[environment], "checkpoint_every": 1}
@@ -217,15 +217,15 @@ def test_surreal_learns_although_its_learner_is_killed(
     sandbox.symphony("up", "surreal", "-y")
 
     def evaluations() -> list[float]:
-        return [float(value) for value in re.findall(r"return +(\S+) ", logged(sandbox, "evaluator"))]
+        return [float(value) for value in re.findall(r"return +(\S+) ", log_of(sandbox, "evaluator"))]
 
     checkpoint = sandbox.folder / "examples/surreal/runs/surreal/checkpoint.npz"
     wait_for(checkpoint.exists, 60, "a checkpoint", pause=0.2)
     pids = sandbox.trees()["surreal/nonagent/learner"]
     os.kill(max(pids, key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
-    wait_for(lambda: "goes on from update" in logged(sandbox, "learner"), 40, "it goes on", pause=0.5)
+    wait_for(lambda: "goes on from update" in log_of(sandbox, "learner"), 40, "it goes on", pause=0.5)
     reached = f"reached {SHORT[environment]}"
-    wait_for(lambda: reached in logged(sandbox, "evaluator"), 60, f"{reached}: {evaluations()}", pause=0.5)
+    wait_for(lambda: reached in log_of(sandbox, "evaluator"), 60, f"{reached}: {evaluations()}", pause=0.5)
     assert evaluations()[0] < SHORT[environment]
 
     def visited() -> str:
@@ -240,13 +240,13 @@ def test_surreal_learns_although_its_learner_is_killed(
 
     # Files are flushed, and read again by TensorBoard, every 5 s.
     wait_for(plotted, 30, "numbers of all roles in TensorBoard", pause=0.5)
-    assert "learner: goes on from update" in logged(sandbox, "loggerplex")
+    assert "learner: goes on from update" in log_of(sandbox, "loggerplex")
     assert sandbox.processes("surreal")["nonagent/learner"]["restarts"] == 1
     sandbox.symphony("delete", "surreal", "-y")
     assert sandbox.trees() == {}
 
 
-def logged(sandbox: Sandbox, process: str) -> str:
+def log_of(sandbox: Sandbox, process: str) -> str:
     return sandbox.symphony("logs", "surreal", process).out
 
 
@@ -299,7 +299,7 @@ def test_a_prioritized_replay_samples_by_priority_and_returns_importance_weights
 
 @pytest.mark.thorough
 def test_the_learner_retries_while_a_replay_shard_has_no_steps(
-    example: Any, learned_with: None, monkeypatch: pytest.MonkeyPatch
+    example: Any, learning_packages: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = example("learner")
     samples = iter([None, None, {"rewards": np.zeros(4)}])
@@ -317,7 +317,7 @@ def test_the_learner_retries_while_a_replay_shard_has_no_steps(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
-def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learned_with: None) -> None:
+def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learning_packages: None) -> None:
     """As its docstring says; it also prints a table."""
     script = "examples/surreal/sweep.py"
     words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
@@ -345,7 +345,7 @@ def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learne
 
 @pytest.mark.thorough
 def test_actions_are_scaled_to_both_ends_of_an_asymmetric_space(
-    learned_with: None, monkeypatch: pytest.MonkeyPatch
+    learning_packages: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     pendulum = importlib.import_module("algorithms.environments").Environments("Pendulum-v1", 1, 0)

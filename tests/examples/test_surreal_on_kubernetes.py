@@ -54,7 +54,7 @@ def test_surreal_learns_on_pods_although_some_are_lost(
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         install()
         try:
-            learns(sandbox, cluster, namespace)
+            await_learning(sandbox, cluster, namespace)
             sandbox.symphony("delete", STACK, "-y", timeout=120)
         finally:
             kubectl(cluster, "delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
@@ -69,7 +69,7 @@ def pid_of(program: str, namespace: str) -> int:
     raise AssertionError(f"no {program} of {namespace} runs")
 
 
-def learns(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
+def await_learning(sandbox: Sandbox, cluster: Access, namespace: str) -> None:
     sandbox.symphony("up", STACK, "-y", timeout=300)
 
     def logged(process: str) -> str:

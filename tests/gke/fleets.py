@@ -112,16 +112,16 @@ def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
     return {name: pod for name, (_, pod) in every.pods.items()}
 
 
-def packed(fleet: Fleet) -> dict[str, str]:
+def find_packing(fleet: Fleet) -> dict[str, str]:
     """Return pod -> machine of a packing that fits, for the pools that the plan calls tight."""
     result: dict[str, str] = {}
     for pool in (each for each in fleet.pools if each.name in fleet.placed.placement.tight):
-        machines = _packed(fleet, pool)
+        machines = _pack_pool(fleet, pool)
         result |= {name: f"gke-{fleet.name}-{pool.name}-{number}" for name, number in machines.items()}
     return result
 
 
-def _packed(fleet: Fleet, pool: Pool) -> dict[str, int]:
+def _pack_pool(fleet: Fleet, pool: Pool) -> dict[str, int]:
     """Pack the largest pods first, else in the order of the plan, each on the fullest fitting machine."""
     allocatable, chosen = available(pool), fleet.placed.placement.chosen
     taken = {

@@ -58,7 +58,7 @@ def _compare_plan(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[list[str],
 
     Where the plan says that a pool is tight, the pods are pinned to a packing that fits.
     """
-    wanted, machines = fleets.pods(fleet), fleets.packed(fleet)
+    wanted, machines = fleets.pods(fleet), fleets.find_packing(fleet)
     planned = {name: pod["spec"]["nodeSelector"][POOL_LABEL] for name, pod in wanted.items()}
     assert planned == {name: each.pool.name for name, each in fleet.placed.placement.chosen.items()}
     for name, pod in wanted.items():

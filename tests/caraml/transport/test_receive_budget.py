@@ -18,7 +18,7 @@ MIB = 1 << 20
 LIMITS = Limits(message_bytes=MIB, unread_bytes=16 * MIB)
 
 
-def connected(address, kind):
+def zmtp_connection(address, kind):
     """Open a raw ZMTP connection."""
     connection = socket.create_connection((address.host, address.port), 10)
     connection.sendall(b"\xff" + bytes(8) + b"\x7f\3\0" + b"NULL".ljust(52, b"\0"))
@@ -27,7 +27,7 @@ def connected(address, kind):
     return connection
 
 
-def flooded(connection, first, flags):
+def count_accepted_parts(connection, first, flags):
     """Send parts of 1 MiB until the connection breaks, and return how many were accepted."""
     connection.sendall(first)
     connection.settimeout(2)
@@ -65,8 +65,8 @@ def test_a_peer_that_never_ends_a_message_is_disconnected(receiver, kind, first,
         receive = {caraml.ZmqPuller: "pull"}.get(receiver, "recv")
         if waiting and receiver is not caraml.ZmqPub:
             threading.Thread(target=wait, args=(getattr(end, receive),), daemon=True).start()
-        with connected(end.socket, kind) as connection:
-            assert flooded(connection, first, 3) < 400
+        with zmtp_connection(end.socket, kind) as connection:
+            assert count_accepted_parts(connection, first, 3) < 400
         if waiting:
             end.close(0)
 
@@ -74,7 +74,10 @@ def test_a_peer_that_never_ends_a_message_is_disconnected(receiver, kind, first,
 @pytest.mark.timeout(60)
 def test_an_endless_message_is_disconnected_while_other_peers_are_served():
     """Also if the reader always finds small messages and never waits."""
-    with caraml.ZmqPuller(port=0, limits=LIMITS) as puller, connected(puller.socket, b"PUSH") as connection:
+    with (
+        caraml.ZmqPuller(port=0, limits=LIMITS) as puller,
+        zmtp_connection(puller.socket, b"PUSH") as connection,
+    ):
         done = threading.Event()
 
         def push():
@@ -84,7 +87,7 @@ def test_an_endless_message_is_disconnected_while_other_peers_are_served():
 
         threading.Thread(target=push, daemon=True).start()
         taken = []
-        flood = threading.Thread(target=lambda: taken.append(flooded(connection, b"", 3)))
+        flood = threading.Thread(target=lambda: taken.append(count_accepted_parts(connection, b"", 3)))
         flood.start()
         while flood.is_alive():
             assert puller.pull(timeout=10) == bytes(100)

@@ -28,7 +28,7 @@ with Experiment("e") as e:
 
 
 @pytest.fixture
-def local(place: Place) -> Iterator[str]:
+def local_image(place: Place) -> Iterator[str]:
     """Return an image of a deleted tmux stack that a container still uses; `dev` is up."""
     place.sandbox.write(PROGRAM)
     place.up()
@@ -54,12 +54,12 @@ def image_users(place: Place, **environment: str) -> dict[str, list[str]]:
     }
 
 
-def test_images_clean_asks_and_keeps_images_in_use(place: Place, local: str, tmp_path: Path) -> None:
+def test_images_clean_asks_and_keeps_images_in_use(place: Place, local_image: str, tmp_path: Path) -> None:
     (dev,) = local_images(place)
-    assert image_users(place) == {dev: ["dev a", "dev b"], local: ["local"]}
+    assert image_users(place) == {dev: ["dev a", "dev b"], local_image: ["local"]}
     assert image_users(place, PULUMI_BACKEND_URL=f"file://{tmp_path}") == {
         dev: ["dev (another Pulumi backend)"],
-        local: ["local (another Pulumi backend)"],
+        local_image: ["local (another Pulumi backend)"],
     }
     place.sandbox.symphony("delete", "local", "-y")
     other = f"{place.repository}-other"
@@ -75,13 +75,13 @@ def test_images_clean_asks_and_keeps_images_in_use(place: Place, local: str, tmp
             shown.type(answer, "Enter")
             shown.shows(message)
             assert shown.ends() == 1
-            assert (f"{local} was not removed: a container uses this image" in shown.history()) is (
+            assert (f"{local_image} was not removed: a container uses this image" in shown.history()) is (
                 answer == "y"
             )
-    assert image_users(place) == {dev: ["dev a", "dev b"], local: []}
+    assert image_users(place) == {dev: ["dev a", "dev b"], local_image: []}
     assert "no image matches" in place.sandbox.symphony("images", "clean", "nothing*", code=2).err
     assert "Add -y" in place.sandbox.symphony("images", "clean", pattern, code=2).err
-    (container,) = Engine().api.containers(all=True, filters={"ancestor": local})
+    (container,) = Engine().api.containers(all=True, filters={"ancestor": local_image})
     Engine().api.remove_container(container["Id"], force=True)
     assert "Removed 1 image." in place.sandbox.symphony("images", "clean", pattern, "-y").out
     assert image_users(place) == {dev: ["dev a", "dev b"]}

@@ -21,7 +21,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A fake NVML file that describes three GPUs."""
     file = tmp_path / "nvml.json"
     file.write_text(json.dumps({"gpus": [{"uuid": f"GPU-{number}"} for number in range(3)]}))
@@ -37,7 +37,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def start(machine: Path, tmp_path: Path) -> Iterator[Start]:
+def start(fake_gpus: Path, tmp_path: Path) -> Iterator[Start]:
     """Start `sleep` with a claim, and write its environment to a file."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -90,8 +90,8 @@ def test_gpus_are_assigned_in_the_order_of_claims(start: Start, tmp_path: Path) 
     assert not set(gpus_by_process()["large"]) & set(gpus_by_process()["small"])
 
 
-def test_gpus_busy_with_other_programs_are_not_assigned(machine: Path) -> None:
-    machine.write_text(
+def test_gpus_busy_with_other_programs_are_not_assigned(fake_gpus: Path) -> None:
+    fake_gpus.write_text(
         json.dumps({"gpus": [{"uuid": "GPU-0", "programs": {str(os.getpid()): 1 << 30}}, {"uuid": "GPU-1"}]})
     )
     assert gpus.claim(1, "me", 1.0) == ("GPU-1",)
@@ -104,14 +104,14 @@ def test_gpus_busy_with_other_programs_are_not_assigned(machine: Path) -> None:
     "content",
     [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid":1,"start":0,"who":"x","count":1,"asked":0,"gpus":["GPU-0"]}'],
 )
-def test_an_invalid_claim_file_is_ignored(machine: Path, content: bytes) -> None:
+def test_an_invalid_claim_file_is_ignored(fake_gpus: Path, content: bytes) -> None:
     (gpus.folder() / "0-1").write_bytes(content)
     (gpus.folder() / "7-7").mkdir()
     assert gpus.claims() == []
     assert gpus.claim(3, "me", 1.0) == ("GPU-0", "GPU-1", "GPU-2")
 
 
-def test_a_claim_file_not_owned_by_the_user_of_the_process_is_ignored(machine: Path) -> None:
+def test_a_claim_file_not_owned_by_the_user_of_the_process_is_ignored(fake_gpus: Path) -> None:
     """"""
     if os.getuid():
         pytest.skip("only root can give a file away")
@@ -122,7 +122,7 @@ def test_a_claim_file_not_owned_by_the_user_of_the_process_is_ignored(machine: P
     assert gpus.claims() == []
 
 
-def test_a_claim_folder_without_sticky_bit_is_refused(machine: Path) -> None:
+def test_a_claim_folder_without_sticky_bit_is_refused(fake_gpus: Path) -> None:
     gpus.folder().chmod(0o777)
     with pytest.raises(SymphonyError) as refused:
         gpus.folder()
@@ -139,7 +139,7 @@ def test_real_gpus_of_this_machine_are_listed() -> None:
     assert all(gpu.uuid.startswith("GPU-") and gpu.total > 0 for gpu in every)
 
 
-def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox, machine: Path) -> None:
+def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox, fake_gpus: Path) -> None:
     env: dict[str, Any] = {name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER)}
     program = (
         'with Experiment(inherit=["FAKE_NVML", "PYTHONPATH"]) as e:\n'

@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
+def never_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
     """Return an answer that never comes, and shorten the deadlines of the reader."""
     monkeypatch.setattr(reader, "_SILENCE", 0.2)
     monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
@@ -94,7 +94,7 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
             assert printed == expected
 
 
-class Pair:
+class TwoPods:
     """Two processes, a and b, each in a pod of its name, and what the log endpoint of each answers."""
 
     def __init__(self, **of: Callable[[], Answer | bytes]) -> None:
@@ -130,19 +130,19 @@ def test_following_loses_no_line_when_the_clock_of_the_node_steps_back() -> None
 
 @pytest.mark.parametrize("status", [500, 429])
 def test_an_unreachable_node_costs_only_the_logs_of_its_own_pods(status: int) -> None:
-    with serving(Pair(a=lambda: (status, AWAY[1]), b=lambda: chunked(stamped(1, 2, 3)))) as api:
+    with serving(TwoPods(a=lambda: (status, AWAY[1]), b=lambda: chunked(stamped(1, 2, 3)))) as api:
         assert texts(api, "a", "b") == ["n 1", "n 2", "n 3", NOT_READ]
         assert texts(api, "a", tail=1) == [NOT_READ]
 
 
-def test_a_log_request_that_hangs_does_not_block_other_logs(mute: Callable[[], bytes]) -> None:
-    with serving(Pair(a=mute, b=lambda: chunked(stamped(1)))) as api:
+def test_a_log_request_that_hangs_does_not_block_other_logs(never_answers: Callable[[], bytes]) -> None:
+    with serving(TwoPods(a=never_answers, b=lambda: chunked(stamped(1)))) as api:
         assert texts(api, "a", "b") == ["n 1", "could not read the log: the node does not answer"]
 
 
 def test_an_unreachable_api_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0.1)
-    pair = Pair(a=lambda: b"")
+    pair = TwoPods(a=lambda: b"")
 
     def answer(asked: Asked) -> Answer:
         return pair(asked) if len(api.asked) == 1 else (200, b"")
@@ -152,7 +152,7 @@ def test_an_unreachable_api_server_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_logs_without_the_right_to_read_them_are_refused() -> None:
-    with serving(Pair(a=lambda: (403, {"message": "cannot get pods/log"}))) as api, pytest.raises(Refused):
+    with serving(TwoPods(a=lambda: (403, {"message": "cannot get pods/log"}))) as api, pytest.raises(Refused):
         texts(api, "a")
 
 
@@ -170,10 +170,10 @@ def test_following_prints_the_log_of_a_node_that_answers_late() -> None:
         assert texts(api, follow=True) == [NOT_READ, "n 2", "n 3", "ended: exit 0"]
 
 
-def test_following_survives_a_silent_node(mute: Callable[[], bytes]) -> None:
+def test_following_survives_a_silent_node(never_answers: Callable[[], bytes]) -> None:
     answers: list[Callable[[], Answer | bytes]] = [
         lambda: chunked(stamped(1)),
-        mute,
+        never_answers,
         lambda: chunked(stamped(1, 2)),
         lambda: chunked(stamped(2)),
     ]
@@ -183,13 +183,13 @@ def test_following_survives_a_silent_node(mute: Callable[[], bytes]) -> None:
             pair.state = ENDED
         return (answers.pop(0) if len(answers) > 1 else answers[0])()
 
-    pair = Pair(a=answer)
+    pair = TwoPods(a=answer)
     with serving(pair) as api:
         assert texts(api, follow=True) == ["n 1", "n 2", "ended: exit 0"]
 
 
-def test_last_lines_are_empty_when_the_server_is_silent(mute: Callable[[], bytes]) -> None:
-    with serving(Pair(a=mute)) as api:
+def test_last_lines_are_empty_when_the_server_is_silent(never_answers: Callable[[], bytes]) -> None:
+    with serving(TwoPods(a=never_answers)) as api:
         assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
 
 

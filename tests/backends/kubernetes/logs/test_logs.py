@@ -85,7 +85,7 @@ def test_a_line_cut_off_by_a_broken_stream_is_printed_once_and_whole(cut: int) -
         assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
 
 
-def test_a_late_exit_status_is_printed_before_the_lines_of_the_next_start(
+def test_a_late_exit_status_is_printed_before_lines_after_the_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 10)

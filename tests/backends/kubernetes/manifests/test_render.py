@@ -39,7 +39,7 @@ def container(**options: Any) -> dict[str, Any]:
     return pod(experiment)["spec"]["containers"][0]
 
 
-def ordered(**chosen: Any) -> render.Manifests:
+def experiment_with_dependencies(**chosen: Any) -> render.Manifests:
     experiment = Experiment("rl", primary="train")
     experiment.new_process("prepare")
     group = experiment.new_process_group("agents")
@@ -51,14 +51,14 @@ def ordered(**chosen: Any) -> render.Manifests:
 def test_a_waiting_pod_has_a_scheduling_gate_that_does_not_change_its_fingerprint():
     plain = Experiment("rl")
     plain.new_process("train", termination_delay=5)
-    gated, free = ordered().pods["train"][1], pod(plain, "train")
+    gated, free = experiment_with_dependencies().pods["train"][1], pod(plain, "train")
     assert gated["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
-    assert "schedulingGates" not in ordered().pods["prepare"][1]["spec"]
+    assert "schedulingGates" not in experiment_with_dependencies().pods["prepare"][1]["spec"]
     assert process_inputs.fingerprint(gated) == process_inputs.fingerprint(free)
 
 
 def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
-    account, role, binding, job = ordered().supervisor
+    account, role, binding, job = experiment_with_dependencies().supervisor
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         {
@@ -82,7 +82,7 @@ def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
     assert "$(" not in spec["containers"][0]["command"][2]
 
 
-def test_an_experiment_without_an_order_has_no_supervisor():
+def test_an_experiment_without_dependencies_has_no_supervisor():
     experiment = Experiment("rl")
     experiment.new_process("a")
     assert manifests(experiment).supervisor == ()

@@ -80,7 +80,7 @@ class Servicer:
 
 
 @pytest.fixture
-def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+def provider_host(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     """Yield the configured process of a servicer, and a client of it."""
     command = [sys.executable, "-u", "-m", "symphony_dynamic.host", "x"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
@@ -94,8 +94,8 @@ def served(home: Any) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
 
 
 @pytest.fixture
-def servicers(served: tuple[subprocess.Popen[bytes], Any]) -> tuple[Servicer, Servicer]:
-    _, stub = served
+def servicers(provider_host: tuple[subprocess.Popen[bytes], Any]) -> tuple[Servicer, Servicer]:
+    _, stub = provider_host
     return Servicer(stub, provider.SESSION_PROVIDER), Servicer(stub, provider.WINDOW_PROVIDER)
 
 
@@ -198,10 +198,10 @@ def test_windows_are_created_in_parallel(servicers: tuple[Servicer, Servicer]) -
 
 
 def test_sigint_delivered_to_any_thread_ends_the_provider_host(
-    served: tuple[subprocess.Popen[bytes], Any],
+    provider_host: tuple[subprocess.Popen[bytes], Any],
 ) -> None:
     """The engine waits 5 s after the signal; the kernel chooses the thread that gets it."""
-    run, stub = served
+    run, stub = provider_host
     Servicer(stub, provider.WINDOW_PROVIDER).check({}, WINDOW)
     threads = sorted(int(each.name) for each in Path(f"/proc/{run.pid}/task").iterdir())
     tgkill = {"x86_64": 234, "aarch64": 131}[platform.machine()]
