@@ -227,7 +227,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
     elif refused := facts.event("FailedCreate"):
         remedy = "Kubernetes retries once the cause is fixed"
         moment = pod_status.event_time(refused)
-        yield Link("created", f"no: {text(refused, 'message')}", moment, True, remedy=remedy)
+        yield Link("created", f"no: {reasons.refusal(refused)}", moment, True, remedy=remedy)
     elif facts.job_status is not None:
         yield Link("created", f"yes, but its pod no longer exists: {facts.job_status[1]}", None, True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
@@ -75,13 +74,21 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
     """Return whether a client's cluster is the experiment's.
 
     A user with other rights computes another identifier; then any recorded object decides.
+
+    Raises:
+        Forbidden: The user may see none of these.
     """
     pinned = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
-    if not pinned or inventory.identifier(client, shared) == pinned:
+    here = inventory.identifier(client, shared)
+    if not pinned or here == pinned:
         return True
     uids = _recorded_uids(recorded)
-    return any(text(body, "metadata", "uid") == uids[place] for place, body in _existing(client, uids))
+    refusals: list[Forbidden] = []
+    there = {place: text(body, "metadata", "uid") for place, body in _existing(client, uids, refusals)}
+    if refusals and not there and here == client.access.server:
+        raise refusals[0]
+    return any(uid == uids[place] for place, uid in there.items())
 
 
 def _recorded_uids(recorded: Recorded) -> dict[str, str]:
@@ -100,16 +107,25 @@ def _pod_uids(recorded: Recorded) -> dict[str, str]:
     }
 
 
-def _existing(client: Client, places: Collection[str]) -> Iterator[tuple[str, Values]]:
-    """Yield the objects at some paths that the user may see; pods and Services, often many, are listed."""
+def _existing(
+    client: Client, places: Collection[str], refusals: list[Forbidden] | None = None
+) -> Iterator[tuple[str, Values]]:
+    """Yield the objects at some paths that the user may see; pods and Services, often many, are listed.
+
+    What the user may not see is added to `refusals`.
+    """
     for folder in {place.rpartition("/")[0] for place in places}:
         own = [place for place in places if place.rpartition("/")[0] == folder]
-        with contextlib.suppress(Forbidden):
+        try:
             if folder.endswith(("/pods", "/services")):
                 every = {f"{folder}/{text(body, 'metadata', 'name')}": body for body in client.items(folder)}
             else:
                 every = {place: body for place in own if (body := client.find(place)) is not None}
-            yield from ((place, every[place]) for place in own if place in every)
+        except Forbidden as refusal:
+            if refusals is not None:
+                refusals.append(refusal)
+            continue
+        yield from ((place, every[place]) for place in own if place in every)
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from symphony.backends.kubernetes import supervisor
@@ -16,6 +17,10 @@ from symphony.backends.observe import State
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
+# The beginning of the message of a refused pod of a Job, whose name changes with each try.
+_REFUSED = re.compile(
+    r'(?:\(combined from similar events\): )?Error creating: (?:pods "[^"]*" is forbidden: )?'
+)
 
 # (state, reason, since)
 JobStatus = tuple[State, str, float | None]
@@ -62,6 +67,11 @@ def _words(event: Values) -> str:
     return f"{text(event, 'reason')}: {text(event, 'message')}"
 
 
+def refusal(event: Values) -> str:
+    """Return why the cluster refused a pod of a Job; empty where the event tells something else."""
+    return _REFUSED.sub("", text(event, "message")) if text(event, "reason") == "FailedCreate" else ""
+
+
 def job_statuses(
     client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
 ) -> dict[str, JobStatus]:
@@ -102,7 +112,12 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
     """Return the uid of a Job -> the newest warning about it."""
     events = _events(client, namespace, controllers.JOB, "Warning")
     events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
-    return {text(event, "involvedObject", "uid"): _words(event) for event in events}
+    return {
+        text(event, "involvedObject", "uid"): f"not created: {refused}"
+        if (refused := refusal(event))
+        else _words(event)
+        for event in events
+    }
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:

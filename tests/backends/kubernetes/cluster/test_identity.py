@@ -10,7 +10,7 @@ import pytest
 
 from symphony.backends.access import Streams
 from symphony.backends.kubernetes import access, observe
-from symphony.backends.kubernetes.api.client import Refused
+from symphony.backends.kubernetes.api.client import Forbidden, Refused
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.manifests import labels
 from symphony.engine.state.file_store import Resource
@@ -50,6 +50,12 @@ def test_a_user_without_rights_on_kube_system_is_recognized_in_the_same_cluster(
     theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "of another cluster")}
     with serving(Cluster(theirs)) as api, pytest.raises(UserError, match="in another cluster"):
         identity.client_for(recorded(api, clusterIdentifier="seen by another"))
+
+
+def test_a_user_who_may_see_nothing_is_not_told_to_forget_the_experiment() -> None:
+    with serving(Cluster(status=403)) as api, pytest.raises(Forbidden) as error:
+        identity.client_for(recorded(api))
+    assert "another cluster" not in str(error.value)
 
 
 def test_the_cluster_identifier_does_not_depend_on_the_rights_of_the_user() -> None:

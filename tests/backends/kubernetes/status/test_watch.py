@@ -272,13 +272,16 @@ def test_an_active_job_without_pod_is_waiting(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("job_uid", "why"), [("u", "FailedCreate: words"), ("old", "its Job creates another pod")]
+    ("job_uid", "why"),
+    [("u", "not created: exceeded quota: q"), ("old", "its Job creates another pod")],
 )
 def test_events_of_an_earlier_job_with_the_same_name_are_ignored(
     clock: Clock, job_uid: str, why: str
 ) -> None:
     job = thing("Job", "a", owner=OWNER, status={})
-    refused = event("FailedCreate", involvedObject={"kind": "Job", "name": "a", "uid": job_uid})
+    message = '(combined from similar events): Error creating: pods "a-9lk8t" is forbidden: exceeded quota: q'
+    about = {"kind": "Job", "name": "a", "uid": job_uid}
+    refused = event("FailedCreate", involvedObject=about, message=message)
     result = status_now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
     assert result.why == why
 
