@@ -29,7 +29,7 @@ test: setup check ## lint, types and the tests: pure ones, tmux and the engine
 test-kubernetes: setup ## the tests that need a cluster: one that is up, else one of one machine, as root
 	@scripts/test.sh --kubernetes $(PYTEST_ARGS)
 
-test-slurm: setup ## the tests that need Slurm: one of four nodes on this machine, installed as root
+test-slurm: examples ## the tests that need Slurm: one of four nodes on this machine, installed as root
 	@scripts/test.sh --slurm $(PYTEST_ARGS)
 
 test-thorough: examples ## further tests: more faults, doors and corners

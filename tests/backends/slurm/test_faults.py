@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,6 +177,34 @@ def test_processes_survive_a_full_shared_disk_and_states_catch_up(lab: Lab, smal
     lab.becomes("b", "failed")
     lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
     assert [*small_disk.iterdir()] == []
+
+
+def test_a_shared_disk_that_is_seen_two_seconds_late_changes_nothing(lab: Lab, tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    (late / "shared").mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("late.py"), late / "sitecustomize.py")
+    lab.sandbox.environment["PYTHONPATH"] = str(late)
+    program = """
+with Experiment() as e:
+    prepare = e.new_process("prepare", "echo prepared")
+    e.new_process("server", "exec python3 -m http.server $SYMPH_WEB_PORT", binds="web")
+    client = e.new_process("client", "echo $SYMPH_WEB_ADDR; exec sleep 1000", connects="web")
+    client.depends_on(prepare, condition="completed")
+"""
+    job = up(lab, program, sharedFolder=str(late / "shared"))
+    lab.becomes("client", "running")
+    before = lab.sandbox.trees()
+    lab.sandbox.write(program.replace("exec sleep 1000", "exec sleep 1001"))
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    lab.becomes("client", "running")
+    assert lab.jobs() == [job]
+    assert lab.sandbox.trees()["rl/server"] == before["rl/server"]
+    assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
+    lab.sandbox.symphony("restart", "rl", "server", "-y", timeout=60)
+    assert lab.becomes("server", "running")["ready"]
+    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+    assert lab.sandbox.trees() == {}
+    assert [*(late / "shared").iterdir()] == []
 
 
 def test_doctor_reports_if_nodes_can_write_to_the_shared_folder(
