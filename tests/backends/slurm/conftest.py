@@ -36,7 +36,7 @@ class Lab:
     def jobs(self) -> list[str]:
         """Return the jobs of this sandbox that run or wait."""
         lines = [line.split("|") for line in self.ask("squeue", "-h", "-o", "%i|%Z|%T").splitlines()]
-        return [number for number, folder, _ in lines if folder.startswith(f"{self.sandbox.home}/")]
+        return [number for number, folder, _ in lines if folder.startswith(f"{self.sandbox.home.parent}/")]
 
     def why(self, path: str) -> list[dict[str, Any]]:
         return self.sandbox.symphony("why", "rl", path, "--json").json["links"]
