@@ -110,8 +110,9 @@ def in_queue(job: Job) -> str:
     words = _REASONS.get(reason)
     why = f"{reason} ({words})" if words else reason
     # Slurm writes 2026-11-25T14:20:00, or N/A.
-    clock = job.start.partition("T")[2]
-    start = f", starts about {clock[:5]}" if clock else ""
+    day, _, clock = job.start.partition("T")
+    day = "" if day == time.strftime("%Y-%m-%d") else f"{day} "
+    start = f", starts about {day}{clock[:5]}" if clock else ""
     return f"{IN_QUEUE}: {why}{start}" if reason and reason != "None" else f"{IN_QUEUE}{start}"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 
 from symphony import files, paths
 from symphony.backends.prerequisites import Finding
+from symphony.errors import SymphonyError
 from symphony_slurm import commands
 
 
@@ -30,9 +32,19 @@ def _program(name: str) -> Finding:
 
 def _munge() -> Finding:
     place = shutil.which("munge") or ""
-    answers = bool(place) and _first_line([place, "-n"]).startswith("MUNGE")
+    answers = bool(place) and _first_line([place, *_socket(), "-n"]).startswith("MUNGE")
     get = "ask the administrators of the cluster to set up munge, which authenticates you to Slurm"
     return Finding("munge (optional)", answers, place=place, get=get, needed=False)
+
+
+def _socket() -> list[str]:
+    """Return the option of munge for the socket of this Slurm; nothing where it has the usual one."""
+    try:
+        text = commands.call("", ["scontrol", "show", "config"])
+    except SymphonyError:
+        return []
+    named = re.search(r"^AuthInfo\s*=.*socket=([^,\s]+)", text, re.MULTILINE)
+    return [f"--socket={named[1]}"] if named else []
 
 
 def _shared_folder() -> Finding:

@@ -211,6 +211,7 @@ def test_doctor_reports_if_nodes_can_write_to_the_shared_folder(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(lab.sandbox.environment, "SLURM_CONF", str(lab.slurm.configuration))
-    (row,) = [line for line in lab.sandbox.symphony("doctor").out.splitlines() if "shared folder" in line]
-    assert " here " in row
+    rows = lab.sandbox.symphony("doctor").out.splitlines()
+    for name in ("munge", "shared folder"):
+        assert [" here " in row for row in rows if row.startswith(f"{name} (optional)")] == [True]
     assert not [*lab.sandbox.home.parent.rglob("*doctor*")]

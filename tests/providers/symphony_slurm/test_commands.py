@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,9 +45,10 @@ def test_squeue_output_of_three_slurm_versions_is_parsed(
         8: Job(8, "RUNNING", "2026-11-25T12:00:00", "59:59", "None", "a|b"),
     }
     assert {word for word in (tmp_path / "asked").read_text().split() if word.startswith("-")} <= KNOWN
-    assert (
-        in_queue(jobs[7]) == "in the queue: Priority (other jobs have a higher priority), starts about 14:20"
-    )
+    words = "in the queue: Priority (other jobs have a higher priority), starts about"
+    assert in_queue(jobs[7]) == f"{words} 2026-11-25 14:20"
+    today = replace(jobs[7], start=time.strftime("%Y-%m-%dT23:59:00"))
+    assert in_queue(today) == f"{words} 23:59"
 
 
 def test_slurm_variables_of_the_users_shell_do_not_reach_slurm_commands(
