@@ -41,13 +41,14 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     for definition in definitions(kind):
         if text := _text(config.get(definition.key)):
             where = _where(places, definition.key)
+            if definition.is_text and (written := _changed_by_yaml(text, places.get(definition.key))):
+                what = f"{definition.key}: {written} is a number in YAML, which makes it {text}"
+                problems.append(Problem(what, f'quote it: "{written}"', (where,)))
+                continue
             try:
                 values[definition.field] = definition.read(text)
             except ValueError:
                 problems.append(_wrong(definition, text, where))
-            if definition.type is str and (written := _changed_by_yaml(text, places.get(definition.key))):
-                what = f"{definition.key}: {written} is a number in YAML, which makes it {text}"
-                problems.append(Problem(what, f'quote it: "{written}"', (where,)))
     if name is None:
         backend = next(row for row in table() if row.key == _BACKEND)
         problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))

@@ -107,13 +107,14 @@ def test_unknown_and_misplaced_settings_are_reported_with_file_and_line(tmp_path
 NUMBERS = [("1e3", "1000"), ("007", "7"), ("0123", "83"), ("1.10", "1.1")]
 
 
+@pytest.mark.parametrize("key", ["symphony:namespace", "symphony:server"])
 @pytest.mark.parametrize(("written", "text"), NUMBERS)
 def test_an_unquoted_text_that_yaml_reads_as_a_number_is_a_problem(
-    tmp_path: Path, written: str, text: str
+    tmp_path: Path, key: str, written: str, text: str
 ) -> None:
     own = tmp_path / "Pulumi.rl.yaml"
-    own.write_text(f"config:\n  symphony:namespace: {written}\n  symphony:grace: 1e1\n")
-    (problem,) = settings_reader.read({"symphony:namespace": text, "symphony:grace": "10"}, own).problems
+    own.write_text(f"config:\n  {key}: {written}\n  symphony:grace: 1e1\n")
+    (problem,) = settings_reader.read({key: text, "symphony:grace": "10"}, own).problems
     assert written in problem.what
     assert text in problem.what
     assert problem.remedy == f'quote it: "{written}"'
