@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from symphony import files
 from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
 from symphony_docker.context import Context, archive
@@ -72,7 +73,7 @@ def build(build: Build, host: str, tell: Tell | None = None, log: Callable[[str]
         SymphonyError: The engine failed.
     """
     buildkit()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=files.process_folder()) as folder:
         command = [*_command(build, Path(folder)), "-"]
         with _running(command, {**os.environ, "DOCKER_BUILDKIT": "1", "NO_COLOR": "1"}) as process:
             assert process.stdin is not None

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from symphony import files
 from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors, workspace
@@ -218,7 +219,9 @@ def _up(
     owners: dict[str, str] = {}
     program = Program()
     fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
-    with selected_stack.ensure_stack(selected, changes=True), tempfile.TemporaryDirectory() as images:
+    # The next run removes what a killed one leaves there; nothing removes it from TMPDIR.
+    own = files.process_folder()
+    with selected_stack.ensure_stack(selected, changes=True), tempfile.TemporaryDirectory(dir=own) as images:
         reports = progress.Reader(Path(images))
         extra = {progress.VARIABLE: images}
         with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -311,3 +312,14 @@ def test_up_works_with_locale_c_and_a_long_tmpdir(sandbox: Sandbox) -> None:
     assert "Nothing changes" in sandbox.symphony("up", "-y", env=cron).out
     sandbox.symphony("delete", "-y", env=cron)
     assert ([*place.iterdir()], sandbox.trees()) == ([], {})
+
+
+def test_a_killed_up_leaves_no_folder_in_tmpdir(sandbox: Sandbox, tmp_path: Path) -> None:
+    there, place = tmp_path / "there", tmp_path / "tmp"
+    place.mkdir()
+    sandbox.write(f"import pathlib, time\npathlib.Path({str(there)!r}).touch()\ntime.sleep(600)")
+    killed = sandbox.start([str(sandbox.program), "up", "rl", "-y"], env={"TMPDIR": str(place)})
+    wait_for(there.exists, 60, "the program runs")
+    killed.kill()
+    killed.communicate(timeout=30)
+    assert [*place.iterdir()] == []
