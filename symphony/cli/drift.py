@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from symphony.cli import arguments, screen
-from symphony.operations.drift import drift
+from symphony.operations.drift import Drift, drift
+from symphony.operations.stacks import Stack
 
 HEAD = ("process", "object", "field", "declared", "lives")
 
@@ -26,8 +27,22 @@ def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False
     else:
         cells = [(row.path, row.object, row.field, _short(row.declared), _short(row.lives)) for row in rows]
         screen.show_table(HEAD, cells)
-        print(screen.clean(f"`symphony up {stack.display_name}` restores the declaration."))
+        print(*map(screen.clean, _remedies(stack, rows)), sep="\n")
     return 1 if rows else 0
+
+
+def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
+    """Return the commands that restore the declaration, in their order."""
+    name = stack.display_name
+    changed = [row for row in rows if row.field and stack.backend == "kubernetes"]
+    pods = {row.path: None for row in changed if row.object.startswith(("Pod ", "Job "))}
+    lines = [f"`symphony restart {name} {' '.join(pods)}` restores the pods."] if pods else []
+    if any(row.path not in pods for row in changed):
+        # The engine compares the declaration with its state, which does not have the change yet.
+        refresh = f"`pulumi refresh -s {name}` in a shell with `symphony env`"
+        return [*lines, f"{refresh} and then `symphony up {name}` restore the other objects."]
+    rest = "rest" if lines else "declaration"
+    return [*lines, f"`symphony up {name}` restores the {rest}."] if len(changed) < len(rows) else lines
 
 
 def _short(fact: object) -> str:

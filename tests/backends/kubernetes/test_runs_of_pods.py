@@ -47,6 +47,14 @@ def test_drift_lists_changed_objects_and_leaks_list_unrecorded_ones(
     kubectl("-n", stack, "patch", service, "--type=merge", "-p", patch)
     rows = sandbox.symphony("drift", stack, "--json", code=1).json
     assert {row["field"] for row in rows} >= {"spec.ports[0].port"}
+    kubectl("-n", stack, "set", "image", "pod/a", "a=localhost:5000/no/such:1")
+    out = sandbox.symphony("drift", stack, code=1).out
+    assert f"`symphony restart {stack} a`" in out
+    assert f"`pulumi refresh -s {stack}`" in out
+    sandbox.symphony("restart", stack, "a", "-y")
+    sandbox.pulumi("refresh", "-s", stack, "--yes")
+    sandbox.symphony("up", stack, "-y")
+    assert sandbox.symphony("drift", stack, "--json").json == []
     kubeconfig = {"KUBECONFIG": str(cluster.kubeconfig)}
     assert stack not in sandbox.symphony("leaks", code=None, env=kubeconfig).out
     (state,) = sandbox.home.glob(f"state/.pulumi/stacks/*/{stack}.json")
