@@ -132,7 +132,10 @@ class Live(App[None]):
         edges = {edge.service: edge_cells(edge) for edge in view.edges}
         broken = {edge.service: "bold red" if edge.trouble else "" for edge in view.edges}
         self._fill("services", SERVICES, edges, broken)
-        self.query_one("#services").display = bool(edges)
+        services = self.query_one("#services")
+        # Textual at times lays a table out before it knows how high the rows are, and shows none.
+        services.styles.height = len(edges) + 1
+        services.display = bool(edges)
 
     def _rows(self) -> dict[str, list[Row]]:
         """Return the rows, folded or not, that match the filter, by name."""
@@ -241,16 +244,19 @@ class Live(App[None]):
         """Run a command in this terminal, after a confirmation if there is a question."""
         with self.suspend():
             print(_CLEAR, end="", flush=True)
-            # Ctrl-C ends only the command.
             interrupts = list[int]()
-            before = signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
             try:
                 if question and input(f"{screen.clean(question)} [y/N] ").strip().lower() not in ("y", "yes"):
                     return
-                subprocess.run(command)
-                if wait and not interrupts:
+                # Ctrl-C ends only the command.
+                signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
+                code = subprocess.run(command).returncode
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                # A command that fails says why.
+                if (wait or code) and not interrupts:
                     input(_ENTER)
-            except EOFError:
+            except (EOFError, KeyboardInterrupt):
                 pass
             finally:
                 signal.signal(signal.SIGINT, before)

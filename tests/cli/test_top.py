@@ -94,7 +94,7 @@ def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
         shown.shows("client-2")
         shown.type("Down", "w")
         assert "declared" in shown.shows("Enter returns", 60)
-        shown.type("Enter")
+        shown.type("C-c")
         shown.shows("filter")
         shown.type("l")
         shown.shows("connected\n")
@@ -210,6 +210,9 @@ def test_long_names_are_cut_so_that_important_columns_fit() -> None:
                 columns = app.query_one(f"#{name}", DataTable).columns
                 assert [str(key.value) for key in columns][-1] == last
                 assert sum(column.width + 2 for column in columns.values()) <= 80
+            height = app.query_one("#services").styles.height
+            assert height is not None
+            assert height.value == 1 + len(edges), "Textual at times takes none for it"
 
     asyncio.run(run())
 
