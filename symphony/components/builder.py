@@ -231,7 +231,7 @@ class MemberBuilder(Builder[MemberSpec]):
             condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
             timeout: Seconds after which the wait fails; by default 600 for started and ready, and no limit
                 for completed and ended.
-            restart_with: Whether a restart of a dependency also restarts this process (tmux).
+            restart_with: Whether a restart of a dependency also restarts this process.
 
         Raises:
             UserError: An argument has a wrong type, or the condition is unknown.

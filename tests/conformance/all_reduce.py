@@ -1,6 +1,6 @@
 """The program of equal workers: an all-reduce over sockets, by the variables of torch.distributed.
 
-Every worker contributes [0, rank + 1] and prints the sum. A worker that is told to fail does so once, first.
+Every worker contributes [0, rank + 1] and prints the sum.
 """
 
 import json

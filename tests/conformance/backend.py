@@ -153,6 +153,13 @@ class Backend(ABC):
 
         return wait_for(enough_reports, seconds * self.patience, f"{path} reports {kind}", pause=0.3)
 
+    def runs_again(self, stack: str, path: str, before: Mapping[str, list[str]]) -> bool:
+        """Return whether a process runs and has started again since these identities."""
+        # In tmux its window goes on, and a pod is another one.
+        status, living = self.statuses(stack)[path], self.identities(stack).get(path)
+        is_another = status["restarts"] > 0 or (living is not None and living != before[path])
+        return status["state"] == "running" and is_another
+
     def snapshot(self, stack: str) -> Snapshot:
         """Return the current processes of an experiment; assert that none runs twice."""
         living = self.identities(stack)

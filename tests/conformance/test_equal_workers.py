@@ -1,20 +1,31 @@
-"""Equal workers on every backend: four compute an all-reduce by the variables of torch.distributed."""
+"""Equal workers on every backend: they meet by the variables of torch.distributed, and restart together."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.conformance.backend import Backend
 from tests.conformance.conftest import BACKENDS
+from tests.sandbox import wait_for
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS, indirect=True, scope="module")
 STACK = "equal"
+SOURCE = Path(__file__).with_name("all_reduce.py").read_text()
 PROGRAM = f"""
-source = {Path(__file__).with_name("all_reduce.py").read_text()!r}
+source = {SOURCE!r}
 with Experiment() as e:
     e.new_process("train", command=["python3", "-u", "-c", source], replicas=4, rendezvous=True)
+"""
+# They notice nothing when another one ends.
+GOES_ON = f"""
+source = {SOURCE!r} + "time.sleep(1000)"
+with Experiment() as e:
+    e.new_process("train", command=["python3", "-u", "-c", source], replicas=3, rendezvous=True,
+        restart_policy="OnFailure")
+    e.new_process("other", "sleep 1000")
 """
 
 
@@ -30,3 +41,27 @@ def test_four_equal_workers_compute_an_all_reduce(backend: Backend, stack: str) 
         f"rank {rank} of 4, local {local}: [0.0, 10.0]" for rank, local in enumerate(locals_)
     ]
     assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "logs without names show rank 0"
+
+
+def test_all_of_them_restart_and_meet_when_one_fails(backend: Backend, stack: str) -> None:
+    backend.up(stack, GOES_ON)
+    backend.becomes(stack, "train-2", "running", 40)
+    wait_for(lambda: len(_met(backend, stack)) == 3, 40 * backend.patience, "they meet", pause=0.3)
+    before = backend.identities(stack)
+    backend.kill(stack, "train-1", signal.SIGKILL)
+
+    def all_run_again() -> bool:
+        return all(backend.runs_again(stack, f"train-{rank}", before) for rank in range(3))
+
+    wait_for(all_run_again, 60 * backend.patience, "all of them start again", pause=0.3)
+    assert not backend.runs_again(stack, "other", before)
+    # The log of a pod is gone with it.
+    starts = 2 if backend.remembers_starts else 1
+    wait_for(
+        lambda: _met(backend, stack).count("train-0") == starts, 40 * backend.patience, "they meet", pause=0.3
+    )
+
+
+def _met(backend: Backend, stack: str) -> list[str]:
+    """Return the workers that have printed a sum, once for each start."""
+    return [line["path"] for line in backend.lines(stack, "train-*") if line["text"].startswith("rank")]

@@ -66,13 +66,12 @@ def test_a_failed_liveness_probe_restarts_the_process_and_its_restart_with_depen
     before = {path: backend.identities(stack)[path] for path in ("web", "follows", "stays")}
     backend.end_supervisor(stack)
 
-    def follows_again() -> bool:
-        # In tmux the window stays the same; a pod is replaced.
-        status, living = backend.statuses(stack)["follows"], backend.identities(stack).get("follows")
-        is_another = status["restarts"] > 0 or (living is not None and living != before["follows"])
-        return status["state"] == "running" and is_another
-
-    wait_for(follows_again, 40 * backend.patience, "it restarts with the other", pause=0.3)
+    wait_for(
+        lambda: backend.runs_again(stack, "follows", before),
+        40 * backend.patience,
+        "it restarts with the other",
+        pause=0.3,
+    )
     assert backend.identities(stack)["stays"] == before["stays"]
     assert backend.statuses(stack)["web"]["restarts"] > 0
 

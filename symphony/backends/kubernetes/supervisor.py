@@ -32,6 +32,8 @@ WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
 STOPPED_AT = "symphony/stopped-at"
 # Why it restarts with a dependency, and, in JSON, the starts of its dependencies when it started.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
+# For equal workers: in JSON, the uids of those with which it started; when their first start began.
+MET, BEGAN = "symphony/met", "symphony/began"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
 # The name of a pod in the plan; a Job gives its pods other names.
@@ -97,14 +99,28 @@ def decide(
             if not is_over and now >= end[1] + orders["delays"].get(name, 0):
                 yield name, _stop(pod, end[0], now)
             continue
+        if is_gated(pod) and (note(pod, STOPPED) or pod.get(STOPPED)):
+            # An `up` replaces it.
+            if not note(pod, STOPPED):
+                yield name, _stop(pod, pod[STOPPED], now)
+            continue
         waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
-        patch = _held(waits, pods, given_up, now, pod) if is_gated(pod) else _restarted(waits, pods, pod)
+        workers = [each for names in orders["equal"] if name in names for each in names]
+        if is_gated(pod):
+            patch = _held(waits, workers, pods, given_up, now, pod)
+        else:
+            patch = _restarted(waits, workers, pods, pod)
         if patch is not None:
             yield name, patch
 
 
 def _held(
-    waits: list[Wait], pods: Mapping[str, Pod], given_up: Collection[str], now: float, pod: Pod
+    waits: list[Wait],
+    workers: list[str],
+    pods: Mapping[str, Pod],
+    given_up: Collection[str],
+    now: float,
+    pod: Pod,
 ) -> dict[str, Any] | None:
     """Return the patch that starts a gated pod or annotates why it waits; None if nothing changes."""
     words: list[str] = []
@@ -121,18 +137,45 @@ def _held(
             failed.append(why)
         elif not is_met:
             words.append(f"{wait['path']} ({wait['condition']}){f': {why}' if why else ''}")
+    if late := [name for name in workers if not _meets(pod, pods.get(name), given_up)]:
+        words.append(f"the other workers: {', '.join(late)}")
+    before = [_since(pods[name]) for name in workers if name in pods and _goes_on(pods[name], given_up)]
+    began = {BEGAN: f"{min(before):.0f}"} if before else {}
     if not failed and not words:
-        return {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}, **_started(waits, pods)}
-    notes = {WHY: "" if failed else f"for {', '.join(words)}", BLOCKED: "; ".join(dict.fromkeys(failed))}
+        start = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+        notes = {**began, **_starts(waits, workers, pods)}
+        return {**start, "metadata": {"annotations": notes}} if notes else start
+    why, blocked = "" if failed else f"for {', '.join(words)}", "; ".join(dict.fromkeys(failed))
+    notes = {WHY: why, BLOCKED: blocked, **began}
     if all(note(pod, name) == text for name, text in notes.items()):
         return None
     return {"metadata": {"annotations": {name: text or None for name, text in notes.items()}}}
 
 
-def _started(waits: list[Wait], pods: Mapping[str, Pod]) -> dict[str, Any]:
-    """Return the part of a patch that records the starts of the dependencies."""
+def _starts(waits: list[Wait], workers: list[str], pods: Mapping[str, Pod]) -> dict[str, str]:
+    """Return the notes that record the starts of the dependencies and of the equal workers."""
     starts = {wait["path"]: _start(wait, pods) for wait in waits if wait["restart_with"]}
-    return {"metadata": {"annotations": {STARTED_WITH: json.dumps(starts)}}} if starts else {}
+    notes = {STARTED_WITH: json.dumps(starts)} if starts else {}
+    if workers:
+        notes[MET] = json.dumps([pods[name]["metadata"]["uid"] for name in workers])
+    return notes
+
+
+def _meets(pod: Pod, worker: Pod | None, given_up: Collection[str]) -> bool:
+    """Return whether an equal worker starts with this one, or has ended for good: none meets an older one."""
+    if worker is None or worker["metadata"].get("deletionTimestamp"):
+        return False
+    is_same = is_gated(worker) or pod["metadata"]["uid"] in json.loads(note(worker, MET) or "[]")
+    return is_same or not _goes_on(worker, given_up)
+
+
+def _goes_on(pod: Pod, given_up: Collection[str]) -> bool:
+    """Return whether a pod is to run, runs, or is made again by its Job."""
+    phase = pod.get("status", {}).get("phase")
+    if phase == "Failed":
+        is_gone = bool(pod["metadata"].get("deletionTimestamp")) or _has_ended(pod, given_up)
+        return not is_gone and not note(pod, STOPPED)
+    return phase != "Succeeded" and not note(pod, STOPPED)
 
 
 def _start(wait: Wait, pods: Mapping[str, Pod]) -> str:
@@ -142,17 +185,24 @@ def _start(wait: Wait, pods: Mapping[str, Pod]) -> str:
     )
 
 
-def _restarted(waits: list[Wait], pods: Mapping[str, Pod], pod: Pod) -> dict[str, Any] | None:
-    """Return the patch that restarts a pod, if a dependency that it restarts with has restarted since."""
-    before: dict[str, str] = json.loads(note(pod, STARTED_WITH) or "{}")
-    if _is_over(pod) or note(pod, RESTARTS) or not before:
+def _restarted(
+    waits: list[Wait], workers: list[str], pods: Mapping[str, Pod], pod: Pod
+) -> dict[str, Any] | None:
+    """Return the patch that restarts a pod, if one that it restarts with has restarted since."""
+    if _is_over(pod) or note(pod, RESTARTS):
         return None
-    for wait in waits:
-        start = _start(wait, pods)
-        if wait["restart_with"] and start and (before.get(wait["path"]) or start) != start:
-            why = f"for {wait['path']} ({wait['condition']}), which restarted"
-            return {"metadata": {"annotations": {RESTARTS: why}}}
-    return None
+    before: dict[str, str] = json.loads(note(pod, STARTED_WITH) or "{}")
+    again = [
+        f"for {wait['path']} ({wait['condition']}), which restarted"
+        for wait in waits
+        if (start := _start(wait, pods)) and before.get(wait["path"], start) not in ("", start)
+    ]
+    met: list[str] = json.loads(note(pod, MET) or "[]")
+    # Its Job has made a worker again, or a user has: the others would wait for it where they are.
+    new = [name for name in workers if name in pods and pods[name]["metadata"]["uid"] not in met]
+    if met and new:
+        again.append(f"for the other workers: {', '.join(new)} started again")
+    return {"metadata": {"annotations": {RESTARTS: again[0]}}} if again else None
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
@@ -278,7 +328,12 @@ def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
 
 def _began(pods: Mapping[str, Pod]) -> float | None:
     """Return since when the experiment runs: the creation of its oldest pod that has not ended."""
-    return min((created(pod) for pod in pods.values() if not _is_over(pod)), default=None)
+    return min((_since(pod) for pod in pods.values() if not _is_over(pod)), default=None)
+
+
+def _since(pod: Pod) -> float:
+    """Return when a pod was made; when the first was, where it was made again with its equal workers."""
+    return float(note(pod, BEGAN) or created(pod))
 
 
 def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> float:
@@ -478,12 +533,24 @@ class _Api:
 
 
 def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
-    """Return the pods by their names in the plan; the last try that is not being deleted wins."""
+    """Return the pods by their names in the plan; the last try that is not being deleted wins.
+
+    A pod that a Job has created in place of one that was stopped says so under STOPPED.
+    """
 
     def age(pod: Pod) -> tuple[bool, str]:
         return not pod["metadata"].get("deletionTimestamp"), pod["metadata"]["creationTimestamp"]
 
-    return {pod["metadata"]["labels"][POD]: pod for pod in sorted(every.values(), key=age)}
+    pods = {pod["metadata"]["labels"][POD]: pod for pod in sorted(every.values(), key=age)}
+    for pod in every.values():
+        last = pods[pod["metadata"]["labels"][POD]]
+        if (why := note(pod, STOPPED)) and last is not pod and _jobs_of(last) == _jobs_of(pod) != []:
+            last[STOPPED] = why
+    return pods
+
+
+def _jobs_of(pod: Pod) -> list[str]:
+    return [each["uid"] for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def pod(state: Any = None, *, ready: Any = False, policy: str = "Never", **notes
         phase = "Failed" if ended["exitCode"] else "Succeeded"
     status = {"name": "main", "state": state or {}, "ready": ready}
     return {
-        "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z", "annotations": notes},
+        "metadata": {"uid": "", "creationTimestamp": "2026-01-01T00:00:00Z", "annotations": notes},
         "spec": {"schedulingGates": gates, "restartPolicy": policy, "containers": [{"name": "main"}]},
         "status": {"phase": phase, "containerStatuses": [status]},
     }
@@ -52,6 +52,7 @@ def orders(
         "pods": {"b": [0]},
         "primary": primaries,
         "stop_after": None,
+        "equal": [],
         "delays": {},
         "logs": [],
         **more,
@@ -136,6 +137,74 @@ def test_a_dependent_pod_restarts_once_its_dependency_has_restarted() -> None:
     again = {**started, **patch["metadata"]["annotations"]}
     assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **again)) == {}
     assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(exited(0), **started)) == {}
+
+
+def test_equal_workers_restart_when_one_is_another_and_start_when_all_have_ended() -> None:
+    equal = orders(pods={}, equal=[["a", "b", "c"]])
+    first = decided(equal, a=_worker("a1"), b=_worker("b1"), c=_worker("c1"), other=pod(RUNNING))
+    assert {name: patch["spec"] for name, patch in first.items()} == dict.fromkeys("abc", STARTS["spec"])
+    met = first["a"]["metadata"]["annotations"]
+    # The supervisor was killed before it had started all of them.
+    assert decided(equal, a=_worker("a1", RUNNING, **met), b=_worker("b1"), c=_worker("c1")) == {
+        name: first[name] for name in "bc"
+    }
+    # The Job of b has made no other pod yet.
+    running = {name: _worker(f"{name}1", RUNNING, **met) for name in "ac"}
+    assert decided(equal, **running, b=_worker("b1", exited(3), **met)) == {}
+    again = decided(equal, **running, b=_worker("b2"))
+    assert {name: notes(patch) for name, patch in again.items()} == {
+        "a": {"restarts": "for the other workers: b started again"},
+        "b": {"why": "for the other workers: a, c", "began": f"{NOW - 3600:.0f}"},
+        "c": {"restarts": "for the other workers: b started again"},
+    }
+    ending = _worker("c1", RUNNING, **met)
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:59Z"
+    assert "c" in notes(decided(equal, a=_worker("a2"), b=_worker("b2"), c=ending)["a"])["why"]
+    assert "c" in notes(decided(equal, a=_worker("a2"), b=_worker("b2"))["a"])["why"]
+    together = decided(equal, a=_worker("a2"), b=_worker("b2"), c=_worker("c2"))
+    assert all(patch["spec"] == STARTS["spec"] for patch in together.values())
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_equal_workers_wait_for_none_that_has_ended_for_good(code: int) -> None:
+    pods = {"a": _worker("a1", exited(code), **{supervisor.MET: '["a1", "b1"]'}), "b": _worker("b2")}
+    assert decided(orders(pods={}, equal=[["a", "b"]]), **pods)["b"]["spec"] == STARTS["spec"]
+
+
+@pytest.mark.parametrize("a", [RUNNING, exited(3)])
+def test_a_limit_counts_on_where_equal_workers_start_again(a: Any) -> None:
+    ends = orders(pods={}, equal=[["a", "b"]], stop_after=4000)
+    old = _worker("a1", a, **{supervisor.BEGAN: f"{NOW - 3999:.0f}"})
+    old["metadata"]["ownerReferences"] = [{"name": "a", "controller": True}]
+    patch = decided(ends, a=old, b=_worker("b2"))["b"]
+    again = _worker("b2", RUNNING, **patch["metadata"]["annotations"])
+    assert set(dict(supervisor.decide(ends, {"b": again}, (), NOW + 1))) == {"b"}
+    anew = decided(ends, ("a",), a=_worker("a1", exited(3), **{supervisor.BEGAN: "1"}), b=_worker("b2"))
+    assert anew["b"]["metadata"]["annotations"][supervisor.BEGAN] == f"{NOW - 3600:.0f}"
+
+
+def test_what_a_job_makes_again_after_a_stop_stays_stopped_until_an_up_replaces_the_job() -> None:
+    def of(job: str, pod: dict[str, Any]) -> dict[str, Any]:
+        owner = {"name": job, "uid": job, "controller": True}
+        pod["metadata"] |= {"labels": {supervisor.POD: "a"}, "ownerReferences": [owner]}
+        return pod
+
+    stopped, again = of("1", pod(exited(143), **{STOPPED: "8 h"})), of("1", pod())
+    again["metadata"]["creationTimestamp"] = "2026-01-01T00:59:59Z"
+    alone = orders(pods={}, equal=[["a"]])
+    held = decided(alone, **supervisor._by_name({"a-1": stopped, "a-2": again}))["a"]
+    assert ("spec" in held, notes(held)["stopped"]) == (False, "8 h")
+    assert decided(alone, a=of("1", pod(**{STOPPED: "8 h"}))) == {}
+    replaced = of("2", _worker("a2"))
+    replaced["metadata"]["creationTimestamp"] = "2026-01-01T00:59:59Z"
+    started = decided(alone, **supervisor._by_name({"a-1": stopped, "a-2": replaced}))["a"]
+    assert started["spec"] == STARTS["spec"]
+
+
+def _worker(uid: str, state: Any = None, **notes: str) -> dict[str, Any]:
+    worker = pod(state, **notes)
+    worker["metadata"]["uid"] = uid
+    return worker
 
 
 def _started(pod: dict[str, Any], start: str) -> dict[str, Any]:

@@ -212,15 +212,19 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
     re-created because its attempt differs from the state's.
     """
     body = (live.pods if controller == controllers.POD else live.jobs).get(name)
-    if body is not None and labels.belongs_to(body, owner) and _is_well(body) and not _ends(body):
+    if body is not None and labels.belongs_to(body, owner) and _is_well(live, body) and not _ends(body):
         return labels.annotation(body, labels.ATTEMPT) or "1"
     return str(int(time.time()))
 
 
-def _is_well(body: Body) -> bool:
-    if body.get("kind") == controllers.JOB:
-        return not controllers.has_failed(body)
-    return pod_status.is_good(body)
+def _is_well(live: Inventory, body: Body) -> bool:
+    """Return whether the next `up` leaves a pod or a Job alone; a Job that was stopped has not failed."""
+    if body.get("kind") != controllers.JOB:
+        return pod_status.is_good(body)
+    pod = live.job_pods.get(str(body["metadata"]["name"]))
+    if pod is not None and supervisor.note(pod, supervisor.STOPPED) and not pod_status.is_good(pod):
+        return False
+    return not controllers.has_failed(body)
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:

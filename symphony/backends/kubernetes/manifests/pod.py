@@ -72,28 +72,51 @@ _KEYS = ("mountPath", "name")
 
 @dataclass(frozen=True)
 class PlannedPod:
-    """A pod of the plan; `group` is None for an ungrouped process."""
+    """A pod of the plan.
+
+    group: None for an ungrouped process. is_equal: its processes are equal workers with those of
+    other pods.
+    """
 
     name: str
     group: str | None
     processes: tuple[PlannedProcess, ...]
     settings: PodSettings
+    is_equal: bool
+
+    @property
+    def restarts_with_others(self) -> bool:
+        """Return whether a restart of another pod restarts it."""
+        return self.is_equal or any(wait.restart_with for each in self.processes for wait in each.waits_for)
+
+
+def pod_of(process: PlannedProcess) -> str:
+    """Return the name in the plan of the pod of a process."""
+    return process.group or process.name
+
+
+def equal_pods(plan: Plan) -> list[list[str]]:
+    """Return the names in the plan of the pods of equal workers; workers of one pod are not among them."""
+    every = [
+        list(dict.fromkeys(pod_of(plan.process(path)) for path in paths)) for paths in plan.equal_workers
+    ]
+    return [names for names in every if len(names) > 1]
 
 
 def pods_of(plan: Plan) -> Iterator[PlannedPod]:
     """Yield the pods in the order of the plan; ungrouped processes come first."""
+    equal = {name for names in equal_pods(plan) for name in names}
     for process in plan.processes:
         if process.group is None:
-            yield PlannedPod(process.name, None, (process,), process.pod)
+            yield PlannedPod(process.name, None, (process,), process.pod, process.name in equal)
     for group in plan.groups:
         members = tuple(plan.process(path) for path in group.paths)
-        yield PlannedPod(group.name, group.name, members, group.pod)
+        yield PlannedPod(group.name, group.name, members, group.pod, group.name in equal)
 
 
 def controller(of: PlannedPod, settings: Settings) -> str:
     """Return the kind that creates a pod; a pod that restarts with another needs a Job."""
-    restarts = any(wait.restart_with for process in of.processes for wait in process.waits_for)
-    return controllers.JOB if restarts else settings.controller
+    return controllers.JOB if of.restarts_with_others else settings.controller
 
 
 def pod(
@@ -206,7 +229,8 @@ def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]
 
 def _gates(of: PlannedPod) -> list[dict[str, str]]:
     """Return the scheduling gate of a pod that waits for others; the supervisor removes it."""
-    return [{"name": supervisor.GATE}] if any(process.waits_for for process in of.processes) else []
+    waits = of.is_equal or any(process.waits_for for process in of.processes)
+    return [{"name": supervisor.GATE}] if waits else []
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

@@ -22,13 +22,9 @@ _RETRIES = 1_000_000
 
 
 def is_needed(plan: Plan) -> bool:
-    """Return whether a plan needs a supervisor: for an order, a probe by log, or an end."""
-    return plan.is_ordered or plan.ends.are_declared or bool(_log_probes(plan))
-
-
-def pod_of(process: PlannedProcess) -> str:
-    """Return the name in the plan of the pod of a process."""
-    return process.group or process.name
+    """Return whether a plan needs a supervisor: for an order, equal workers, a probe by log, or an end."""
+    is_ordered = plan.is_ordered or bool(pod.equal_pods(plan))
+    return is_ordered or plan.ends.are_declared or bool(_log_probes(plan))
 
 
 def waits_of(plan: Plan) -> dict[str, list[Wait]]:
@@ -36,7 +32,7 @@ def waits_of(plan: Plan) -> dict[str, list[Wait]]:
     every: dict[str, dict[Wait, None]] = {}
     for process in plan.processes:
         if process.waits_for:
-            every.setdefault(pod_of(process), {}).update(dict.fromkeys(process.waits_for))
+            every.setdefault(pod.pod_of(process), {}).update(dict.fromkeys(process.waits_for))
     return {name: list(waits) for name, waits in every.items()}
 
 
@@ -84,7 +80,7 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     def may(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
         return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
 
-    restarts = any(wait.restart_with for process in plan.processes for wait in process.waits_for)
+    restarts = any(each.restarts_with_others for each in planned)
     return [
         may(["get", "list", "watch"], "pods"),
         {**may(["patch"], "pods"), **named},
@@ -119,7 +115,7 @@ def _job_spec(
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    pod: dict[str, Any] = {
+    pod_spec: dict[str, Any] = {
         "restartPolicy": "OnFailure",
         "serviceAccountName": name,
         "enableServiceLinks": False,
@@ -129,12 +125,12 @@ def _job_spec(
         "containers": [container],
     }
     if settings.pull_secrets:
-        pod["imagePullSecrets"] = [{"name": secret} for secret in settings.pull_secrets]
+        pod_spec["imagePullSecrets"] = [{"name": secret} for secret in settings.pull_secrets]
     return {
         "manualSelector": True,
         "selector": {"matchLabels": {labels.POD: name}},
         "backoffLimit": _RETRIES,
-        "template": {"metadata": {"labels": dict(own)}, "spec": pod},
+        "template": {"metadata": {"labels": dict(own)}, "spec": pod_spec},
     }
 
 
@@ -146,8 +142,8 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
     delays: dict[str, float] = {}
     for process in plan.processes:
         if process.termination_delay:
-            pod = settings.named(pod_of(process))
-            delays[pod] = max(delays.get(pod, 0), process.termination_delay)
+            name = settings.named(pod.pod_of(process))
+            delays[name] = max(delays.get(name, 0), process.termination_delay)
     return {
         "experiment": experiment,
         "waits": [
@@ -165,6 +161,7 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
             for process, probe in _log_probes(plan)
         ],
         "pods": {settings.named(name): [indices[wait] for wait in every] for name, every in waits.items()},
+        "equal": [[settings.named(name) for name in names] for names in pod.equal_pods(plan)],
         "primary": [_place(plan, settings, path) for path in plan.ends.primary],
         "stop_after": plan.ends.stop_after,
         "delays": delays,
@@ -178,4 +175,4 @@ def _serves(process: PlannedProcess) -> bool:
 
 def _place(plan: Plan, settings: Settings, path: str) -> dict[str, str]:
     process = plan.process(path)
-    return {"path": path, "pod": settings.named(pod_of(process)), "container": process.name}
+    return {"path": path, "pod": settings.named(pod.pod_of(process)), "container": process.name}

@@ -139,6 +139,11 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
             if each.restart_with and pod_of.pod.restart_policy == "Always":
                 what = f'{pod_of.name} restarts with {each.on}, which excludes restart_policy "Always"'
                 yield Problem(what, 'set its restart_policy to "OnFailure"', (each.where,))
+        meets = process.rendezvous if group is None else None
+        is_first = meets is not None and meets.size > 1 and meets.rank == 0
+        if is_first and pod_of.pod.restart_policy == "Always":
+            what = f"{process.name} restarts with its equals, by a Job, whose pods cannot restart Always"
+            yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == controllers.JOB:
         for setting in ("primary", "stop_after"):
             if getattr(spec, setting):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes import observe, supervisor
 from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes.manifests import controllers
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, namespace, serving, thing
@@ -152,3 +153,16 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
     of_job = inventory.Inventory({}, {}, {}, {"trial": made})
     with pytest.raises(UserError, match="nodes do not answer: trial on n2"):
         inventory.refuse_unending(of_job, OWNER, ["trial"])
+
+
+def test_a_job_whose_pod_was_stopped_starts_again_unless_that_completed() -> None:
+    job = {**thing("Job", "train-0", "1", OWNER), "kind": controllers.JOB}
+
+    def attempt(why: str) -> str:
+        notes = {"metadata": {"annotations": {supervisor.STOPPED: why} if why else {}}}
+        gate = {"schedulingGates": [{"name": supervisor.GATE}], "containers": [{"name": "train-0"}]}
+        live = inventory.Inventory({}, {}, {"train-0": job}, {"train-0": {**notes, "spec": gate}})
+        return inventory.attempt(live, OWNER, "train-0", controllers.JOB)
+
+    assert attempt("") == attempt(supervisor.COMPLETED) == "1"
+    assert int(attempt("stop_after: 8 h are over")) > 1

@@ -82,6 +82,21 @@ def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
     assert "$(" not in spec["containers"][0]["command"][2]
 
 
+def test_equal_workers_in_several_pods_are_made_again_by_jobs_and_start_together():
+    experiment = Experiment("rl")
+    experiment.new_process("train", replicas=2, rendezvous=True)
+    experiment.new_process_group("node").new_process("local", replicas=2, rendezvous=True)
+    made = manifests(experiment)
+    worker = made.pods["train-1"][1]
+    assert worker["kind"] == controllers.JOB
+    assert worker["spec"]["template"]["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
+    assert (made.pods["node"][1]["kind"], "schedulingGates" in made.pods["node"][1]["spec"]) == ("Pod", False)
+    _, role, _, job = made.supervisor
+    assert ["pods/eviction"] in [rule["resources"] for rule in role["rules"]]
+    (orders,) = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert json.loads(orders["value"])["equal"] == [["train-0", "train-1"]]
+
+
 def test_an_experiment_without_dependencies_has_no_supervisor():
     experiment = Experiment("rl")
     experiment.new_process("a")

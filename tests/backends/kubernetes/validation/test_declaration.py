@@ -79,6 +79,10 @@ CASES: list[tuple[str, Declare]] = [
             e.new_process("b", restart_policy="Always").depends_on("a", restart_with=True),
         ),
     ),
+    (
+        "train-0 restarts with its equals",
+        lambda e: e.new_process("train", replicas=2, rendezvous=True, restart_policy="Always"),
+    ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
     ("symphony-secrets", lambda e: e.new_process("a").mount_empty_dir("symphony-secrets", False, "/x")),
     ("symphony-configs", lambda e: e.new_process("a").mount_empty_dir("symphony-configs", False, "/x")),
