@@ -35,6 +35,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     ]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     problems += _unread(*files) if len(files) == 2 else ()
+    problems += _octal(config, places)
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
@@ -117,6 +118,17 @@ def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
     if type(node).__name__ != "ScalarNode" or node.style is not None or node.value == text:
         return ""
     return node.value if _NUMBER.fullmatch(node.value) else ""
+
+
+def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:
+    """Yield a problem for each setting of the program, such as a parameter, that YAML reads as octal."""
+    for key, value in config.items():
+        text = "" if key.startswith(PREFIX) else _text(value)
+        written = _changed_by_yaml(text, places.get(key))
+        if text and written.isdigit() and int(written) != float(text):
+            what = f"{key}: {written} is an octal number in YAML, which makes it {text}"
+            remedy = f'write {int(written)}, or quote it: "{written}"'
+            yield Problem(what, remedy, (_where(places, key),))
 
 
 def _outside_config(file: Path) -> Iterator[Problem]:

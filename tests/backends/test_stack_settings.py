@@ -123,6 +123,15 @@ def test_an_unquoted_text_that_yaml_reads_as_a_number_is_a_problem(
     assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
 
 
+def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> None:
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text("config:\n  rl:lr: 1e-3\n  rl:seed: 010\n  rl:zero: 00\n  rl:tag: '010'\n")
+    config = {"rl:lr": "0.001", "rl:seed": 8, "rl:zero": "0", "rl:tag": "010"}
+    (problem,) = settings_reader.read(config, own).problems
+    assert problem.what == "rl:seed: 010 is an octal number in YAML, which makes it 8"
+    assert [place.line for place in problem.where] == [3]
+
+
 def test_the_settings_table_in_the_docs_is_up_to_date() -> None:
     """After a change, paste the rows that the failure shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
