@@ -56,7 +56,7 @@ def resolve(
         endpoint = service_env.binder_endpoint if bind else service_env.connector_endpoint
         return _tcp(*endpoint(service, dict(os.environ)))
     if port is None:
-        raise AddressError("specify a service, an address, or host and port")
+        raise AddressError("the socket has no address: give service=, address=, or host= and port=")
     if host is not None and "/" in host:
         return parse(f"{host}:{port}")
     return _tcp(LOOPBACK if host is None else host, port)
@@ -72,7 +72,7 @@ def parse(text: str) -> Address:
     host, colon, port = rest.rpartition(":")
     if scheme != "tcp" or not colon or not host or ("]" not in host and ":" in host):
         raise AddressError(
-            f"Cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name"
+            f"cannot parse address {text!r}: expected tcp://host:port, ipc://path or inproc://name"
         )
     return _tcp(host, port)
 
@@ -80,7 +80,7 @@ def parse(text: str) -> Address:
 def _tcp(host: str, port: int | str) -> Address:
     bare = host.strip("[]")
     if not bare or any(character.isspace() or character == "/" for character in bare):
-        raise AddressError(f"Cannot parse address {f'{host}:{port}'!r}: expected tcp://host:port")
+        raise AddressError(f"cannot parse address {f'{host}:{port}'!r}: expected tcp://host:port")
     bare = LOOPBACK if bare == "localhost" else bare
     try:
         number = 0 if port == "*" else int(port)

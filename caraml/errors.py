@@ -4,7 +4,7 @@ An error of a blocking call names the address and what was waited for. Each is a
 program would catch for it (TimeoutError, ValueError, ...).
 """
 
-from caraml.service_env import CaramlError as CaramlError  # that file imports nothing, so it is defined there
+from caraml.service_env import CaramlError as CaramlError  # defined in a module without imports
 from caraml.service_env import ServiceVariableError as ServiceVariableError
 
 

@@ -84,7 +84,9 @@ class Keys:
 def _refuse_writable(path: Path) -> os.stat_result:
     """Return the status of a file or folder. Raises KeyFileError where another user may change it."""
     status = path.stat()
-    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX  # what is in it stays its owner's
+    sticky = (
+        stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    )  # only owners may replace files in it
     if status.st_mode & 0o022 and not sticky:
         raise KeyFileError(f"{path} can be written by others; chmod go-w {path}")
     if status.st_uid not in (0, os.geteuid()):

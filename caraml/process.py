@@ -19,7 +19,7 @@ log = logging.getLogger("caraml")
 
 EXIT_LINGER_MS = 800
 _EXIT = 1.8
-_STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # what each must have ended by, seconds after the exit began
+_STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # (stage, its deadline in seconds after the exit began)
 PARENT_CHECK = 0.5
 _MAX_SOCKETS = 65536
 _LARGEST_KEPT = (32 << 20) - (64 << 10)

@@ -36,9 +36,9 @@ class Layout(NamedTuple):
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
     """Return the description of an array. Raises TypeError for Python objects and items of no bytes."""
     if dtype.hasobject or dtype.kind == "T":
-        raise TypeError(f"arrays of dtype {dtype} hold Python objects")
+        raise TypeError(f"an array of dtype {dtype} holds Python objects, which cannot be sent")
     if _has_empty_items(dtype):
-        raise TypeError(f"arrays of dtype {dtype} hold items of no bytes")
+        raise TypeError(f"an array of dtype {dtype} has items of 0 bytes and cannot be sent")
     simple = dtype.names is None and dtype.subdtype is None
     return _encode([dtype.str if simple else np.lib.format.dtype_to_descr(dtype), shape, order])
 
@@ -80,7 +80,7 @@ def check_layout(described: Any) -> Layout:
         case [dtype_name, list(), "C" | "F"]:
             dtype = _check_dtype(dtype_name)
         case _:
-            raise ValueError("not an array description")
+            raise ValueError("the description of an array is malformed")
     shape: list[int] = []
     nbytes = dtype.itemsize
     for length in described[1]:
@@ -104,9 +104,9 @@ def _check_dtype(named: object) -> np.dtype[Any]:
     except (TypeError, KeyError, IndexError, OverflowError, SyntaxError, RecursionError) as error:
         raise ValueError(f"not a dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
-        raise ValueError("a dtype that holds Python objects")
+        raise ValueError("the dtype of an array holds Python objects")
     if _has_empty_items(dtype):
-        raise ValueError("items of no bytes, of which a few bytes could claim any number")
+        raise ValueError("the items of an array have 0 bytes, so that its size would be unlimited")
     return dtype
 
 
@@ -122,7 +122,7 @@ def _has_empty_items(dtype: np.dtype[Any]) -> bool:
 def _structured_dtype(descr: Any) -> np.dtype[Any]:
     """Rebuild what `dtype_to_descr` made, after msgpack turned its tuples into lists."""
     if len(repr(descr)) > 1 << 16:
-        raise ValueError("dtype description too long")
+        raise ValueError("the dtype of an array is too long")
     dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(_tuples(descr))
     return dtype
 

@@ -48,7 +48,7 @@ class _ArraysPlan(NamedTuple):
     allowed: bool
 
 
-_INLINE, _END, _SIMPLE = 0, 4, 5  # by index: this is the path of every small message
+_INLINE, _END, _SIMPLE = 0, 4, 5  # indexes are faster than attributes, for every small message
 
 
 class Decoder:
@@ -59,7 +59,7 @@ class Decoder:
         self._small = min(limits.message_bytes, MAX_ITEMS)  # bytes that are within all limits
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
-        self._alone: dict[bytes, Layout] = {}  # by heads seen, those of one array and nothing else
+        self._alone: dict[bytes, Layout] = {}  # head of a message that is one array -> its layout
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
         """Return the value. Arrays refer to `parts` where those are writable and large. Raises
@@ -94,13 +94,13 @@ class Decoder:
         ) as error:
             raise MalformedMessageError(f"not a msgpack message: {error}") from None
         except MemoryError:
-            raise MalformedMessageError("a message that does not fit into memory") from None
+            raise MalformedMessageError("the message does not fit into memory") from None
 
     def _any(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
-            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts, over the limits")
+            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts exceed the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
             body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")
@@ -126,7 +126,8 @@ class Decoder:
             plan = self._plan(bytes(head[_HEAD:body]), body)
         if len(head) != plan.end or len(parts) != len(plan.parts):
             raise MalformedMessageError(
-                f"{len(head)} bytes and {len(parts)} parts; the layout says {plan.end} and {len(plan.parts)}"
+                f"the message has {len(head)} bytes and {len(parts)} parts, "
+                f"but its layout declares {plan.end} and {len(plan.parts)}"
             )
         if type(source) is bytearray:
             small: dict[str, Array] = {
@@ -148,7 +149,9 @@ class Decoder:
 
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
         if len(packed) > MAX_HEADER_BYTES:
-            raise MalformedMessageError(f"a layout of {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}")
+            raise MalformedMessageError(
+                f"the layout of the message has {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
+            )
         plan = _ArraysPlan([], [], [], [], 0, True, False)
         end = body
         for name, description in _layout_decoder.decode(packed):
@@ -161,7 +164,7 @@ class Decoder:
             else:
                 plan.inline.append((name, layout.shape, layout.dtype, end, end := end + layout.nbytes))
         if len(set(plan.names)) != len(plan.names):
-            raise ValueError("a name twice")
+            raise ValueError("two arrays have the same name")
         nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
         allowed = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
         plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), allowed=allowed)
@@ -186,7 +189,7 @@ class _Tree:
         value = self._shallow(body)
         if self._next_part != len(self._parts):
             raise MalformedMessageError(
-                f"{len(self._parts)} parts after the first; {self._next_part} are referred to"
+                f"the message has {len(self._parts)} parts after the first, but refers to {self._next_part}"
             )
         return value
 
@@ -222,7 +225,7 @@ class _Tree:
         if code == structure.ARRAY_PART:
             layout, start = self._layout(data)
             if start != len(data):
-                raise ValueError("bytes after an array's description")
+                raise ValueError("bytes follow the description of an array")
             return _array_of(self._part(), layout)
         if code == structure.SCALAR:
             layout, start = self._layout(data)
@@ -243,26 +246,26 @@ class _Tree:
                 case [str() as name, dict()]:
                     return _build(name, record[1])  # pyright: ignore[reportArgumentType]
                 case _:
-                    raise ValueError("not a record")
+                    raise ValueError("a record is malformed")
         if code == structure.BYTES_PART:
             return bytes(view(self._part()))
         if code == structure.INTEGER:
             if len(data) > 1 << 16:
-                raise ValueError("an integer of that size")
+                raise ValueError(f"an integer has {len(data)} bytes; the maximum is {1 << 16}")
             return int.from_bytes(data, "little", signed=True)
         if code == structure.COMPLEX:
             return complex(*struct.unpack("<dd", data))
-        raise ValueError(f"extension {code}")
+        raise ValueError(f"msgpack extension {code} is unknown")
 
     def _layout(self, data: memoryview) -> tuple[Layout, int]:
         start = 4 + int.from_bytes(data[:4], "little")
         if start > len(data):
-            raise ValueError("a description cut short")
+            raise ValueError("the description of an array is cut short")
         return self._layouts.read(bytes(data[4:start])), start
 
     def _part(self) -> Buffer:
         if self._next_part >= len(self._parts):
-            raise ValueError("a part is missing")
+            raise ValueError("the message lacks a part")
         self._next_part += 1
         return self._parts[self._next_part - 1]
 
@@ -277,7 +280,7 @@ def _items(container: Any) -> Any:
 def _build(name: str, fields: dict[Any, Any]) -> object:
     try:
         return records.build(name, fields)
-    except Exception as error:  # a record's own __init__ may raise anything at a peer's values
+    except Exception as error:  # __init__ of a record may raise any error for a peer's values
         raise MalformedMessageError(f"{name}: {error}") from None
 
 

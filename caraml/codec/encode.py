@@ -72,14 +72,14 @@ class Encoder:
             return self._tree(value)
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
         arrays = mapping.values()
-        if type(next(iter(arrays), None)) in _ATOMS:  # not arrays alone
+        if type(next(iter(arrays), None)) in _ATOMS:  # the dict holds other values than arrays
             return self._tree(mapping)
         try:
             key = (*mapping, *map(_shape_key, arrays))
             plan = self._plans.get(key, _UNKNOWN)
             if plan is _UNKNOWN:
                 plan = self._plan(key, mapping)
-        except (AttributeError, TypeError):  # not arrays alone
+        except (AttributeError, TypeError):  # the dict holds other values than arrays
             return self._tree(mapping)
         if plan is None:
             return self._tree(mapping)
@@ -130,7 +130,7 @@ class Encoder:
             raise EncodeError(str(error)) from None
         parts = walk.parts
         if reason := over_limits(body):
-            raise MessageTooLargeError(f"{reason}; put bulk into numpy arrays")
+            raise MessageTooLargeError(f"the value has {reason}; put large data into numpy arrays")
         self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
         return Parts((TREE + body, *parts)) if parts else TREE + body
 
@@ -150,7 +150,7 @@ class _Tree:
         self.parts: list[Buffer] = []
 
     def node(self, value: Any, depth: int) -> object:
-        """Return what msgspec packs for a value. Raises EncodeError."""
+        """Return a value as the types that msgspec packs. Raises EncodeError."""
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
@@ -214,12 +214,12 @@ class _Tree:
     def _key(self, key: Any) -> object:
         if type(key) in _KEYS:
             if type(key) is int and not -(1 << 63) <= key < 1 << 64:
-                raise EncodeError("an integer key of more than 64 bits")
+                raise EncodeError("an integer key has more than 64 bits; use a string")
             return key
         if type(key) is tuple:
             return tuple(self._key(item) for item in key)  # pyright: ignore[reportUnknownVariableType]
         raise EncodeError(
-            f"{type(key).__name__} cannot be a key; None, bool, int, float, str, bytes, tuple can"
+            f"{type(key).__name__} cannot be a key; use None, bool, int, float, str, bytes or tuple"
         )
 
     def _wide(self, value: int) -> object:

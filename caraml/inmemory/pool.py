@@ -249,11 +249,11 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     capacity, generation = segment.capacity, parsed.generation
     for start, nbytes in parsed.parts:
         if start < 0 or nbytes < 0 or start + nbytes > capacity:
-            raise MalformedMessageError("a name beyond the end of its memory")
+            raise MalformedMessageError("the name points beyond the end of its shared memory")
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(
-            "the name was used already: its memory belongs to another value, or to its reader"
+            "the name was read already: its memory belongs to another value, or to its reader"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
     parts = [whole[start : start + nbytes] for start, nbytes in parsed.parts]
@@ -269,11 +269,11 @@ def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> byte
 
 def _parse(name: bytes) -> _Name:
     if name[:2] != _SHARED:
-        raise MalformedMessageError("not a name of shared memory")
+        raise MalformedMessageError("the value is not the name of shared memory")
     try:
         return _unpack(memoryview(name)[2:])
     except msgspec.MsgspecError as error:
-        raise MalformedMessageError(f"not a name of shared memory: {error}") from None
+        raise MalformedMessageError(f"the value is not the name of shared memory: {error}") from None
 
 
 def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
@@ -297,7 +297,7 @@ def _alive(pid: int) -> bool:
         return True
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
-        return status.rpartition(b")")[2].split()[0] != b"Z"  # a zombie reads no more
+        return status.rpartition(b")")[2].split()[0] != b"Z"  # a zombie reads nothing more
     except OSError:
         return False
 

@@ -131,7 +131,7 @@ def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
     known = _Mapped.segments.get(key)
     if known is None:
         if len(_Mapped.segments) >= _MOST_MAPPED:
-            _Mapped.segments.clear()  # what is in use stays mapped through its views
+            _Mapped.segments.clear()  # arrays in use keep their own mapping
         known = _Mapped.segments[key] = _map(owner, descriptor, cookie)
     return known
 
@@ -140,7 +140,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     path = f"/proc/{int(owner)}/fd/{int(descriptor)}"
     try:
         if not str(Path(path).readlink()).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
-            raise SharedMemoryError(f"{path} is not the shared memory of that name")
+            raise SharedMemoryError(f"{path} is other shared memory than the name says")
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
@@ -152,7 +152,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
             raise SharedMemoryError(f"{path} is not sealed: its owner could shrink it")
         memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
-            raise SharedMemoryError("not the shared memory of that name")
+            raise SharedMemoryError("the memory is other shared memory than the name says")
     except SharedMemoryError:
         os.close(file)
         raise
@@ -186,7 +186,7 @@ def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments
 
 @functools.lru_cache(maxsize=64)
 def _lease_of(nbytes: int) -> Any:
-    """Return the type, which takes longer to make than an object of it."""
+    """Return the ctypes type, cached because making a type is slower than making an object."""
 
     class OfBytes(Lease, ctypes.c_ubyte * nbytes):
         __slots__ = ("on_end",)

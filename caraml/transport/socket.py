@@ -37,7 +37,7 @@ _MODES = {
 }
 _NAMES = {value: name for name, value in _MODES.items()}
 _HANDSHAKE_MS = 10_000
-_HANDSHAKE_WITH_KEYS_MS = 1500  # a peer that says nothing is told of within two seconds
+_HANDSHAKE_WITH_KEYS_MS = 1500  # a silent peer is reported within two seconds
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 # In bytes. The system's default grows beyond the processor's own cache: a large message within one
@@ -52,7 +52,7 @@ _FLAGS_AT = {  # the pyzmq calls that block, and which argument their flags are
     **dict.fromkeys(["send", "send_json", "send_multipart", "send_pyobj", "send_string"], 1),
     **{"recv_into": 9, "recv_serialized": 1, "send_serialized": 2},
 }
-_closed_at: dict[int | str, float] = {}  # by port, whichever interface it was on
+_closed_at: dict[int | str, float] = {}  # port or path -> time, for all interfaces
 
 
 class ZmqSocket:
@@ -155,7 +155,7 @@ class ZmqSocket:
         return f"<ZmqSocket {self.state}>"
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # half made, or at exit
+        with contextlib.suppress(Exception):  # a half made object, or one at exit, may lack attributes
             if self.bind and not self._raw.closed:
                 _closed_at[self.port or self.address] = time.monotonic()  # pyzmq closes it now
 

@@ -91,7 +91,7 @@ class Wire:
         self.link = socket.link
         self.timeout = timeout
         self.exiting = self.closing = False
-        self.fetched: deque[Any] | None = None  # what an endpoint gives without a turn; a fork empties it
+        self.fetched: deque[Any] | None = None  # received in advance by an endpoint; emptied after a fork
         self.small = min(ZERO_COPY, socket.limits.message_bytes + 1)  # bytes from which a look is taken
         self.slice_ms = SLICE_MS
         self.lost_before: int | None = None
@@ -132,20 +132,20 @@ class Wire:
         )
 
     def after_slice(self) -> None:
-        """Look around, and wait whole slices from now on. Raises what `check` does."""
+        """Check the connection, and wait whole slices from now on. Raises the errors of `check`."""
         self.check()
         self.wait_in(self.slice_ms)
 
     def check(self) -> None:
         """Raise AuthenticationError, PeerLostError or ClosedError; a wait calls it once a slice."""
         if process.closing() and not self.exiting:
-            raise SystemExit  # ends the daemon thread that waits here, without a word
+            raise SystemExit  # ends the waiting daemon thread silently
         if self.closing:
             raise self.why_not()
         if self.link.fault is not None:
             raise self.link.fault
         if self.lost_before is not None and self.link.lost > self.lost_before:
-            raise PeerLostError(self.socket.address, "an answer, and the connection was lost")
+            raise PeerLostError(self.socket.address, "an answer, but the connection was lost")
 
     def wait_in(self, milliseconds: int) -> None:
         """Set how long one receive blocks."""
@@ -160,14 +160,14 @@ class Wire:
             self.socket.sliced(self._wait_in, self._wait_out)
 
     def late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
-        """Return the error of a deadline; its cause is the last refused peer, if there was one."""
+        """Return the error for a passed deadline; its cause is the last refused peer, if any."""
         error = ZmqTimeoutError(self.socket.address, waited_for, timeout)
         if self.link.denied:
             error.__cause__ = self.link.denied[-1]
         return error
 
     def failed(self, error: zmq.ZMQError) -> Exception:
-        """Return what ZeroMQ's own error is to the caller. Parts that were left are dropped: it can go on."""
+        """Return the caraml error for an error of ZeroMQ, and drop unread parts: the socket stays usable."""
         if error.errno == zmq.EFSM and self.has_more():
             parts = 1 + len(self.rest())
             return MalformedMessageError(f"{self.socket.address}: {parts} parts where one was expected")
@@ -198,7 +198,7 @@ class Wire:
         if not self.closing:
             self.closing = True
             self._former, self.turns = self.turns, _NoMoreTurns()
-        if not self.turns:  # not given back to what is there now
+        if not self.turns:  # the turn belongs to a closed socket
             try:
                 self._former.pop()
             except IndexError:
@@ -212,7 +212,7 @@ class Wire:
                 unsent,
             )
             if process.closing():
-                linger = 0  # they had their time
+                linger = 0  # the linger of the messages has passed
         self.socket.close(None if linger is None else int(linger * 1000))
         return True
 
@@ -461,7 +461,7 @@ class Wire:
                 break
         if count >= MAX_PARTS or nbytes > limits.message_bytes:
             raise MalformedMessageError(
-                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts, over the limits"
+                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts exceed the limits"
             )
         return frames
 

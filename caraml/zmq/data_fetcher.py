@@ -79,14 +79,14 @@ class DataFetcher(threading.Thread):
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
         remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service, limits=limits)
-        # Raises here rather than in every worker.
+        # A wrong address raises in the caller, not in every worker.
         resolve(bind=False, host=remote_host, port=remote_port, service=remote_service)
         self.handler = handler
         self.failures: list[tuple[Any, str]] = []
         self.refetched = 0
         self._requests: Iterator[Any] = iter(requests)
         self._again: deque[_Task] = deque()
-        self._fetching: dict[Any, _Task] = {}  # by pipe
+        self._fetching: dict[Any, _Task] = {}  # pipe -> task
         self._workers: dict[Any, Any] = {}  # by the pipe of each of their threads
         self._n_workers, self._threads = n_workers, threads_per_worker
         self._stillborn = 0

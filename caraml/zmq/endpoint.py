@@ -25,7 +25,7 @@ from caraml.transport.wire import Wire
 
 log = logging.getLogger("caraml")
 
-_PAST_DEADLINE = 0.1  # seconds; what has come by then is still looked through
+_PAST_DEADLINE = 0.1  # seconds in which messages that have arrived are still decoded
 _TICK = 0.1
 
 
@@ -74,7 +74,7 @@ class Endpoint:
             own = raw.rcvhwm
             if self._callback is not None:
                 self._callback(self.socket)
-            if raw.rcvhwm == own:  # else the program does without our bound, or has its own
+            if raw.rcvhwm == own:  # else the program has set a mark of its own, or none
                 self._wire.bound_unread()
             self.socket.establish()
         except BaseException:
@@ -124,7 +124,7 @@ class Endpoint:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
 
     def _late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
-        """Return the error of a deadline; it names the messages that were rejected."""
+        """Return the error for a passed deadline, with the number of rejected messages."""
         if self.rejected:
             waited_for = f"{waited_for} ({self.rejected} rejected, the last: {self.last_rejection})"
         return self._wire.late(waited_for, timeout)
@@ -195,7 +195,7 @@ class LoopingEndpoint(Endpoint):
         """
         if self._looping():
             raise RuntimeError("loop is already running")
-        self._wire.enter()  # raises here, not in the thread
+        self._wire.enter()  # raises in the caller, not in the thread
         self._wire.leave()
         self._stopped = False
         if blocking:

@@ -164,7 +164,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
     def start(self) -> None:
         """Start the process."""
         super().start()
-        self._there.close()  # so that its end is seen
+        self._there.close()  # so that the end of the process closes the pipe
 
     def run(self) -> None:
         """Forward in the process until it is told to stop, with a context of its own."""

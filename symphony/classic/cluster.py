@@ -143,11 +143,14 @@ class Cluster:
         """
         if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise usage_error(
-                f"a {type(exp).__name__} is not an experiment", "Launch what new_experiment() returns"
+                f"launch() got a {type(exp).__name__}, not an experiment",
+                "Launch what new_experiment() returns",
             )
         if run.in_program():
             if dry_run:
-                raise usage_error("dry_run=True has no meaning in a Pulumi program", "Run `symphony plan`")
+                raise usage_error(
+                    "a Pulumi program cannot launch with dry_run=True", "Run `symphony plan` instead"
+                )
             return run.launch(exp, self.settings)
         return launching.launch(exp, self.settings, force=force, dry_run=dry_run)
 
@@ -168,7 +171,9 @@ class Cluster:
         """
         options.require_name("an experiment", name)
         if run.in_program():
-            raise usage_error("delete() is called in a Pulumi program", f"Run `symphony delete {name}`")
+            raise usage_error(
+                "a Pulumi program cannot call delete()", f"Run `symphony delete {name}` instead"
+            )
         stack = self._stack(name)
         if not dry_run:
             for _ in deletion.delete(stack):

@@ -66,7 +66,7 @@ class SymphonyConfig:
         """
         if not callable(handler):
             raise UserError(
-                f'the handler of "{field}" is a {type(handler).__name__}', remedy="Give a function"
+                f'the handler of "{field}" is a {type(handler).__name__}', remedy="Pass a function"
             )
         if field in self._handlers or hasattr(type(self), field):
             raise UserError(

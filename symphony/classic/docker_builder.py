@@ -74,12 +74,12 @@ class DockerBuilder:
             what, remedy = read.problems[0]
             raise UserError(what, where=str(self.temp_directory), remedy=remedy)
         engine = Engine()
-        engine.facts()  # An engine that does not answer is the first thing to say.
+        engine.facts()  # Raises before any other error where Docker does not answer.
         self._built = build(Build(read, tag or ""), engine.place, log=self._say)
         return self._built
 
     def tag(self, repo: str, tag: str) -> None:
-        """Give what was built last the name `repo:tag`: builder.tag("me/rl", "1"). UserError: nothing was."""
+        """Tag the last built image as `repo:tag`: builder.tag("me/rl", "1"). UserError: no image is built."""
         Engine().tag(self._image(), repo, tag)
 
     def push(self, repo: str, tag: str) -> str:
@@ -99,11 +99,16 @@ class DockerBuilder:
 
     def _put_together(self) -> None:
         self.temp_directory.mkdir(parents=True, exist_ok=True)
-        for each in self.context_directories:
-            source, target = Path(each["path"]).expanduser(), self.temp_directory / str(each["name"])
+        for directory in self.context_directories:
+            source = Path(directory["path"]).expanduser()
+            target = self.temp_directory / str(directory["name"])
             if not source.exists():
-                raise UserError(f"there is nothing at {source}", where=f"context directory {each['name']}")
-            if target.exists() and not each["force_update"]:
+                raise UserError(
+                    f"{source} does not exist",
+                    where=f"context directory {directory['name']}",
+                    remedy="Correct its path",
+                )
+            if target.exists() and not directory["force_update"]:
                 continue
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
@@ -116,7 +121,7 @@ class DockerBuilder:
 
     def _image(self) -> str:
         if not self._built:
-            raise UserError("nothing is built yet", remedy="Call build() first")
+            raise UserError("no image is built yet", remedy="Call build() first")
         return self._built
 
     def _say(self, line: str) -> None:

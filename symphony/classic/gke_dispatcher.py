@@ -80,7 +80,7 @@ class GKEDispatcher:
         """
         ways = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in ways:
-            raise usage_error(f"invalid value assign_to={assign_to!r}", f"Expected one of {', '.join(ways)}")
+            raise usage_error(f"assign_to={assign_to!r} is invalid", f"Use one of: {', '.join(ways)}")
         keywords = {name: value for name, value in settings.items() if value is not None}
         method = getattr(self, f"assign_to_{assign_to}")
         try:
@@ -170,8 +170,10 @@ class GKEDispatcher:
         if name in self._pools:
             return self._pools[name]
         near = nearest(str(name), self._pools)
-        remedy = f"Did you mean {quoted(near)}" if near else f"There are {', '.join(self.get_node_pools())}"
-        error = usage_error(f"there is no node pool {quoted(name)}", f"{remedy}?" if near else remedy)
+        remedy = (
+            f"Did you mean {quoted(near)}?" if near else f"Use one of: {', '.join(self.get_node_pools())}"
+        )
+        error = usage_error(f"node pool {quoted(name)} does not exist", remedy)
         raise MissingError(error.what, where=error.where, remedy=error.remedy)
 
     def _assign(
@@ -216,7 +218,9 @@ def _tainted(pool: Pool) -> tuple[Taint, ...]:
 
 def _read(file: Any) -> tf_json.TfCluster:
     if not isinstance(file, (str, Mapping)) and not hasattr(file, "__fspath__"):
-        raise usage_error(f"{file!r:.60} is not a .tf.json", "Give its path, its content, or a GkeCluster")
+        raise usage_error(
+            f"{file!r:.60} is not a .tf.json", "Give the path or the content of the file, or a GkeCluster"
+        )
     return tf_json.read(cast("tf_json.TfJson", file))
 
 
@@ -234,7 +238,7 @@ def _amount(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if isinstance(value, bool) or not 0 <= number < 2**40:
-        raise usage_error(f"{name}={value!r:.40} is not an amount", "Give a number, 0 or more")
+        raise usage_error(f"{name}={value!r:.40} is not an amount", "Give a number of 0 or more")
     return number
 
 

@@ -95,7 +95,7 @@ def _refuse_second(selected: SelectedStack, force: bool) -> Path | None:
 
 
 def _is_lost(stack: stacks.Stack) -> bool:
-    """Return whether nothing of an experiment is there any more, as after `tmux kill-session`."""
+    """Return whether all processes of an experiment are lost, as after `tmux kill-session`."""
     return all(status.state == "lost" for status in processes(stack))
 
 

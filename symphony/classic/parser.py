@@ -172,7 +172,7 @@ class SymphonyParser:
         if name not in self._parsers:
             row = find_row(name)
             if row is None:
-                raise UserError(f"there is no command {name}", remedy="Add it with add_subparser()")
+                raise UserError(f"command {name} does not exist", remedy="Add it with add_subparser()")
             row.declare(self.add_subparser(row.name, row.aliases, help=row.help))
         return self._parsers[name]
 
@@ -223,7 +223,7 @@ class SymphonyParser:
         if not callable(action):
             raise UserError(
                 f"{type(self).__name__} has no action for the command {name}",
-                remedy=f"Define {method}(self, args) in it",
+                remedy=f"Define the method {method}(self, args)",
             )
         return cast("Action", action)
 
@@ -294,7 +294,7 @@ class SymphonyParser:
         if len(matches) == 1:
             return matches[0]
         if not matches:
-            raise UserError(f"there is no {kind} {name}", remedy="Check it for typing mistakes")
+            raise UserError(f"{kind} {name} does not exist", remedy="Check the name for typing mistakes")
         candidates = ", ".join(map(_label, matches))
         raise UserError(f"{name} could be {candidates}", remedy=f"Write the whole {kind} name")
 

@@ -151,7 +151,7 @@ MISTAKES = [
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
     ("Cluster.new('kube', image=7)", "image=7: must be a non-empty string"),
     ("Cluster.new(['tmux'])", "tmux, kubernetes"),
-    ("cluster.launch('rand')", "a str is not an experiment"),
+    ("cluster.launch('rand')", "launch() got a str, not an experiment"),
     ("cluster.delete(exp)", "is not the name of an experiment"),
     ("cluster.delete(None)", "None is not the name of an experiment"),
     (

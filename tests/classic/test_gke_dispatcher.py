@@ -136,7 +136,7 @@ def test_dispatcher_accepts_a_gke_cluster(process: Process):
 @pytest.mark.parametrize(
     ("way", "asked", "error"),
     [
-        ("machine", {"node_pool_name": "smal"}, 'there is no node pool "smal"'),
+        ("machine", {"node_pool_name": "smal"}, 'node pool "smal" does not exist'),
         ("machine", {}, "missing 1 required keyword-only argument: 'node_pool_name'"),
         ("machine", {"node_pool_name": "small", "process_per_machine": 0}, "process_per_machine=0"),
         (
@@ -149,7 +149,7 @@ def test_dispatcher_accepts_a_gke_cluster(process: Process):
         ("node_pool", {"node_pool_name": "small", "cpu": "many"}, "cpu='many' is not an amount"),
         ("resource", {"gpu_type": "v100"}, "gpu has nvidia-tesla-k80"),
         ("resource", {"cpu": 12}, "gpu is reserved for processes with GPUs"),
-        ("cloud", {}, "invalid value assign_to='cloud'"),
+        ("cloud", {}, "assign_to='cloud' is invalid"),
     ],
 )
 def test_impossible_placements_are_refused(

@@ -64,8 +64,8 @@ def test_plain_pulumi_previews_starts_and_destroys_a_classic_program(sandbox: Sa
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("cluster.delete('rl')", "delete() is called in a Pulumi program"),
-        ("cluster.launch(exp, dry_run=True)", "dry_run=True has no meaning in a Pulumi program"),
+        ("cluster.delete('rl')", "a Pulumi program cannot call delete()"),
+        ("cluster.launch(exp, dry_run=True)", "a Pulumi program cannot launch with dry_run=True"),
     ],
 )
 def test_calls_that_cannot_work_in_a_pulumi_program_are_one_line_errors(

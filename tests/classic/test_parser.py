@@ -149,7 +149,7 @@ def test_a_usage_error_exits_with_2(sandbox: Sandbox, words: tuple[str, ...], me
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("def setup(self): self.add_subparser('go')", "Define action_go(self, args) in it"),
+        ("def setup(self): self.add_subparser('go')", "Define the method action_go(self, args)"),
         (
             "def setup(self): self.add_subparser('go')\n    def action_go(self, args): self.cluster",
             "Define create_cluster(self) in it",

@@ -248,7 +248,7 @@ class SharedSession:
         self.peer = peer
         self.gap = False
         self.received = self.acknowledged = 0
-        self._finished: dict[int, bool] = {}  # by sequence; the oldest first
+        self._finished: dict[int, bool] = {}  # sequence -> is finished, oldest first
         self._owed: list[int] = []
 
     @property

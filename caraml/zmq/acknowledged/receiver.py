@@ -113,7 +113,7 @@ class ZmqReceiver(LoopingEndpoint):
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        # over what the window lets a sender send: a mark that is reached stalls heartbeats
+        # larger than the window of a sender: a high-water mark that is reached stalls heartbeats
         raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE
         self.socket.unread_bytes = max(
             self.socket.limits.unread_bytes, 2 * self.socket.limits.message_bytes + self._window[1]
@@ -303,7 +303,7 @@ class ZmqReceiver(LoopingEndpoint):
                 self._forget(next(iter(self._sessions.values())))
             session = self._sessions[head.session] = SharedSession(head.session, envelope)
         if head.kind not in (DATA, HELLO) or not isinstance(session, SharedSession):
-            self._reject(MalformedMessageError("not a message of a ZmqSender"))
+            self._reject(MalformedMessageError("the sender is not a ZmqSender"))
             return
         session.peer = envelope
         if head.kind == HELLO:
@@ -324,17 +324,19 @@ class ZmqReceiver(LoopingEndpoint):
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
         head = read_head(whole)
         if head is None or head.kind not in (DATA, HELLO):
-            self._reject(MalformedMessageError("not a message of a ZmqSender"))
+            self._reject(MalformedMessageError("the sender is not a ZmqSender"))
             return
         session = self._sessions.get(head.session)
         if isinstance(session, SharedSession):
-            self._reject(MalformedMessageError("a message of a session behind a proxy"))
+            self._reject(
+                MalformedMessageError("the session of the message is behind a proxy, but the message is not")
+            )
         elif head.first < 1:
-            self._reject(MalformedMessageError("a sequence number of 0"))
+            self._reject(MalformedMessageError("the message has sequence number 0"))
         elif head.kind == HELLO:
             self._welcome(session, head, peer)
         elif session is None:
-            self._reject(MalformedMessageError("a message without a session (no HELLO before it)"))
+            self._reject(MalformedMessageError("the message belongs to no session (no HELLO came before)"))
         elif head.first == session.received + 1:
             session.received += 1
             session.gap = False
@@ -351,7 +353,7 @@ class ZmqReceiver(LoopingEndpoint):
     def _welcome(self, session: _Session | None, head: Head, peer: bytes) -> None:
         if session is None:
             session = self._new_session(head, peer)
-        if session.peer != peer:  # it comes over another connection now
+        if session.peer != peer:  # the sender has reconnected
             self._forget(self._by_peer.get(peer))
             self._by_peer.pop(session.peer, None)
             session.peer = peer

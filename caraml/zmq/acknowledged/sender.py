@@ -282,7 +282,7 @@ class ZmqSender(Endpoint):
             peer, frame = frame.bytes, rest[0]
         head = read_head(frame.buffer)
         if head is None:
-            raise MalformedMessageError("not a message of a ZmqReceiver")
+            raise MalformedMessageError("the answer is not from a ZmqReceiver")
         if head.kind == READY:
             self._met(peer, head)
         elif (window := self._windows.get(peer)) is not None and head.session == window.session:

@@ -61,7 +61,7 @@ _MOST_TOPICS = 1 << 16
 _SMALLEST = 1 << 10
 _PREPARED = 256  # messages between two looks at the subscriptions, on all topics together
 _LEAST_PREPARED = 8
-_READ_AT_ONCE = 1000  # 3 ms
+_READ_AT_ONCE = 1000  # subscriptions, which take 3 ms
 _HANDSHAKE_BYTES = 320
 _HANDSHAKE_WITH_KEYS_BYTES = 1 << 10
 _RECEIVE_BUFFER = 1 << 13
@@ -164,7 +164,9 @@ class ZmqPub(Endpoint):
         self._behind = True
         self._fits = -1
         self._reject(
-            MalformedMessageError(f"a subscriber brought {nbytes} bytes at once, and is disconnected")
+            MalformedMessageError(
+                f"a subscriber sent {nbytes} bytes of subscriptions at once and is disconnected"
+            )
         )
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
@@ -218,7 +220,7 @@ class ZmqPub(Endpoint):
         while (count := self.subscribers(topic)) < n:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._late(f"{n} subscribers; there are {count}", timeout)
+                raise self._late(f"{n} subscribers; {count} connected", timeout)
             self._wire.enter()
             try:
                 self._wire.check()
@@ -261,7 +263,7 @@ class ZmqPub(Endpoint):
         limits = self.socket.limits
         if nbytes > limits.message_bytes or len(parts) > MAX_PARTS:
             raise MessageTooLargeError(
-                f"{self.address}: {nbytes} bytes in {len(parts)} parts, over the limits"
+                f"{self.address}: {nbytes} bytes in {len(parts)} parts exceed the limits"
             )
         self._make_room(nbytes)
 

@@ -234,7 +234,7 @@ class ZmqSub(LoopingEndpoint):
     def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         """Return the data of a plain ZeroMQ publisher's message: topic, data."""
         if len(rest) != 1:
-            raise MalformedMessageError("not a message of a ZmqPub")
+            raise MalformedMessageError("the sender is not a ZmqPub")
         topic = bytes(whole)
         if not self._wants(topic):
             return _NOTHING

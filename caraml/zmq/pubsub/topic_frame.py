@@ -79,5 +79,5 @@ def read_head(frame: bytes | memoryview) -> Head | None:
     try:
         kind, publisher, number = _fields.unpack_from(near, end + len(OPENING))
     except struct.error:
-        raise MalformedMessageError("a published message cut short") from None
+        raise MalformedMessageError("the published message is cut short") from None
     return Head(near[:end], kind, publisher, number, end + HEADER_BYTES)
