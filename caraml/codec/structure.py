@@ -61,7 +61,7 @@ def _measure(body: bytes) -> tuple[int, int]:
             position += head + content
         elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
             head, content = _extension(body, position, lead)
-            items += content >= 0  # what is within a tuple or a record counts itself
+            items += content >= 0  # the items of a tuple or record are counted by themselves
             skipped += max(0, content)
             position += head + max(0, content)
         else:

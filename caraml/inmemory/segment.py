@@ -163,9 +163,9 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
 
 
 class Lease:
-    """An object over the first bytes of a segment's data that the arrays made from it keep alive.
+    """An object over the first bytes of a segment's data, which the arrays made from it keep alive.
 
-    When it dies, so have they, and it makes the call it was given: `__del__` costs a fifth of
+    It dies after the last of these arrays, and then calls `on_end`: `__del__` costs a fifth of
     weakref.finalize.
     """
 

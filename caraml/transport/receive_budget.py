@@ -107,7 +107,7 @@ class ReceiveBudget:
         frame = receive(flags, False)
         try:
             connection = self._connections.get(int(frame.get(zmq.SRCFD)))
-        except (zmq.ZMQError, ValueError):  # a part that ZeroMQ made itself
+        except (zmq.ZMQError, ValueError):  # a part that came over no connection
             connection = None
         if connection is not None:
             connection.owed -= len(frame) + _FRAME_OVERHEAD
@@ -151,7 +151,7 @@ def disconnect(descriptor: int, name: object) -> bool:
 
 
 def _discard(connection: plain_sockets.socket) -> None:
-    """Throw away what the kernel holds: ZeroMQ would read it before it sees the end."""
+    """Discard the bytes that the kernel holds: ZeroMQ would read it before it sees the end."""
     with contextlib.suppress(OSError):
         while connection.recv(_DISCARDED, plain_sockets.MSG_TRUNC | plain_sockets.MSG_DONTWAIT):
             pass

@@ -156,7 +156,7 @@ def _version(program: str, *words: str) -> str:
 
 @contextmanager
 def _running(command: Sequence[str], environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
-    """Start the command; end it with the block, and after BUILD_SECONDS."""
+    """Start the command; end it at the end of the block, or after BUILD_SECONDS."""
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -177,7 +177,7 @@ def _running(command: Sequence[str], environment: Mapping[str, str]) -> Generato
 
 
 def _send(context: Context, stream: IO[bytes], failed: list[SymphonyError]) -> None:
-    """Write the context; ignore that a builder that has ended reads no more."""
+    """Write the context; ignore the error if the builder has ended."""
     with suppress(BrokenPipeError), stream:
         try:
             for chunk in archive(context):

@@ -50,7 +50,7 @@ class Engine:
 
     @cached_property
     def api(self) -> Any:
-        """The client of an engine that has answered.
+        """Return the client of an engine that has answered.
 
         Raises:
             SymphonyError: It does not answer.
@@ -68,11 +68,11 @@ class Engine:
         except docker.errors.TLSParameterError as error:
             raise UserError(f"Docker's TLS settings are wrong: {error}", where="DOCKER_CERT_PATH") from error
         except Exception as error:
-            # It is of many kinds: no socket, no permission, no server, a server of another kind.
+            # Many errors mean this: no socket, no permission, no server, a server of another kind.
             raise failures.no_engine(self.place, _reason(error)) from error
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the engine says about itself: Version, Arch and more."""
+        """Return the facts that the engine reports about itself: Version, Arch and more."""
         with failures.in_one_line("its version", self.place):
             return self.api.version()
 
@@ -82,7 +82,7 @@ class Engine:
             self.api.tag(reference, repository, tag)
 
     def push(self, repository: str, tag: str, tell: Tell | None = None) -> str:
-        """Push an image and return its digest, sha256:...; what the registry has is not sent again."""
+        """Push an image and return its digest, sha256:...; known layers are not sent again."""
         with failures.in_one_line("the push", self.place):
             layers = _Layers()
             digest = ""
@@ -134,7 +134,7 @@ class Engine:
         ]
 
     def remove(self, reference: str, *, force: bool = False) -> str:
-        """Remove a name, and the image with its last one; return why it was kept, else nothing.
+        """Remove a name, and with the last name the image; return the reason if the image was kept.
 
         An image that a container uses stays, unless force is given.
         """
@@ -161,14 +161,14 @@ class Engine:
 
 
 class _Layers:
-    """The layers of a push, and the bytes of each that went."""
+    """The layers of a push, with the bytes sent of each."""
 
     def __init__(self) -> None:
         self._ended: dict[str, bool] = {}
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def note(self, event: Mapping[str, Any]) -> bool:
-        """Note an event, and return whether it tells of a layer that moves."""
+        """Record an event, and return whether it reports the progress of a layer."""
         layer, status = str(event.get("id") or ""), str(event.get("status") or "")
         if not layer or not status:
             return False
@@ -184,7 +184,7 @@ class _Layers:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The bytes that went, and the bytes of all layers whose size is known."""
+        """Return the sent bytes, and the bytes of all layers whose size is known."""
         return sum(done for done, _ in self._sizes.values()), sum(all_ for _, all_ in self._sizes.values())
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ class Report(NamedTuple):
 
     @property
     def size(self) -> str:
-        """The progress in words: `12 of 40 MB`; empty for small transfers."""
+        """Return the progress in words: `12 of 40 MB`; empty for small transfers."""
         return f"{_mega(self.done)} of {_mega(self.total)} MB" if self.total >= _SMALL else ""
 
 
@@ -42,7 +42,7 @@ def report(progress: Report) -> None:
 
 
 class Reader:
-    """Reads the reports in a file, from where it stopped the last time."""
+    """Reads the new reports in a file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -25,10 +25,10 @@ IDENTITY = ("place",)
 inputs_of = inputs.allocation_inputs
 # Seconds that a job may need to end beside the grace of its processes, and between two looks.
 _ENDING, _LOOK = 30.0, 0.3
-# The supervisor is told so long before the time limit, beside the grace.
+# Seconds before the time limit, beside the grace, at which Slurm signals the supervisor.
 _BEFORE_LIMIT = 30
 
-# Starts the supervisor again where it was killed, and hands on to it what Slurm signals to the shell alone.
+# Restarts a killed supervisor, and forwards the signals that Slurm sends to the shell alone.
 _BATCH = b"""#!/bin/sh
 over=
 pid=
@@ -120,7 +120,7 @@ def live_job(folder: Folder, experiment: Experiment) -> Job | None:
     submitted = folder.job()
     if submitted is not None and (job := jobs.get(submitted.number)) is not None and not job.has_ended:
         return job
-    # An interrupted run submitted it and could not say so.
+    # An interrupted run submitted it without recording it.
     own = [job for job in jobs.values() if job.comment == experiment.owner and not job.has_ended]
     return own[-1] if own else None
 

@@ -30,7 +30,7 @@ class NoAnswer(SymphonyError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as squeue tells it.
+    """A job as squeue reports it.
 
     start: when it began or is expected to, `left`: how long it may still run; both in the words of Slurm.
     """
@@ -60,7 +60,7 @@ def environment(configuration: str) -> dict[str, str]:
 
 
 def call(configuration: str, words: Sequence[str]) -> str:
-    """Return what a program of Slurm prints.
+    """Return the output of a program of Slurm.
 
     Raises:
         NoAnswer: Slurm does not answer.
@@ -101,7 +101,7 @@ def _plain(line: str) -> str:
 
 
 def jobs(configuration: str) -> dict[int, Job]:
-    """Return the jobs of this user, those that ended a moment ago too, by their number."""
+    """Return the jobs of this user by number, including those that ended a moment ago."""
     user = str(os.getuid())
     out = call(configuration, ["squeue", "-h", "-u", user, "-t", "all", "-o", _COLUMNS])
     found: dict[int, Job] = {}
@@ -129,7 +129,7 @@ def submit(configuration: str, options: Sequence[str], script: str) -> int:
 
 
 def expected_start(configuration: str, options: Sequence[str]) -> str:
-    """Return when Slurm would start such a job, as `2026-11-25T14:20:00`.
+    """Return the time at which Slurm would start such a job, as `2026-11-25T14:20:00`.
 
     Raises:
         SymphonyError: It never would, or does not say.
@@ -142,7 +142,7 @@ def expected_start(configuration: str, options: Sequence[str]) -> str:
 
 
 def cancel(configuration: str, numbers: Iterable[int], *options: str) -> None:
-    """End jobs, or signal them; those that have ended already are not an error."""
+    """End jobs, or signal them; jobs that have ended already are not an error."""
     words = [str(number) for number in numbers]
     try:
         call(configuration, ["scancel", *options, *words])
@@ -154,7 +154,7 @@ def cancel(configuration: str, numbers: Iterable[int], *options: str) -> None:
 
 
 def addresses(configuration: str, nodes: Iterable[str]) -> dict[str, str]:
-    """Return the address of each node, by which the others reach it."""
+    """Return the address of each node for the other nodes."""
     result: dict[str, str] = {}
     for line in call(configuration, ["scontrol", "show", "node", "-o", ",".join(nodes)]).splitlines():
         fields: dict[str, str] = {}

@@ -31,7 +31,7 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of a process in the allocation; memory in MiB. Those of one group are on one node."""
+    """The share of a process in the allocation; memory in MiB. The processes of a group are on one node."""
 
     cpus: float = 0
     memory: int = 0
@@ -45,7 +45,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gres(self) -> str:
-        """Return its GPUs as Slurm writes them, nothing for none."""
+        """Return the GPUs of the share in the notation of Slurm; empty without GPUs."""
         return f"{self.gpu_kind}:{self.gpus}" if self.gpus else ""
 
     @property
@@ -54,7 +54,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """A declared service: the process that serves it; port: 0 where any will do."""
+    """A declared service and the process that binds it; port: 0 for any free port."""
 
     path: str
     port: int = 0
@@ -81,12 +81,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tokens(services: Iterable[str]) -> dict[str, int]:
-    """Return a number for each service that no port has: ports are chosen when the job has begun."""
+    """Return a placeholder for the port of each service: ports are chosen when the job has begun."""
     return {name: -number for number, name in enumerate(services, 1)}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A start of a process, beside its launch file; code: that of the plan, which it must have then."""
+    """A requested start of a process, beside its launch file; code: the digest in the plan."""
 
     path: str
     attempt: int
@@ -119,12 +119,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def start(self) -> str:
-        """Return what tells this start of the process from another."""
+        """Return the identifier of this start of the process."""
         return f"{self.attempt}.{self.began}"
 
     @property
     def is_over(self) -> bool:
-        """Return whether it needs no allocation any more: it has completed, or its experiment stopped it."""
+        """Return whether the process needs no allocation any more: it has completed or was stopped."""
         if self.hold is not None:
             return self.hold.stopped in ("completed", "stopped")
         return self.state == "ended" and not (self.exit or self.signal)
@@ -173,7 +173,7 @@ class Folder:
         return self.processes / names.folder_name(path)
 
     def pipes(self, path: str) -> tuple[Path, Path]:
-        """Return the pipe to the step of a process, and the one from it."""
+        """Return the paths of the pipes to and from the step of a process."""
         return self.process(path) / "orders", self.process(path) / "events"
 
     def log(self, path: str) -> Path:
@@ -183,7 +183,7 @@ class Folder:
         return self.process(path) / f"launch@{attempt}.sh"
 
     def beside(self, path: str, attempt: int) -> list[str]:
-        """Return the words before a command that is run as this start of the process would."""
+        """Return the words that make a command run in the environment of a start of a process."""
         return [launch_file.bash(), str(self.process(path) / f"beside@{attempt}.sh")]
 
     def make(self) -> None:
@@ -197,18 +197,18 @@ class Folder:
     # what `up` writes
 
     def experiment(self) -> Experiment | None:
-        """Return the declaration; None where there is none."""
+        """Return the declaration; None if nothing is declared yet."""
         if (file := self._latest(self.place, "experiment")) is None:
             return None
         return _read(file, Experiment)
 
     def declare(self, experiment: Experiment) -> None:
-        """Write the declaration, unless it is the same already."""
+        """Write the declaration, unless it is unchanged."""
         if self.experiment() != experiment:
             self._write_next("experiment", experiment)
 
     def wanted(self) -> dict[str, int]:
-        """Return the attempt that is wanted of each process."""
+        """Return the latest requested start of each process."""
         result: dict[str, int] = {}
         for file in files.matching(self.place / "wanted", "*@*.json"):
             name, _, number = file.stem.rpartition("@")
@@ -217,7 +217,7 @@ class Folder:
         return result
 
     def names(self) -> object:
-        """Return what tells whether anything was declared or wanted since."""
+        """Return a stamp that changes with every declaration and every requested start."""
         wanted = files.matching(self.place / "wanted", "*.json")
         return sorted(files.matching(self.place, "experiment@*.json")), sorted(wanted)
 
@@ -247,17 +247,17 @@ class Folder:
         return _read(self.process(path) / "record.json", Record)
 
     def records(self) -> dict[str, Record]:
-        """Return the record of each declared process that has one."""
+        """Return the record of each declared process that was started or held."""
         experiment = self.experiment()
         found = {path: self.record(path) for path in (experiment.shares if experiment else ())}
         return {path: record for path, record in found.items() if record is not None}
 
     def note(self, record: Record) -> None:
-        """Write what became of a start."""
+        """Write the record of a start."""
         files.replace(self.process(record.path) / "record.json", msgspec.json.encode(record))
 
     def addresses(self) -> dict[str, Address]:
-        """Return where each service is."""
+        """Return the place of each service."""
         try:
             raw = files.read(self.place / "services.json", limit=_LIMIT)
             return msgspec.json.decode(raw, type=dict[str, Address])
@@ -265,7 +265,7 @@ class Folder:
             return {}
 
     def state(self) -> bytes:
-        """Return what the supervisor saved; nothing where it saved nothing."""
+        """Return the state that the supervisor saved; empty if it saved none."""
         try:
             return files.read(self.place / "supervision.json", limit=_LIMIT)
         except OSError:
@@ -275,14 +275,14 @@ class Folder:
         files.replace(self.place / "supervision.json", state)
 
     def publish(self, addresses: dict[str, Address], variables: bytes, version: int) -> Path:
-        """Write where each service is; return the file that launch files read."""
+        """Write the place of each service; return the file that launch files read."""
         file = self.services(version)
         files.replace(file, variables)
         files.replace(self.place / "services.json", msgspec.json.encode(addresses))
         return file
 
     def published(self) -> int:
-        """Return the version of the services that was written last; 0 where none was."""
+        """Return the last written version of the services; 0 if none was written."""
         found = files.matching(self.place, "services@*.sh")
         return max((int(file.stem.partition("@")[2]) for file in found), default=0)
 
@@ -296,7 +296,7 @@ class Folder:
         return _read(self.place / "job.json", Submitted)
 
     def options(self) -> tuple[str, ...] | None:
-        """Return the options of the job; None where there is none."""
+        """Return the options of the job; None without a job."""
         noted = _read(self.place / "options.json", Options)
         return noted.options if noted else None
 
@@ -330,12 +330,12 @@ def path_of(name: str) -> str:
 
 
 def folder_of(shared: Path | str, name: str, owner: str) -> Folder:
-    """Return the folder of an experiment; another stack that calls one so has another."""
+    """Return the folder of an experiment; experiments of equal names in other stacks have other folders."""
     return Folder(Path(shared) / f"{name}-{hashlib.sha256(owner.encode()).hexdigest()[:8]}")
 
 
 def _read(file: Path, kind: type[Kind]) -> Kind | None:
-    """Return the content of a file; None where it is missing or a process has put something else there."""
+    """Return the content of a file; None if it is missing, or a process replaced it."""
     try:
         return msgspec.json.decode(files.read(file, limit=_LIMIT), type=kind)
     except (OSError, msgspec.DecodeError):

@@ -61,11 +61,11 @@ def step_inputs(props: Mapping[str, Any]) -> StepInputs:
 
 
 def kept(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the inputs that are part of the outputs: all but the values of secrets."""
+    """Return the inputs that are repeated in the outputs: all but the values of secrets."""
     fields = {*kind.__struct_fields__} - {"secret_env"}
     return {name: props[name] for name in fields if props.get(name) is not None}
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:
-    """Return the digest with the folder of the experiment: elsewhere it is another process."""
+    """Return the digest of the inputs and the folder: in another folder it is another process."""
     return f"{inputs['place']}/{changes.digest(inputs, LAUNCHED)}"

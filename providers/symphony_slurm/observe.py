@@ -14,7 +14,7 @@ from symphony_tmux.processes.observe import signal_name
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped"]
 IN_QUEUE = "in the queue"
-# Reasons of squeue, in words.
+# Reason of squeue -> its explanation.
 _REASONS = {
     "Priority": "other jobs have a higher priority",
     "Resources": "its nodes are in use",
@@ -105,7 +105,7 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
 
 
 def in_queue(job: Job) -> str:
-    """Return why a job has not begun, in words: `in the queue: Priority, starts about 14:20`."""
+    """Return the reason why a job has not begun: `in the queue: Priority, starts about 14:20`."""
     reason = job.reason.strip("()")
     words = _REASONS.get(reason)
     why = f"{reason} ({words})" if words else reason
@@ -117,7 +117,7 @@ def in_queue(job: Job) -> str:
 
 
 def why_ended(folder: Folder, job: Job | None) -> str:
-    """Return why an experiment has no job, by its supervisor where that could say, else by Slurm."""
+    """Return the reason why an experiment has no job: its supervisor's, else Slurm's."""
     submitted, ended = folder.job(), folder.ended()
     if submitted is None:
         return "it was never submitted"

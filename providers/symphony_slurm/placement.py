@@ -26,12 +26,12 @@ class Nodes:
         self._shares: Mapping[str, Share] = {}
 
     def of(self, path: str) -> str:
-        """Return the node of a process; empty if it has none yet."""
+        """Return the node of a process; empty if it is not placed yet."""
         share = self._shares.get(path)
         return self._units.get((share and share.group) or path, "") if share else ""
 
     def place(self, shares: Mapping[str, Share]) -> None:
-        """Place what has no node yet, the largest first, where it leaves the loads even."""
+        """Place the groups and processes without a node, the largest first, so that the loads stay even."""
         self._shares = shares
         units = units_of(shares)
         self._units |= {
@@ -51,7 +51,7 @@ class Nodes:
 
 
 def units_of(shares: Mapping[str, Share]) -> dict[str, Load]:
-    """Return the GPUs, cpus, memory and processes of each group, and of each process in none."""
+    """Return the GPUs, cpus, memory and processes of each group, and of each process outside of groups."""
     result: dict[str, Load] = {}
     for path, share in shares.items():
         unit = share.group or path
@@ -68,7 +68,7 @@ def _negative(load: Load) -> Load:
 
 
 def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:
-    """Return the cpus, the memory and the GPUs of each kind that each of so many nodes must have."""
+    """Return the cpus, the memory and the GPUs of each type that each node must have."""
     placed = Nodes([str(number) for number in range(nodes)], {})
     placed.place(shares)
     loads = dict.fromkeys(placed.names, _NOTHING)

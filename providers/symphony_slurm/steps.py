@@ -39,7 +39,7 @@ def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
 
 
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
-    """Ask for the start, unless an interrupted run asked for this very one."""
+    """Request the start, unless an interrupted run requested the same one."""
     wanted = inputs_of(props)
     folder = Folder(wanted.place)
     attempt = _last_attempt(folder, wanted.path)
@@ -69,7 +69,7 @@ def read(props: Props, queue: Queue) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
-    """Ask for another start when it must be; else only take note of what changed."""
+    """Request another start if the changes need one; else only record them."""
     wanted = inputs_of(news)
     folder, attempt = Folder(wanted.place), int(olds["attempt"])
     kept = inputs.kept(news, StepInputs)
@@ -96,7 +96,7 @@ def delete(props: Props, queue: Queue) -> None:
 
 
 def _last_attempt(folder: Folder, path: str) -> int:
-    """Return the number of the last start that was wanted or made."""
+    """Return the number of the last start that was requested or made."""
     record = folder.record(path)
     return max(folder.wanted().get(path, 0), record.attempt if record else 0)
 
@@ -106,7 +106,7 @@ def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Conditi
 
 
 def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Queue) -> int:
-    """Write the launch files of the next attempt, and ask for it, in another job where there is none."""
+    """Write the launch files of the next attempt and request it, in a new job if no job runs."""
     code = wanted.declared_code
     if code is not None and code.has_changed():
         what = f"{CHANGED}: {', '.join(code.texts)}"
@@ -125,7 +125,7 @@ def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Qu
     marker = names.marker(wanted.owner, wanted.path, attempt)
     content = launch_file.content(wanted, marker, _caller(), sourced, place)
     files.create(folder.launch_file(wanted.path, attempt), content)
-    # For commands that are run beside it.
+    # For commands that run beside the process, as `symphony exec` starts them.
     bare = msgspec.structs.replace(wanted, argv=(), script=())
     content = launch_file.content(bare, marker, _caller(), sourced, place)
     files.create(Path(folder.beside(wanted.path, attempt)[-1]), content + b'exec "$@"\n')
@@ -145,7 +145,7 @@ def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Qu
 
 
 def _caller() -> Caller:
-    """Return the caller without what Slurm says in every step, and may have said to the caller as well."""
+    """Return the environment of the caller without the variables that Slurm sets in every step."""
     caller = launch_file.caller()
     own = {name: value for name, value in caller.environ.items() if name != b"CUDA_VISIBLE_DEVICES"}
     return replace(caller, environ=own)

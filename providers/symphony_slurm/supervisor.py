@@ -40,13 +40,13 @@ from symphony_tmux.processes.declared_code import CHANGED
 # Seconds between two looks at the folder, and at processes that nothing is heard of; the share of a processor
 # that the latter take at most.
 PERIOD, LOOK, SHARE = 0.25, 1.0, 0.02
-# An experiment whose processes have all ended keeps its nodes so long, for an edit; none where all completed.
+# Seconds that an experiment keeps its nodes, for an edit, after all processes ended and some failed.
 LINGER = 600.0
-# The range of the ports: below those that systems give to connections.
+# The range of the ports: below the ephemeral ports of Linux.
 RANGE = (20000, 29999)
 _DEADLINE = 60.0
 _WHY = {
-    signal.SIGTERM: "it was cancelled, preempted, or came to its time limit",
+    signal.SIGTERM: "it was cancelled or preempted, or reached its time limit",
     signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
 }
 # The words of slurmstepd and srun about a step that used too much memory.
@@ -80,7 +80,7 @@ for port in kept:
     ports.append(port)
 print(*ports)
 """
-# A step without a share of its own runs beside the others.
+# A step that requests no share runs beside the other steps.
 _NO_SHARE = Share()
 
 
@@ -138,7 +138,7 @@ class Slurm(logs.Outputs):
                 record = self._starting(path, attempt, node)
             running = self._listen(_as_logged(record, self._folder.log(path)), srun)
             if not srun.is_running():
-                # The end of a pipe that was never written to is not told.
+                # A reader gets no end of file from a pipe that never had a writer.
                 self._forget(running)
         for path, record in [*self._records.items()]:
             if record.state in ("starting", "running") and path not in self._running:
@@ -153,13 +153,13 @@ class Slurm(logs.Outputs):
             place, attempt = words[words.index(str(_SUPERVISE)) + 1 :][:2]
             with suppress(psutil.Error):
                 is_own = srun.environ().get("SLURM_JOB_ID") == str(self._job)
-                # srun starts another one, which ends with it.
+                # srun starts a second srun, which ends with the first.
                 if is_own and Path(place).parent == self._folder.processes and not _is_srun(srun.parent()):
                     node = next(word.partition("=")[2] for word in words if word.startswith("--nodelist="))
                     yield path_of(Path(place).name), int(attempt), node, srun
 
     def supervise(self) -> None:
-        """Start what is wanted and end what is not, until all has completed or the job is to end."""
+        """Start the requested processes and end the others, until all have completed or the job must end."""
         for number in _WHY:
             signal.signal(number, self._stop)
         while not self._why:
@@ -168,7 +168,7 @@ class Slurm(logs.Outputs):
                 self._write()
                 self._why = self._why or over
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
-                # A full disk, which has the log as well, or a node that does not answer.
+                # The disk is full, also for the log, or a node does not answer.
                 with suppress(OSError):
                     sys.stderr.write(f"{error}; it tries again\n")
                 time.sleep(1)
@@ -184,7 +184,7 @@ class Slurm(logs.Outputs):
         self._folder.note_end(Ended(job=self._job, why=why, at=time.time()))
 
     def _step(self) -> str:
-        """Do what is due now; return why the job is to end, nothing while it is not."""
+        """Do the due work; return the reason why the job must end, empty while it continues."""
         if (names := self._folder.names()) != self._seen:
             self._read()
             self._seen = names
@@ -209,7 +209,7 @@ class Slurm(logs.Outputs):
         """Read the declaration and the requested starts."""
         if (experiment := self._folder.experiment()) is None:
             return
-        # No program declares what a killed run left.
+        # A start that a killed run left, and that no program declares.
         wanted = self._folder.wanted()
         self._wanted = {path: n for path, n in wanted.items() if path in experiment.shares}
         if experiment != self._experiment:
@@ -218,14 +218,14 @@ class Slurm(logs.Outputs):
             self._supervise()
 
     def _supervise(self) -> None:
-        """Have what is declared supervised, at the ports and hosts that it has."""
+        """Pass the declaration, with the ports and hosts of its services, to the supervision."""
         known = self._addresses
         ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
         hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
         self._supervisor = Supervisor(self, self._experiment.supervision.moved(ports, hosts))
 
     def _over(self) -> str:
-        """Return why the job is to end, nothing while it is not."""
+        """Return the reason why the job must end; empty while it continues."""
         records = {path: self._records.get(path) for path in self._experiment.shares}
         current = [each for path, each in records.items() if each and each.attempt == self._wanted.get(path)]
         holds = [each.hold for each in current if each.hold is not None]
@@ -238,7 +238,7 @@ class Slurm(logs.Outputs):
             return stopped[0] if stopped else "its processes have completed"
         return "no process was running any more" if time.monotonic() - self._idle > LINGER else ""
 
-    # what there is, for symphony.supervision
+    # queries of symphony.supervision
 
     def now(self) -> float:
         return time.monotonic()
@@ -277,7 +277,7 @@ class Slurm(logs.Outputs):
     def _record(self, path: str) -> Record | None:
         if path not in self._records:
             known = self._folder.record(path)
-            # A job that is requeued, or another one, starts all else again.
+            # A requeued job, or a new one, starts all other processes again.
             if known is None or known.state not in ("ended", "lost"):
                 return None
             self._records[path] = known
@@ -287,7 +287,7 @@ class Slurm(logs.Outputs):
         return self._experiment.supervision.members[path].waits_for
 
     def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
-        """Return the ports on which the node has not seen this start listen yet: nothing connects to it."""
+        """Return the ports on which the process does not listen yet, as its node reports."""
         running = self._running.get(path)
         return [port for port in ports if running is None or port not in running.ports]
 
@@ -296,7 +296,7 @@ class Slurm(logs.Outputs):
         return {}
 
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
-        """Run a command beside a process, as a further step; return why it failed, or nothing."""
+        """Run a command beside a process, as a further step; return the reason of a failure, or ""."""
         if (running := self._running.get(path)) is None:
             return "the process does not run"
         record = running.record
@@ -306,12 +306,12 @@ class Slurm(logs.Outputs):
             try:
                 code = srun.wait(timeout)
             except subprocess.TimeoutExpired:
-                # Slurm kills the step then.
+                # Slurm kills the step at its time limit.
                 srun.terminate()
                 return f"{argv[0]} did not end within {timeout:g} s"
         return "" if code == 0 else f"{argv[0]}: exit {code}"
 
-    # what is done, for symphony.supervision
+    # actions for symphony.supervision
 
     def hold(self, path: str, hold: Hold) -> None:
         if (running := self._running.get(path)) is not None:
@@ -350,13 +350,13 @@ class Slurm(logs.Outputs):
         self._say(path, f"tell {line}")
 
     def _say(self, path: str, line: str) -> None:
-        """Send a line to what supervises a process on its node."""
+        """Send a line to the process's own supervisor on its node."""
         if (running := self._running.get(path)) is not None:
             with suppress(OSError):
                 os.write(running.orders, f"{line}\n".encode())
 
     def _tell_ready(self) -> bool:
-        """Write which processes are ready; return whether one is not."""
+        """Write which processes are ready; return whether any process is not."""
         not_ready = self._supervisor.not_ready() if self._supervisor is not None else {}
         for path, running in self._running.items():
             if running.record.state == "running" and not running.record.ended:
@@ -367,7 +367,7 @@ class Slurm(logs.Outputs):
     # starts
 
     def _start_due(self) -> None:
-        """Start what was released, all at the ports that it finds then."""
+        """Start the released processes, at the ports that are free now."""
         self._find_ports({wish.path for wish in self._due})
         for wish in self._due:
             place = self._folder.process(wish.path)
@@ -397,7 +397,7 @@ class Slurm(logs.Outputs):
         for pipe in pipes:
             pipe.unlink(missing_ok=True)
             os.mkfifo(pipe, 0o600)
-        # Both ends of each: no end of this supervisor is then an end of the pipe.
+        # Opens both ends of each pipe, so that the pipes survive the end of this supervisor.
         orders, events = (os.open(pipe, os.O_RDWR) for pipe in pipes)
         try:
             env = {**os.environ, "SYMPHONY_STEP": "1"}
@@ -407,7 +407,7 @@ class Slurm(logs.Outputs):
             os.close(events)
 
     def _listen(self, record: Record, srun: subprocess.Popen[bytes] | psutil.Process) -> Running:
-        """Listen to a step; it is to say again on which ports its process listens."""
+        """Read the events of a step, and ask it for the ports on which its process listens."""
         self._note(record)
         orders, events = self._folder.pipes(record.path)
         to_it, from_it = (
@@ -421,14 +421,14 @@ class Slurm(logs.Outputs):
         return running
 
     def _forget(self, running: Running) -> None:
-        """Listen no more to a step that has ended."""
+        """Stop reading the events of a step that has ended."""
         del self._running[running.record.path]
         self._selector.unregister(running.events)
         os.close(running.orders)
         os.close(running.events)
 
     def _srun(self, node: str, share: Share = _NO_SHARE) -> list[str]:
-        # Steps share the nodes: what a process claims counts in the allocation.
+        # Steps share the nodes: the allocation already counts the requests of the processes.
         words = ["srun", "--overlap", "--exact", "-N1", "-n1", f"-c{max(1, ceil(share.cpus))}", "--mem=0"]
         return [
             *words,
@@ -441,7 +441,7 @@ class Slurm(logs.Outputs):
     # services
 
     def _find_ports(self, starting: set[str]) -> None:
-        """Find a port for each service without one, and look again at those of processes that start."""
+        """Choose a port for each service without one, and check the ports of processes that start."""
         wanted: dict[str, list[str]] = {}
         services, hosts = self._experiment.services, self._nodes.hosts
         for name, service in services.items():
@@ -464,7 +464,7 @@ class Slurm(logs.Outputs):
         first, last = self._experiment.port_range or RANGE
         asked: dict[str, subprocess.Popen[str]] = {}
         for node, names in wanted.items():
-            # Nodes choose among different ports, jobs begin at different ones.
+            # Each node chooses among other ports, and each job begins at another port.
             start = self._nodes.names.index(node) + self._job * 97 * len(self._nodes.names)
             kept = [self._addresses[name].port if name in self._addresses else 0 for name in names]
             numbers = [first, last, start % (last - first + 1), len(self._nodes.names), *kept]
@@ -484,7 +484,7 @@ class Slurm(logs.Outputs):
     # ends
 
     def _end(self, running: Running) -> None:
-        """Have the process end: what supervises it on its node knows the grace."""
+        """End the process through its own supervisor on the node, which knows the grace."""
         if not running.asked_to_end:
             running.asked_to_end = self.now()
             self._say(running.record.path, "end")
@@ -503,10 +503,10 @@ class Slurm(logs.Outputs):
     def _stop(self, number: int, _: FrameType | None) -> None:
         self._why = self._why or _WHY[signal.Signals(number)]
 
-    # what the steps tell
+    # events of the steps
 
     def _hear(self, seconds: float) -> None:
-        """Read what steps tell, for at most so long after the first of it."""
+        """Read the events of steps, for at most this many seconds after the first one."""
         for key, _ in self._selector.select(seconds):
             self._next = 0.0
             running: Running = key.data
@@ -548,7 +548,7 @@ class Slurm(logs.Outputs):
         if (record.signal or record.exit > 128) and not running.asked_to_end:
             self._await_signal()
         if self._why:
-            # The end of the job ended it: in the next job it starts again.
+            # The end of the job ended the process: the next job starts it again.
             return
         if running.hold is not None and self._wanted.get(record.path) == record.attempt:
             self.hold(record.path, running.hold)
@@ -558,12 +558,12 @@ class Slurm(logs.Outputs):
             # A node that has just come back may refuse its first steps.
             self._refusals[record.path] = self._refusals.get(record.path, 0) + 1
         else:
-            # The step never began, or ended without a word: its node failed, or was killed.
+            # The step never began, or ended without an event: its node failed, or it was killed.
             why = _out_of_memory(running.troubles) or _trouble(running.troubles)
             self._change(running, state="lost", ended=time.time(), why=why, ready=False)
 
     def _await_signal(self) -> None:
-        """Wait a moment: where Slurm ends the job, processes may end before this supervisor is told."""
+        """Wait a moment: a job that Slurm ends may lose processes before this supervisor gets the signal."""
         if self.now() - self._awaited > 1:
             time.sleep(0.3)
             self._awaited = self.now()
@@ -595,9 +595,9 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
 
 
 def _why_told(job: commands.Job | None) -> str:
-    """Return why Slurm told the job to end: one that goes on for a moment comes to its time limit."""
+    """Return why Slurm ends the job: one that still runs a moment later reached its time limit."""
     is_running = job is not None and job.state == "RUNNING"
-    return "it came to its time limit" if is_running else "it was cancelled or preempted"
+    return "it reached its time limit" if is_running else "it was cancelled or preempted"
 
 
 def _is_srun(process: psutil.Process | None) -> bool:
@@ -605,7 +605,7 @@ def _is_srun(process: psutil.Process | None) -> bool:
 
 
 def _as_logged(record: Record, log: Path) -> Record:
-    """Return a record with the last begin of its start, and the end, that the log knows."""
+    """Return a record completed with the last begin and the end in the log."""
     number, began, end = [(0, 0.0, None), *logs.attempts(log)][-1]
     if number != record.attempt or not began:
         return record
@@ -622,19 +622,19 @@ def _after_its_end(record: Record) -> Record:
 
 
 def _trouble(lines: Iterable[str]) -> str:
-    """Return why a step ended, in the words of Slurm."""
+    """Return Slurm's reason for the end of a step."""
     texts = [line.partition("error: ")[2] for line in lines if "error: " in line]
     return texts[0] if texts else "its step ended without a word"
 
 
 def _out_of_memory(lines: Iterable[str]) -> str:
-    """Return that Slurm ended a step for its memory, in its words; nothing where it did not."""
+    """Return Slurm's line that a step used too much memory; empty if Slurm printed none."""
     told = [line for line in lines if _MEMORY.search(line)]
     return f"out of memory: {told[0].rpartition('error: ')[2]}" if told else ""
 
 
 def main() -> None:
-    """Supervise the experiment until its job is to end."""
+    """Supervise the experiment until its job must end."""
     folder, is_again = Folder(sys.argv[1]), sys.argv[2:] == ["again"]
     experiment = folder.experiment()
     configuration = experiment.configuration if experiment else ""

@@ -161,7 +161,7 @@ def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
     source = existing(source)
     if source.is_dir() and final.resolve().is_relative_to(source):
         what = "a folder cannot be copied into itself"
-        raise UserError(what, where=str(source), remedy="Choose a target outside of it")
+        raise UserError(what, where=str(source), remedy="Choose a target outside of the folder")
     reader, writer = os.pipe()
     with ThreadPoolExecutor(1) as pool:
         packing = pool.submit(_packed, source, writer)

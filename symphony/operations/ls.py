@@ -149,7 +149,7 @@ def _orphan(label: str, stack: stacks.Stack, busy: bool) -> Listed:
 
 
 def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:
-    """Return the state of a whole experiment in a few words, and the command that helps."""
+    """Return the state of a whole experiment in a few words, and a helpful command."""
     by_state = defaultdict[str, list[ProcessStatus]](list)
     for status in statuses:
         by_state[status.state].append(status)
@@ -175,7 +175,7 @@ def _words(state: str, group: Sequence[ProcessStatus], every: Sequence[ProcessSt
 
 
 def _reasons(group: Sequence[ProcessStatus]) -> str:
-    """Return the reasons of these processes, each once; of more than two, the first and how many more."""
+    """Return the distinct reasons of these processes; of more than two, the first and how many more."""
     reasons = list(dict.fromkeys(status.why for status in group if status.why))
     if not reasons:
         return ""

@@ -98,7 +98,7 @@ def read_done(frame: bytes) -> tuple[int, ...]:
 
 
 class Unacknowledged(NamedTuple):
-    """One message in the window: what is sent again if it must be."""
+    """A message in the window, kept to be sent again."""
 
     sequence: int
     identifier: int
@@ -106,7 +106,7 @@ class Unacknowledged(NamedTuple):
     nbytes: int
 
 
-# what the class does itself, in half the time
+# makes an Unacknowledged in half the time of its constructor
 _unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
@@ -123,9 +123,9 @@ class Window:
         self.next_sequence = 1
         self.unfinished: deque[Unacknowledged] = deque()
         self.in_flight = 0
-        self.max_messages = self.max_bytes = 0  # nothing is sent before the receiver says how much
+        self.max_messages = self.max_bytes = 0  # nothing is sent before the receiver announces its window
         self.moved_at = self.asked_at = time.monotonic()
-        self.sent_at: dict[int, float] | None = None  # by sequence, where several receivers share the session
+        self.sent_at: dict[int, float] | None = None  # by sequence, for a session of several receivers
 
     @property
     def session(self) -> tuple[int, int]:
@@ -237,7 +237,7 @@ _REMEMBERED = 1 << 13
 
 
 class SharedSession:
-    """Has what a receiver's session has; what is finished is acknowledged one by one.
+    """A receiver's session that several receivers share; it acknowledges finished messages one by one.
 
     A ROUTER-DEALER proxy gives each message to the next receiver, so that no receiver knows what it should
     have had: the sender sends again what no receiver acknowledged.

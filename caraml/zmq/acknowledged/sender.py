@@ -86,7 +86,7 @@ _MOST_BYTES = 1 << 10  # receivers say little; a handshake with keys is longer t
 
 
 class ZmqSender(Endpoint):
-    """Sends what must arrive; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+    """Sends messages that must arrive; connects unless `bind=True`. Keywords as ZmqSocket's, and:
 
     `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go
     without an acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5
@@ -372,7 +372,7 @@ class ZmqSender(Endpoint):
             self._bury(window)
 
     def _bury(self, window: Window) -> None:
-        """Send what a lost receiver had not finished to the others."""
+        """Send the unfinished messages of a lost receiver to the other receivers."""
         if self._windows.pop(window.peer, None) is not None:
             self._orphans += [(window.connection, message) for message in window.unfinished]
             self._orphans.sort(key=_identifier)

@@ -132,7 +132,7 @@ with Experiment() as e:
     )
     lab.sandbox.symphony("up", "rl", "-y", timeout=120)
     status = lab.becomes("a", "lost", 90)
-    assert "it came to its time limit" in status["why"]
+    assert "it reached its time limit" in status["why"]
     assert "saved" in lab.sandbox.symphony("logs", "rl", "a").out
 
 
