@@ -293,6 +293,6 @@ def _temporary_home() -> Path:
         facts = folder.lstat()
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
             raise SymphonyError(
-                f"{folder} is not a private folder of this user", remedy="Set HOME, or remove that folder"
+                f"{folder} is not a private folder of this user", remedy=f"Set HOME, or remove {folder}"
             ) from None
     return folder

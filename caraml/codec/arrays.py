@@ -85,11 +85,11 @@ def check_layout(described: Any) -> Layout:
     nbytes = dtype.itemsize
     for length in described[1]:
         if type(length) is not int or not 0 <= length < 1 << 62:
-            raise ValueError("not a shape")
+            raise ValueError("an array has an invalid shape")
         shape.append(length)
         nbytes *= length
     if len(shape) > MAX_DIMENSIONS:
-        raise ValueError(f"{len(shape)} dimensions")
+        raise ValueError(f"an array has {len(shape)} dimensions; the maximum is {MAX_DIMENSIONS}")
     return Layout(dtype, tuple(shape), described[2], nbytes)
 
 
@@ -97,12 +97,12 @@ def _check_dtype(named: object) -> np.dtype[Any]:
     try:
         if isinstance(named, str):
             if not _SIMPLE_DTYPE.fullmatch(named):
-                raise ValueError(f"not a dtype: {named[:40]!r}")
+                raise ValueError(f"an array has an invalid dtype: {named[:40]!r}")
             dtype = np.dtype(named)
         else:
             dtype = _structured_dtype(named)
     except (TypeError, KeyError, IndexError, OverflowError, SyntaxError, RecursionError) as error:
-        raise ValueError(f"not a dtype: {error}") from None
+        raise ValueError(f"an array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("the dtype of an array holds Python objects")
     if _has_empty_items(dtype):
@@ -130,11 +130,11 @@ def _structured_dtype(descr: Any) -> np.dtype[Any]:
 def _tuples(descr: Any) -> Any:
     if isinstance(descr, str):
         if not _SIMPLE_DTYPE.fullmatch(descr):
-            raise ValueError(f"not a dtype: {descr[:40]!r}")
+            raise ValueError(f"an array has an invalid dtype: {descr[:40]!r}")
         return descr
     fields: list[Any] = descr
     if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):
-        raise ValueError("not a dtype")
+        raise ValueError("an array has an invalid dtype")
     if fields and not all(isinstance(field, list) for field in fields):  # a subarray: (base, shape)
         base, shape = fields
         return _tuples(base), tuple(shape)

@@ -83,7 +83,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
     root = Path(source.context).absolute()
     if not root.is_dir():
         return _refused(
-            f"the context {source.context} is not a folder", "Name the folder that holds its files"
+            f"the context {source.context} is not a folder", "Set it to the folder of the image's files"
         )
     try:
         text = source.dockerfile_text or (root / source.dockerfile).read_text(encoding="utf-8")

@@ -128,7 +128,7 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         return BuildError(
             "Docker's current builder supports a single platform",
             where="platform",
-            remedy="Run `docker buildx create --use` for a builder that supports several",
+            remedy="Run `docker buildx create --use` for a builder of several platforms",
         )
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"

@@ -80,7 +80,8 @@ def _refuse_second(selected: SelectedStack, force: bool) -> Path | None:
     before = stacks.read(selected.name) if is_known else None
     if before is not None and before.recorded is not None and not force and not _is_lost(before):
         raise ResourceExistsError(
-            f"experiment {selected.name.stack} exists", remedy="Delete it first, or launch with force=True"
+            f"experiment {selected.name.stack} exists",
+            remedy="Delete the experiment first, or launch with force=True",
         )
     home = SymphonyConfig().experiment_folder
     folder = Path(home).expanduser() / selected.name.stack if home is not None else None

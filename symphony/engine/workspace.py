@@ -278,7 +278,7 @@ def _yaml(file: Path) -> dict[str, Any]:
         return {}
     if not isinstance(raw, dict):
         kind = "a list" if isinstance(raw, list) else "a single value"
-        remedy = "Write `name: value` lines in it"
+        remedy = "Write lines such as `name: value` in the file"
         raise UserError(f"{file.name} is {kind}, not a mapping", where=str(file), remedy=remedy)
     return cast("dict[str, Any]", raw)
 

@@ -150,8 +150,10 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
                 process_group=0 if own_group else None,
             )
         except FileNotFoundError:
-            what = f"there is no command {quoted(words[0])} on the PATH of the process"
-            raise CannotStart(127, what, remedy="Check its spelling, or give its path") from None
+            what = f"command {quoted(words[0])} is not on the PATH of the process"
+            raise CannotStart(
+                127, what, remedy="Check the spelling of the command, or give its path"
+            ) from None
         except OSError as error:
             raise CannotStart(126, f"{quoted(words[0])} cannot be run: {error.strerror}") from error
         started(child)

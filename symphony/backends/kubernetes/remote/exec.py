@@ -137,7 +137,9 @@ def exit_code(place: Place, last: bytes) -> int:
     reason = text(status, "message")
     if "executable file not found" in reason or "no such file or directory" in reason:
         what = f"the command does not exist in the container of {place.path}"
-        raise CannotStart(127, what, where=_reason(reason), remedy="Check its spelling, or give its path")
+        raise CannotStart(
+            127, what, where=_reason(reason), remedy="Check the spelling of the command, or give its path"
+        )
     if "permission denied" in reason:
         what = f"the command cannot be run in the container of {place.path}"
         raise CannotStart(126, what, where=_reason(reason), remedy="Check its permissions")
