@@ -38,7 +38,7 @@ def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
     if dtype.hasobject or dtype.kind == "T":
         raise TypeError(f"an array of dtype {dtype} holds Python objects, which cannot be sent")
     if _has_empty_items(dtype):
-        raise TypeError(f"an array of dtype {dtype} has items of 0 bytes and cannot be sent")
+        raise TypeError(f"an array of dtype {dtype} has items of no bytes and cannot be sent")
     simple = dtype.names is None and dtype.subdtype is None
     return _encode([dtype.str if simple else np.lib.format.dtype_to_descr(dtype), shape, order])
 
@@ -106,7 +106,7 @@ def _check_dtype(named: object) -> np.dtype[Any]:
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("the dtype of an array holds Python objects")
     if _has_empty_items(dtype):
-        raise ValueError("the items of an array have 0 bytes, so that its size would be unlimited")
+        raise ValueError("the items of an array are of no bytes, so that its size would be unlimited")
     return dtype
 
 

@@ -100,7 +100,7 @@ class Decoder:
         head_view = view(head)
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
-            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts exceed the limits")
+            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts are over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
             body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")

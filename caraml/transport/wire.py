@@ -461,7 +461,7 @@ class Wire:
                 break
         if count >= MAX_PARTS or nbytes > limits.message_bytes:
             raise MalformedMessageError(
-                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts exceed the limits"
+                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts are over the limits"
             )
         return frames
 

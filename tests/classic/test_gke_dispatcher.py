@@ -164,14 +164,14 @@ def test_impossible_placements_are_refused(
 
 
 def test_an_unknown_pool_is_a_key_error_too(dispatcher: GKEDispatcher):
-    with pytest.raises(KeyError, match='no node pool "x"'):
+    with pytest.raises(KeyError, match='node pool "x" does not exist'):
         dispatcher.get_node_pool("x")
 
 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (lambda pools: pools.clear(), "there is no resource.google_container_node_pool"),
+        (lambda pools: pools.clear(), "the file has no node pools (resource.google_container_node_pool)"),
         (lambda pools: pools.update(small=[]), "node pool small: Expected object"),
         (
             lambda pools: pools["gpu"]["node_config"]["labels"].update(cpu="many"),

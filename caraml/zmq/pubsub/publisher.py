@@ -263,7 +263,7 @@ class ZmqPub(Endpoint):
         limits = self.socket.limits
         if nbytes > limits.message_bytes or len(parts) > MAX_PARTS:
             raise MessageTooLargeError(
-                f"{self.address}: {nbytes} bytes in {len(parts)} parts exceed the limits"
+                f"{self.address}: {nbytes} bytes in {len(parts)} parts are over the limits"
             )
         self._make_room(nbytes)
 

@@ -47,7 +47,7 @@ class Subscriptions:
             self.nbytes += len(prefix) + _OVERHEAD
             if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
                 _disconnect_sender(frame)
-                raise MalformedMessageError("a subscription exceeds the limits; its peer is disconnected")
+                raise MalformedMessageError("a subscription is over the limits; its peer is disconnected")
         elif change[:1] == b"\x00":
             self._remove(prefix)
         else:
