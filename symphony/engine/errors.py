@@ -38,6 +38,7 @@ _PLUGIN_WORDS = re.compile(
 )
 # The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
+_FULL = "no space left on device"
 _NO_ANSWER = "error reading from server: EOF"
 # Lines that only repeat that something failed.
 _HEAD = "Traceback (most recent call last):"
@@ -165,6 +166,8 @@ def _of_resource(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symphon
     if trace is not None and trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
+    if trace is not None and _FULL in trace.short.lower():
+        return _full_disk(str(paths.home()))
     if trace is not None:
         return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
     if known := _known(message, outcome.stack, outcome.project):
@@ -248,12 +251,8 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return _damaged(stack, project)
     if "This is a bug!" in text:
         return _bug_of_the_engine(text, stack)
-    if "no space left on device" in text:
-        return SymphonyError(
-            "the disk is full",
-            where=str(file_store.root()) if file_store.is_files() else "",
-            remedy="Free some space there, and run the command again; the recorded state is intact",
-        )
+    if _FULL in text:
+        return _full_disk(str(file_store.root()) if file_store.is_files() else "")
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
         is_mount = match[2] == "read-only file system"
         remedy = (
@@ -263,6 +262,14 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         )
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
+
+
+def _full_disk(where: str) -> SymphonyError:
+    return SymphonyError(
+        "the disk is full",
+        where=where,
+        remedy="Free some space there, and run the command again; the recorded state is intact",
+    )
 
 
 def _unreachable(stack: str) -> SymphonyError:

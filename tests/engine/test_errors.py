@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony import paths
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Outcome, Result
 
@@ -69,6 +70,15 @@ def test_a_provider_error_names_the_process() -> None:
     failed = outcome((PROVIDER, "urn:x::agents/agent-0"), ("update failed\n", ""))
     error = errors.error_of(failed)
     assert str(error) == ("port 7000 is taken by vim (pid 7). Choose another port (agents/agent-0).")
+
+
+def test_a_provider_without_disk_names_the_folder_to_free() -> None:
+    """It was shown as a Python exception of the provider."""
+    full = "OSError: [Errno 28] No space left on device"
+    text = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", full)
+    error = errors.error_of(outcome((text, "urn:x::a")))
+    assert (error.what, error.where) == ("the disk is full", str(paths.home()))
+    assert "Free some space" in error.remedy
 
 
 WORDS = (
