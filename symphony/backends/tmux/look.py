@@ -14,7 +14,7 @@ from symphony_tmux.tmux.client import Listing, Pane
 
 if TYPE_CHECKING:
     from symphony.supervision import State
-    from symphony_tmux.listeners import Sockets
+    from symphony_tmux.listeners import Listeners, Sockets
 
 
 class Look:
@@ -24,6 +24,7 @@ class Look:
         self._listings: dict[str, Listing | SymphonyError] = {}
         self._states: dict[Path, State] = {}
         self._sockets: Sockets | None = None
+        self._listeners: dict[str, Listeners] = {}
 
     def listing(self, server: str) -> Listing | SymphonyError:
         if server not in self._listings:
@@ -46,7 +47,16 @@ class Look:
 
         sockets = self._sockets = self._sockets or Sockets()
         missing = sockets.missing(pane.pid, sorted(variables.bound_ports(services)))
-        return ", ".join(f"port {port}: not listening yet" for port in missing)
+        return ", ".join(f"port {port}: {self._why_silent(port, str(facts['owner']))}" for port in missing)
+
+    def _why_silent(self, port: int, owner: str) -> str:
+        """Return why a process does not listen on its port."""
+        from symphony_tmux.listeners import Listeners
+
+        if owner not in self._listeners:
+            self._listeners[owner] = Listeners(owner)
+        stranger = self._listeners[owner].stranger(port)
+        return f"in use by another program ({stranger})" if stranger else "not listening yet"
 
     def _by_probe(self, facts: Mapping[str, Any], pane: Pane) -> str:
         from symphony_tmux.resource import supervised

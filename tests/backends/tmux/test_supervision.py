@@ -34,6 +34,7 @@ def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: 
     with socket.create_server(("127.0.0.1", port)):
         status = sandbox.processes("rl")["late"]
         assert (status["state"], status["ready"]) == ("running", False)
+        assert f"port {port}: in use by another program (python" in status["why"]
     (sandbox.folder / "go").touch()
     wait_for(lambda: sandbox.processes("rl")["late"]["ready"], 30, "it listens")
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
