@@ -11,6 +11,8 @@ from algorithms.buffers import buffer
 from algorithms.environments import Environments, evaluate
 from shared.settings import Settings, chosen, parser
 
+import symphony
+
 EPISODES = 20
 
 
@@ -31,9 +33,10 @@ def run(settings: Settings, seconds: float) -> list[tuple[float, int, float]]:
             continue
         per_update = settings.batch * settings.epochs
         batch = kept.sample(1 if settings.replay == "fifo" else per_update)
+        assert batch is not None, "what is kept has reached the warmup"
         indices = batch.pop("indices", None)
         state, _, priorities = algorithm.learn(state, batch)
-        if settings.replay == "prioritized":
+        if settings.replay == "prioritized" and indices is not None and priorities is not None:
             kept.prioritize(indices, priorities)
         network, updates = algorithm.policy(state), updates + 1
         if time.monotonic() - evaluated > settings.evaluate_every:
@@ -42,6 +45,7 @@ def run(settings: Settings, seconds: float) -> list[tuple[float, int, float]]:
             curve.append((evaluated - began, kept.inserted, float(returns.mean())))
             passed, steps, mean = curve[-1]
             print(f"{passed:6.1f} s  {steps:8,} steps  {updates:6,} updates  return {mean:8.1f}", flush=True)
+            symphony.report(mean_return=mean, seconds=round(passed, 1), steps=steps)
             if mean >= settings.target:
                 break
     return curve

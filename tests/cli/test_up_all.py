@@ -29,6 +29,7 @@ def test_output_of_several_stacks_does_not_mix_and_one_failure_does_not_stop_oth
     """One of five stacks is refused."""
     sandbox.write(PROGRAM)
     names = create_stacks(sandbox, 5)
+    assert "single experiment" in sandbox.symphony("up", "sweep-*", "--watch", code=2).err
     ran = sandbox.symphony("up", "sweep-*", "-y", code=2, timeout=120)
     head, *lines = ran.out.splitlines()
     assert head == "5 experiments, 4 at a time."

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import urllib.request
@@ -19,7 +20,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.sandbox import ROOT, Sandbox, wait_for
+from tests.sandbox import ROOT, Sandbox, sandbox_in, wait_for
 
 FOLDER = ROOT / "examples/surreal"
 # The mean of an untrained network is at most 80 steps of CartPole and -900 of Pendulum.
@@ -317,30 +318,15 @@ def test_the_learner_retries_while_a_replay_shard_has_no_steps(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
-def test_sweep_script_creates_starts_and_deletes_stacks(sandbox: Sandbox, learning_packages: None) -> None:
-    """As its docstring says; it also prints a table."""
-    script = "examples/surreal/sweep.py"
-    words = ["make", "--seeds", "0", "1", "--learning-rates", "0.001"]
-    assert "2 stacks" in sandbox.run([sys.executable, script, *words]).out
-    assert 'no stack matches "swep.*"' in sandbox.symphony("up", "swep.*", "-y", code=2).err
-    refused = sandbox.symphony("up", "sweep.*", "--watch", code=2).err
-    assert "--watch works with a single experiment" in refused
-    sandbox.symphony("up", "sweep.*", "-y")
-
-    def states() -> set[str]:
-        return {each["state"] for each in sandbox.symphony("ls", "--json").json}
-
-    wait_for(lambda: states() == {"completed"}, 100, "both have learned", pause=1)
-    path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{sandbox.environment['PATH']}"}
-    rows = sandbox.run([sys.executable, script, "table"], env=path).out.splitlines()[1:]
-    assert [row.split()[:3] for row in rows] == [
-        ["sweep.lr0.001-seed0", "0.001", "0"],
-        ["sweep.lr0.001-seed1", "0.001", "1"],
-    ]
-    assert all(float(row.split()[3]) >= 475 for row in rows)
-    assert "2 experiments" in sandbox.symphony("delete-batch", "sweep.*", "--dry-run").out
-    sandbox.symphony("delete-batch", "sweep.*", "-y")
-    assert sandbox.trees() == {}
+def test_a_sweep_over_seeds_learns(tmp_path: Path, learning_packages: None) -> None:
+    """As in the README of the example, in its folder, which is a project of its own."""
+    folder = shutil.copytree(FOLDER, tmp_path / "surreal", ignore=shutil.ignore_patterns("runs"))
+    with sandbox_in(tmp_path, "surreal-single", folder) as sandbox:
+        sandbox.symphony("sweep", "single", "seed=0,1", "--name", "grid", "-y", timeout=60)
+        sandbox.symphony("wait", "grid", timeout=150)
+        rows = sandbox.symphony("results", "grid", "--max", "mean_return", "--json").json
+        assert [float(row["mean_return"]) >= 475 for row in rows] == [True, True], rows
+        sandbox.symphony("delete", "grid", "-y")
 
 
 @pytest.mark.thorough
