@@ -81,11 +81,11 @@ def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox
         (("learner", "ls"), 2, "symphony exec learner -- ls"),
         (("rl", "learner", "sh", "x y"), 2, "symphony exec rl learner -- sh 'x y'"),
         (("learner", "--"), 2, "after --"),
-        (("learner", "--", ""), 2, "no command"),
+        (("learner", "--", ""), 2, "the command to run is empty"),
         (("lerner", "--", "true"), 2, "learner"),
         (("rl", "e", "--", "true"), 2, "eval/agent-0"),
         (("nothing", "learner", "--", "true"), 2, "rl"),
-        (("rl", "learner", "more", "--", "true"), 2, "one process"),
+        (("rl", "learner", "more", "--", "true"), 2, "a process, or an experiment and a process"),
         ((), 2, "PROCESS"),
     ],
 )
@@ -157,7 +157,7 @@ def test_ssh_within_the_server_switches_to_the_window(sandbox: Sandbox) -> None:
 
 def test_ssh_without_a_terminal_is_one_line(sandbox: Sandbox) -> None:
     ran = sandbox.symphony("ssh", "rl", "learner", code=2)
-    assert "no terminal" in ran.err
+    assert "needs a terminal" in ran.err
     assert len(ran.err.splitlines()) == 1
 
 
@@ -200,7 +200,7 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, tmp_p
         (("Pulumi.yaml", "learner:no/"), "no such folder"),
         ((".", "learner:x/y"), "no such folder"),
         (("", "learner:x"), "empty"),
-        (("one",), "a source and a target"),
+        (("one",), "a SOURCE and a TARGET"),
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
     ],
 )
@@ -251,7 +251,11 @@ def test_visit_without_a_browser_prints_the_url(sandbox: Sandbox, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(("rl", "tensorbord"), "tensorboard"), (("nothing",), "tensorboard"), (("rl", "a", "b"), "one service")],
+    [
+        (("rl", "tensorbord"), "tensorboard"),
+        (("nothing",), "tensorboard"),
+        (("rl", "a", "b"), "an EXPERIMENT and a SERVICE"),
+    ],
 )
 def test_visit_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:
     ran = sandbox.symphony("visit", *words, "-u", code=2)
