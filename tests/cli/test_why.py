@@ -94,7 +94,7 @@ def test_why_refuses_an_experiment_on_another_host(sandbox: Sandbox) -> None:
 def test_why_errors_are_one_line(up: Sandbox) -> None:
     for words, result in (
         (("rl", "nothing"), "there is no process"),
-        (("rm", "fine"), "no experiment is up"),
+        (("rm", "fine"), 'there is no experiment "rm"'),
         ((), "Missing argument"),
         (("rl", "fine", "more"), "expected a process, or an experiment and a process"),
         (("rl", "e"), "could be done, fine, none"),
