@@ -14,7 +14,7 @@ import pytest
 from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import sweep
-from tests.sandbox import Sandbox
+from tests.sandbox import Sandbox, wait_for
 
 PROGRAM = """
 import symphony
@@ -147,9 +147,11 @@ def _run_killed_sweep(sandbox: Sandbox, *, trials: int, kills: int, pause: float
     sandbox.symphony(*words, timeout=120)
     for _ in range(kills):
         time.sleep(source.uniform(0, pause))
-        if (runner := _runner(sandbox, "grid")) is not None:
-            os.kill(runner.pid, signal.SIGKILL)
-    # After several consecutive kills the supervisor gives up.
+        if (runner := _runner(sandbox, "grid")) is None:
+            # After several kills in a row the supervisor gives up, until the command is run again.
+            sandbox.symphony(*words, timeout=120)
+            runner = wait_for(lambda: _runner(sandbox, "grid"), 60, "the sweep runs again")
+        os.kill(runner.pid, signal.SIGKILL)
     sandbox.symphony(*words, timeout=120)
     sandbox.symphony("wait", "grid", timeout=6000)
     expected = {f"0.1 {seed}": 1 for seed in range(101, 101 + trials)}
