@@ -1,10 +1,10 @@
 """Numerical integration in pieces: one reducer hands out work, workers in process groups do it.
 
 Settings of the stack, under `config:` in stacks/Pulumi.NAME.yaml:
-numint:workers   how many workers, 4 unless said
-numint:function  what is integrated from 0 to 1: pi, log or sine (examples/numint/functions.py)
-numint:steps     how many points in all, 200 million unless said
-numint:pieces    in how many pieces the work is handed out, 100 unless said
+numint:workers   the number of workers; default 4
+numint:function  the function to integrate from 0 to 1: pi, log or sine (examples/numint/functions.py)
+numint:steps     the number of points; default 200 million
+numint:pieces    the number of pieces of work; default 100
 """
 
 import pulumi
@@ -18,7 +18,7 @@ config = pulumi.Config("numint")
 
 
 def whole_number(setting: str, default: int, most: int) -> int:
-    """A setting that counts something. UserError: it is no number from 1 to `most`."""
+    """Return a setting as an integer from 1 to `most`, or raise UserError."""
     value = config.get(setting) or str(default)
     if not (value.isascii() and value.isdigit() and len(value) < 16 and 1 <= int(value) <= most):
         raise mistake(setting, value, f"a whole number from 1 to {most}")
@@ -26,7 +26,7 @@ def whole_number(setting: str, default: int, most: int) -> int:
 
 
 def mistake(setting: str, given: str, allowed: str) -> UserError:
-    """The error for a setting, with the command that mends it."""
+    """Return the error for a setting, with the command that corrects it."""
     return UserError(
         f'{setting} is "{given}", which is not {allowed}',
         where=f"numint:{setting} in stacks/Pulumi.{pulumi.get_stack()}.yaml",
@@ -41,7 +41,7 @@ function = config.get("function") or "pi"
 if function not in FUNCTIONS:
     raise mistake("function", function, f"one of {', '.join(FUNCTIONS)}")
 
-# It has completed when the reducer has: the workers are stopped then.
+# The experiment completes with the reducer; then the workers are stopped.
 with Experiment(
     "numint", start_dir="examples/numint", env={"OMP_NUM_THREADS": 1}, primary="reducer"
 ) as experiment:

@@ -1,4 +1,4 @@
-"""Plays whole episodes by the newest parameters, a line for each time; `evaluator-*` of the stack."""
+"""Plays whole episodes with the newest parameters and prints their return; `evaluator-*` of the stack."""
 
 import time
 
@@ -14,13 +14,13 @@ FIRST_SEED = 1_000_000
 
 
 def play(settings: Settings, number: int) -> None:
-    """Evaluate forever; say once when the target is reached."""
+    """Evaluate forever; report once when the target is reached."""
     reports, parameters = Reports(f"evaluator-{number}"), Parameters()
     policy = policy_of(spaces(settings.environment))
     began, evaluations, reached = time.monotonic(), 0, False
     while True:
         parameters.wait_for_newer(settings.evaluate_every)
-        # Other episodes than any other evaluator plays, and than agents see.
+        # Seeds that no other evaluator and no agent uses.
         seed = FIRST_SEED * (100 * settings.seed + number + 1) + EPISODES * evaluations
         returns = evaluate(settings.environment, policy, parameters.network, EPISODES, seed)
         evaluations += 1

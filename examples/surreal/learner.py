@@ -1,7 +1,6 @@
-"""Learns from what the replay gives and publishes the parameters; `learner` of the stack.
+"""Learns from samples of the replay and publishes the parameters; `learner` of the stack.
 
-A thread fetches the next batch while this one is learned from. A learner that is started again goes on from
-its checkpoint.
+A thread fetches the next batch during an update. A restarted learner resumes from its checkpoint.
 """
 
 import time
@@ -22,22 +21,22 @@ SAY_EVERY = 2.0
 
 
 class Sampler:
-    """Asks the replay, and knows how many steps it was given in all."""
+    """Requests samples from the replay, and counts all steps that the replay received."""
 
     def __init__(self, settings: Settings, steps: int) -> None:
         self.settings, self.steps = settings, steps
         self.asking = client("sampler-frontend")
         self.inserted: dict[int, int] = {}
-        # A learner that goes on from a checkpoint does not learn again from all that is there.
+        # A learner resumed from a checkpoint does not count the steps already in the replay.
         self.fresh = steps == 0
         self.batches_due = 0.0
 
     def ask(self, count: int) -> dict[str, Any]:
-        """One answer of one shard."""
+        """Return one answer of one shard."""
         answer = ask(self.asking, {"count": count})
         shard, inserted = answer["shard"], answer["inserted"]
         before = self.inserted.get(shard, 0 if self.fresh else inserted)
-        # A shard that was started again counts from 0.
+        # A restarted shard counts from 0.
         new = inserted - before if inserted >= before else inserted
         self.inserted[shard] = inserted
         self.steps += new
@@ -72,7 +71,7 @@ class Sampler:
 
 
 class Checkpoint:
-    """The state of the learner in a file, always a whole one."""
+    """The state of the learner in a file that is replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "checkpoint.npz"
@@ -87,7 +86,7 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self, like: State) -> tuple[State, int, int] | None:
-        """State, version and steps; None: there is none, or of another network."""
+        """Return state, version and steps, or None without a checkpoint of this network."""
         if not self.file.exists():
             return None
         structure, leaves = jax.tree.structure(like), jax.tree.leaves(like)
@@ -140,7 +139,7 @@ def main() -> None:
 
 
 def prefetch(settings: Settings, steps: int) -> None:
-    """Keep the queue of batches filled."""
+    """Fetch batches and push them into the queue `prefetch-queue`, forever."""
     queue = pusher("prefetch-queue", hwm=1)
     for batch in Sampler(settings, steps).batches():
         queue.push(batch)

@@ -1,4 +1,4 @@
-"""Merges what all roles report: `logger.py tensorplex` their numbers, `logger.py loggerplex` their lines."""
+"""Merges the reports of all roles: `logger.py tensorplex` numbers, `logger.py loggerplex` log lines."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ FLUSH_EVERY = 5
 
 
 def tensorplex(folder: Path) -> None:
-    """Numbers into TensorBoard's event files, one run a role."""
+    """Write numbers into TensorBoard's event files, one run for each role."""
     writers: dict[str, EventFileWriter] = {}
     reports = puller("tensorplex")
     print(f"writes to {folder}/tensorboard", flush=True)
@@ -28,7 +28,7 @@ def tensorplex(folder: Path) -> None:
 
 
 def loggerplex(folder: Path) -> None:
-    """Lines into one file, in the order in which they came."""
+    """Write lines into one file, in the order of arrival."""
     reports = puller("loggerplex")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log.txt").open("a", buffering=1) as log:

@@ -10,14 +10,14 @@ EVALUATION = re.compile(r"evaluator-\d+: +(?P<seconds>\S+) s .* return +(?P<mean
 
 
 def curve(folder: Path) -> tuple[list[float], list[float]]:
-    """The seconds and mean returns of a run."""
+    """Return the times in seconds and the mean returns of a run."""
     result = EVALUATION.finditer((folder / "log.txt").read_text())
     pairs = [(float(each["seconds"]), float(each["mean"])) for each in result]
     return [seconds for seconds, _ in pairs], [mean for _, mean in pairs]
 
 
 def draw(file: Path, runs: dict[str, list[Path]], targets: dict[str, float]) -> None:
-    """A picture for each title, with a line for each of its runs."""
+    """Draw one plot for each title, with one line for each of its runs."""
     figure, axes = pyplot.subplots(1, len(runs), figsize=(5 * len(runs), 3.2), squeeze=False)
     for axis, (title, folders) in zip(axes[0], runs.items(), strict=True):
         for folder in folders:

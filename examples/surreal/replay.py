@@ -1,6 +1,6 @@
-"""Keeps what agents send until the learner asks for it, in shards; `replay` of the stack.
+"""Stores fragments of agents in shards, and samples them for the learner; `replay` of the stack.
 
-Two proxies spread the fragments and the requests over the shards, which are processes of their own.
+Two proxies distribute the fragments and the requests over the shards, which are separate processes.
 """
 
 import threading
@@ -15,7 +15,7 @@ A_WHILE = 0.02
 
 
 def keep(settings: Settings, shard: int) -> None:
-    """One shard, forever: a thread takes fragments, this one answers the learner."""
+    """Run one shard forever: a thread stores fragments, this one answers the learner."""
     kept = buffer(settings.replay, settings.capacity // settings.shards, settings.seed + shard)
     changed = threading.Condition()
     reports = Reports(f"replay-{shard}")
@@ -29,7 +29,7 @@ def keep(settings: Settings, shard: int) -> None:
                 changed.notify_all()
 
     def prioritize() -> None:
-        # A learner speaks to one shard of many through the topic; the proxy gives requests to any.
+        # The learner reaches one particular shard by the topic; the proxy passes requests to any shard.
         publishing = subscriber("parameter-publish", f"priorities/{shard}/")
         while True:
             message = publishing.recv()

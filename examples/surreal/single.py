@@ -1,4 +1,4 @@
-"""The same learning in one process, without any message: what distribution is to be compared with.
+"""The same learning in one process, without messages, for comparison with the distributed form.
 
 python single.py --environment CartPole-v1
 """
@@ -17,7 +17,7 @@ EPISODES = 20
 
 
 def run(settings: Settings, seconds: float) -> list[tuple[float, int, float]]:
-    """Learn until the target is reached; the time, the steps and the mean return of each evaluation."""
+    """Learn until the target is reached; return time, steps and mean return of each evaluation."""
     random = np.random.default_rng(settings.seed)
     count = settings.agents * settings.environments
     environments = Environments(settings.environment, count, 1000 * settings.seed)

@@ -1,4 +1,4 @@
-"""Bulk through shared memory: `python data_fetcher.py server` and `python data_fetcher.py fetcher`."""
+"""Bulk data through shared memory: `python data_fetcher.py server` and `python data_fetcher.py fetcher`."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Gymnasium's environments, a few stepped in turn: in fragments for agents, whole episodes for evaluators."""
+"""Several Gymnasium environments stepped in turn: fragments for agents, whole episodes for evaluators."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def spaces(name: str) -> Spaces:
 
 
 class Environments:
-    """`count` environments; an episode follows the other. Continuous actions are given from -1 to 1."""
+    """`count` environments that restart after each episode. Continuous actions are from -1 to 1."""
 
     def __init__(self, name: str, count: int, seed: int) -> None:
         self.each = [gymnasium.make(name, disable_env_checker=True) for _ in range(count)]
@@ -31,7 +31,7 @@ class Environments:
             self.observations[number], _ = environment.reset(seed=seed + number)
 
     def step(self, actions: np.ndarray) -> Arrays:
-        """One step of each; `next_observations` are those before an episode begins again."""
+        """Step each environment; `next_observations` are those before an episode restarts."""
         count = len(self.each)
         rewards, terminated, ended = (np.zeros(count, np.float32) for _ in range(3))
         following = np.empty_like(self.observations)
@@ -62,7 +62,7 @@ class Environments:
     def fragment(
         self, policy: Policy, network: list[np.ndarray] | None, steps: int, random: np.random.Generator
     ) -> Arrays:
-        """`steps` steps of each: arrays by step and environment. Without a network the actions are random."""
+        """Return `steps` steps as arrays by step and environment; without a network, actions are random."""
         made: list[Arrays] = []
         for _ in range(steps):
             actions, log_probabilities = self._act(policy, network, random)
@@ -76,7 +76,7 @@ class Environments:
 
 
 def evaluate(name: str, policy: Policy, network: list[np.ndarray], episodes: int, seed: int) -> np.ndarray:
-    """The returns of whole episodes without exploration."""
+    """Return the returns of whole episodes without exploration."""
     environments = Environments(name, episodes, seed)
     returns = np.full(episodes, np.nan)
     while np.isnan(returns).any():

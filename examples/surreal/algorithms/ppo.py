@@ -1,4 +1,4 @@
-"""PPO: clipped policy gradients from fragments that agents have just made, each learned from once."""
+"""PPO: clipped policy gradients from the newest fragments of agents, each used once."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""SAC: an off-policy actor, two critics and a learned temperature, from transitions that a replay keeps."""
+"""SAC: an off-policy actor, two critics and a learned temperature, trained on replayed transitions."""
 
 from functools import partial
 
@@ -65,13 +65,13 @@ class Sac:
         return state, {name: values.mean() for name, values in scalars.items()}, errors.reshape(-1)
 
     def _act(self, policy, observations, key):
-        """Actions of the policy as it is, and the logarithms of their probabilities."""
+        """Return actions of the current policy, and their log probabilities."""
         means, deviations = jnp.split(network(policy, observations), 2, axis=-1)
         deviations = jnp.clip(deviations, -5, 2)
         noise = jax.random.normal(key, means.shape)
         before = means + jnp.exp(deviations) * noise
         densities = -0.5 * jnp.square(noise) - deviations - 0.5 * jnp.log(2 * jnp.pi)
-        # The derivative of tanh, in a form that does not underflow.
+        # The log of the derivative of tanh, in a numerically stable form.
         squashed = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
         return jnp.tanh(before), (densities - squashed).sum(axis=-1)
 
@@ -90,7 +90,7 @@ class Sac:
         values = jnp.minimum(*_values(fixed(parameters["critics"]), batch["observations"], actions))
         temperature = jnp.exp(parameters["log_temperature"])
         policy_loss = (fixed(temperature) * log_probabilities - values).mean()
-        # As much entropy as there are actions, with the opposite sign, is what SAC aims at.
+        # The target entropy of SAC: minus the number of action dimensions.
         surplus = fixed(log_probabilities.mean()) - self.spaces.actions
         temperature_loss = -parameters["log_temperature"] * surplus
         scalars = {"critic_loss": critic_loss, "policy_loss": policy_loss, "temperature": temperature}
