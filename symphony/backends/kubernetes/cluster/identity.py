@@ -80,8 +80,7 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
     """
     pinned = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
-    here = inventory.identifier(client, shared)
-    if not pinned or here == pinned:
+    if not pinned or (here := inventory.identifier(client, shared)) == pinned:
         return True
     uids = _recorded_uids(recorded)
     refusals: list[Forbidden] = []
