@@ -37,7 +37,7 @@ class SymphonyError(Exception):
 
 
 class UserError(SymphonyError, ValueError):
-    """A mistake of the user: exit code 2, and nothing was started. The attributes are SymphonyError's.
+    """A mistake of the user: exit code 2, nothing was started. what, where and remedy are SymphonyError's.
 
     try:
         cluster.delete("rl")

@@ -28,6 +28,9 @@ def run_program(folder: str | Path = "stacks") -> None:
 
     Raises:
         pulumi.RunError: The program does not exist, or raises an error itself.
+
+    Example:
+        run_program("stacks")
     """
     require_root()
     home = Path(folder)

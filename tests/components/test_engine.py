@@ -187,8 +187,8 @@ def test_a_plan_problem_is_shown_without_traceback(error_text):
     assert text == (
         "pulumi:pulumi:Stack (test-hello):\n"
         "error: hello cannot run: 2 problems in stacks/hello.py\n"
-        'b connects to "replya", which no process binds   line 5   did you mean "replay"?\n'
-        "b has no command, which tmux needs               line 5"
+        'b connects to "replya", which no process binds           line 5   did you mean "replay"?\n'
+        "b has no command, and tmux needs a command to start it   line 5"
         '   set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]\n'
         "Nothing was started."
     )

@@ -39,7 +39,7 @@ WRONG = {
     4: ("min 3 above max 2",),
     5: ("takes 1, 2, 4 or 8 nvidia-tesla-v100",),
     6: ("is in europe-west4-a, outside of us-central1",),
-    7: ("pool Big has a name that GKE refuses", "has a taint Sometimes", "has a disk of -5 GB"),
+    7: ("pool Big has a name that GKE refuses", "unknown effect Sometimes", "has a disk of -5 GB"),
 }
 
 

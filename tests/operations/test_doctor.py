@@ -122,7 +122,7 @@ def test_doctor_reads_the_kubeconfig_without_running_its_plugin_or_contacting_th
     assert not made.exists()
 
     (tmp_path / "config").write_text(json.dumps({**content, "current-context": "other"}))
-    assert finding("kubeconfig").get == 'the kubeconfig has no context "other". It has: mine.'
+    assert finding("kubeconfig").get == 'the kubeconfig has no context "other". Use one of: mine.'
     (tmp_path / "config").write_text("]")
     assert "the kubeconfig is not valid YAML" in finding("kubeconfig").get
 

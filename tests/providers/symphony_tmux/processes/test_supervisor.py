@@ -364,6 +364,8 @@ def test_status_says_that_the_supervisor_was_killed(rig: Any, command: str) -> N
     state = "running" if command == "sleep 100" else "waiting"
     rig.until(lambda: _status(rig, supervised).restarts == (state == "waiting"))
     rig.until(lambda: _status(rig, supervised).state == state)
+    # A supervisor that is killed before it has started the process leaves no start in the log.
+    rig.until(lambda: state == "waiting" or _status(rig, supervised).pid)
     os.kill(supervised["pid"], signal.SIGKILL)
     rig.ended(supervised)
     rig.ended(own)
