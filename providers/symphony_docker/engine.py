@@ -53,12 +53,17 @@ class Engine:
         """Return the client of an engine that has answered.
 
         Raises:
-            SymphonyError: It does not answer.
+            SymphonyError: It does not answer, or $DOCKER_CONTEXT names no context.
         """
         import docker.api
         import docker.errors
         import docker.utils
 
+        name = os.environ.get("DOCKER_CONTEXT", "default")
+        if self._context is None and name != "default" and not os.environ.get("DOCKER_HOST"):
+            # The package docker looks for contexts beside this file.
+            remedy = "`docker context ls` lists the contexts; ~/.docker/config.json must exist, {} is enough"
+            raise UserError(f"Docker has no context {name}", where="DOCKER_CONTEXT", remedy=remedy)
         make: Any = docker.api.APIClient
         try:
             options: Any = docker.utils.kwargs_from_env()

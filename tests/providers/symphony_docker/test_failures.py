@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from symphony.errors import UserError
 from symphony_docker import builder, failures
 from symphony_docker.context import Context
+from symphony_docker.engine import Engine
 
 
 @pytest.mark.parametrize(
@@ -101,3 +104,24 @@ def test_several_platforms_without_buildx_are_refused_before_anything_is_built(
     with pytest.raises(UserError, match="several platforms") as error:
         builder.build(build, "unix:///docker.sock")
     assert "buildx" in error.value.remedy
+
+
+def test_an_unknown_docker_context_is_refused_and_a_known_one_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("DOCKER_CONTEXT", "lab")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    meta = {
+        "Name": "lab",
+        "Metadata": {},
+        "Endpoints": {"docker": {"Host": "unix:///lab.sock", "SkipTLSVerify": False}},
+    }
+    folder = tmp_path / "contexts" / "meta" / hashlib.sha256(b"lab").hexdigest()
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(UserError, match="no context lab") as refused:
+        _ = Engine().api
+    assert "config.json" in refused.value.remedy
+    (tmp_path / "config.json").write_text("{}")
+    assert Engine().place == "unix:///lab.sock"
