@@ -63,7 +63,8 @@ with Experiment("e") as e:
         {name: {"pod_name": name, "container_name": name} for name in "pq"},
         connection={"kubeconfig": cluster.kubeconfig},
     )
-    becomes(sandbox, stack, "p", "running")
+    # It runs for two seconds, and waits ever longer between its starts.
+    wait_for(lambda: "begin" in [line.text for line in observe.logs(recorded, ["p"])], 60, "p has begun")
     lines: list[tuple[str, str]] = []
     for line in observe.logs(recorded, ["p", "q"], follow=True):
         lines.append((line.path, line.text))
@@ -168,7 +169,7 @@ def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
         kubectl("-n", "ordinary", "delete", "service", alpha)
         kubectl("-n", "ordinary", "create", "service", "clusterip", alpha, "--tcp=1")
         refused = sandbox.symphony("delete", stack, "-y", code=2).err
-        assert f"the service {alpha} in namespace ordinary is not the one" in refused
+        assert f"the service {alpha} in namespace ordinary does not belong to {stack}" in refused
         assert len(refused.splitlines()) == 1
         assert len(live("pods", "ordinary")) == 2
     finally:

@@ -187,7 +187,7 @@ def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, rl: s
         (("big", "learner:/no/such/place"), 2, "no such folder: /no/such"),
         (("big", "learner:/no/"), 2, "no such folder"),
         (("big", "learner:/dev/shm/x"), 1, "No space left"),
-        (("big", "learner:/proc/x"), 1, "failed in learner"),
+        (("big", "learner:/proc/x"), 1, "failed in the container of learner"),
     ],
 )
 def test_a_failed_scp_reports_the_reason_in_one_line(
@@ -229,7 +229,7 @@ def test_visit_forwards_to_a_service_and_stops_when_interrupted(sandbox: Sandbox
     assert "Ctrl-C stops it" in visiting.stderr.readline()
     with pytest.raises(OSError):
         fetch(url, "blob")
-    assert "nothing listens" in visiting.stderr.readline()
+    assert "no program listens" in visiting.stderr.readline()
     run_in_learner(sandbox, rl, "learner", "--", "sh", "-c", SERVE)
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(lambda _: fetch(url, "blob"), range(32))) == {3_000_000}
