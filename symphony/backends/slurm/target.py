@@ -77,9 +77,7 @@ def _of_the_job(
     now, job = folder.options(), folder.job()
     if now is not None and [*now] == options:
         return (), ()
-    again = (
-        f"; a new job is needed, since job {job.number} has {job_size.in_words(now)}" if now and job else ""
-    )
+    again = f"; needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
     try:
         start = commands.expected_start(settings.slurm_conf or "", options)
     except commands.NoAnswer as error:
