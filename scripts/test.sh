@@ -79,7 +79,7 @@ fi
 case "$chosen $* " in
 *" -m "*) side_by_side "$workers" "$@" ;;
 --kubernetes*) CI=1 on_a_cluster "$workers" "not thorough and not slow" "$@" ;;
---slurm*) CI=1 part "$workers" "slurm and not slow" "$@" ;;
+--slurm*) CI=1 part 3 "slurm and not slow" "$@" ;;
 --thorough*) both "$workers" "thorough and not slow" "$@" ;;
 --slow*) both "$workers" slow "$@" ;;
 *) part "$workers" "not kubernetes and not slurm and not thorough and not slow" "$@" ;;
