@@ -27,7 +27,7 @@ def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) ->
     assert "other" in sandbox.symphony("se", "nothing", code=2).err
     assert "current" in {each.name for each in sandbox.home.iterdir()}
 
-    assert "no terminal" in sandbox.symphony("delete-batch", "sweep-*", code=2).err
+    assert "without a terminal" in sandbox.symphony("delete-batch", "sweep-*", code=2).err
     assert "zzz-*" in sandbox.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
     assert len(sandbox.symphony("ls", "--json").json) == 3
     with terminal(sandbox, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
