@@ -171,6 +171,7 @@ def test_delete_orphans_lists_and_ends_processes_without_state(sandbox: Sandbox)
     mine.kill()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ignores_ctrl_c", [False, True])
 def test_delete_interrupts_a_running_restart(sandbox: Sandbox, ignores_ctrl_c: bool) -> None:
     """Also a restart that ignores SIGINT, as behind a shell's `&`."""

@@ -67,6 +67,7 @@ def test_a_failure_blocks_dependents_until_it_is_fixed(backend: Backend, stack: 
     assert _states(backend)["train"] == "completed"
 
 
+@pytest.mark.thorough
 def test_restart_of_a_dependent_restarts_nothing_else(backend: Backend, stack: str) -> None:
     backend.up(stack, COMPLETES)
     backend.becomes(stack, "evaluate", "running")

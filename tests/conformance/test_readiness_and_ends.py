@@ -59,6 +59,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_a_failed_liveness_probe_restarts_the_process_and_its_restart_with_dependents(
     backend: Backend, stack: str
 ) -> None:
@@ -110,6 +111,7 @@ with Experiment(stop_after="15s") as e:
 """
 
 
+@pytest.mark.thorough
 def test_stop_after_stops_all_processes_and_up_restarts_them(backend: Backend, stack: str) -> None:
     backend.up(stack, LIMIT)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=1)

@@ -78,6 +78,7 @@ def test_grid_words_expand_to_trials(tmp_path: Path) -> None:
             sweep.trials_of(wrong, "g")
 
 
+@pytest.mark.thorough
 def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) -> None:
     log = _write(sandbox)
     told = sandbox.home.parent / "told"
@@ -120,6 +121,7 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     _write(sandbox, seconds=600)
     sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)

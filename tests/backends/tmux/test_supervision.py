@@ -40,6 +40,7 @@ def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: 
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
 
 
+@pytest.mark.thorough
 def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
