@@ -87,7 +87,7 @@ def test_a_kubeconfig_stored_as_a_pulumi_secret_works_and_leaks_nowhere(
 
     assert sandbox.processes(stack, env=mine)["a"]["state"] == "running"
     refused = sandbox.symphony("process", stack, code=2).err
-    assert "symphony uses your own kubeconfig: add that context to it" in refused
+    assert "your default kubeconfig: add that context to it" in refused
     sandbox.symphony("delete", stack, "-y", env=mine, timeout=120)
     assert stack not in sandbox.symphony("ls").out
     assert containing(secrets, read_files(sandbox.home, Path(sandbox.environment["PULUMI_HOME"]))) == []

@@ -90,7 +90,7 @@ def test_after_switching_context_up_refuses_and_delete_uses_the_recorded_cluster
     kubeconfig("ours", "other")
     for words in (("plan", stack), ("up", stack, "-y")):
         output = sandbox.symphony(*words, code=2).err
-        assert f"{stack} runs in the cluster of context mine, and your current context is other" in output
+        assert f"{stack} runs in the cluster of context mine, but your current context is other" in output
         assert "kubernetes:context mine" in output
     assert sandbox.processes(stack)["a"]["state"] == "running"
     sandbox.symphony("delete", stack, "-y")
