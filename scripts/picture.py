@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -112,11 +113,11 @@ def graph_text() -> str:
 
 def _printed(name: str, command: Callable[[], None], width: int) -> str:
     """Return the picture of what a command prints on a terminal."""
-    made = lambda: Console(force_terminal=True, color_system="standard", width=width)  # noqa: E731
+    terminal = partial(Console, force_terminal=True, color_system="standard", width=width)
     with (
         contextlib.redirect_stdout(io.StringIO()) as printed,
         mock.patch.object(screen, "is_terminal", return_value=True),
-        mock.patch.object(screen, "console", made),
+        mock.patch.object(screen, "console", terminal),
         mock.patch.dict(os.environ),
     ):
         os.environ.pop("NO_COLOR", None)

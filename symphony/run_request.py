@@ -48,7 +48,7 @@ class RunRequest:
 
     @property
     def offline(self) -> bool:
-        """Whether only manifests are wanted and the stack is not up, so that no cluster is needed."""
+        """Return whether only manifests are wanted and the stack is not up, so that no cluster is needed."""
         return self.manifests and self.runs_on is None
 
 

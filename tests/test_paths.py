@@ -1,4 +1,4 @@
-"""Where symphony keeps its files: environment variables, users without a home, unsafe folders."""
+"""The folders of symphony: environment variables, users without a home, unsafe folders."""
 
 from __future__ import annotations
 

@@ -380,7 +380,9 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     world.clock += 600
     _steps(supervisors, 2)
     assert world.states == {"prepare": "stopped", "learner": "stopped"}
-    assert "limit of 8 h" in world.known["prepare"].hold.why  # type: ignore[union-attr]
+    stopped = world.known["prepare"].hold
+    assert stopped is not None
+    assert "limit of 8 h" in stopped.why
     world.start("prepare")
     world.hold("learner", Hold(waits_for=members["learner"].waits_for))
     _steps(supervisors, 2)

@@ -129,7 +129,7 @@ class Packing:
 
     @property
     def is_tight(self) -> bool:
-        """Whether the pool is at its maximum with pods of several sizes, so that some may stay Pending."""
+        """Return whether pods may stay Pending: the pool is at its maximum, with pods of several sizes."""
         return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
 
     def add(self, pod: Amounts) -> bool:

@@ -31,7 +31,7 @@ _NOT_COMPARED = (
 
 @dataclass(frozen=True)
 class Change:
-    """What an `up` does to a process, with every reason."""
+    """The change that an `up` makes to a process, with every reason."""
 
     path: str
     kind: Kind

@@ -180,7 +180,7 @@ class Plan:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether any process waits for another."""
+        """Return whether any process waits for another."""
         return any(process.waits_for for process in self.processes)
 
     @property

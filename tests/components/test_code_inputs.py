@@ -65,7 +65,7 @@ def test_an_existing_file_with_glob_characters_is_not_a_glob(project: Path) -> N
         ("agents/out", "no file matches, or .gitignore and .symphonyignore exclude all"),
         ("agents/out/x.py", "no file matches, or .gitignore and .symphonyignore exclude all"),
         ("gone/*.py", "no file matches, or .gitignore and .symphonyignore exclude all"),
-        ("~nobody-of-this-name/a.py", "cannot be read: could not determine home directory."),
+        ("~unknown-user/a.py", "cannot be read: could not determine home directory."),
     ],
 )
 def test_an_entry_without_files_has_a_reason(project: Path, text: str, trouble: str) -> None:

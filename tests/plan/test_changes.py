@@ -1,4 +1,4 @@
-"""What an `up` would change for each process, and why."""
+"""The changes of an `up` for each process, and their reasons."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Whether the process runs or has completed."""
+        """Return whether the process runs or has completed."""
         return self.state in ("running", "completed") or self.resumes
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What enters and leaves pods on the real cluster: config files, git clones, NFS, exposed services."""
+"""Pods on the real cluster receive config files, git clones and NFS mounts, and expose services."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Client:
 
     @property
     def is_away(self) -> bool:
-        """Whether the server did not answer a moment ago."""
+        """Return whether the server did not answer a moment ago."""
         return self._away is not None and time.monotonic() - self._away[0] < _AGAIN
 
     def mark_away(self, error: Unreachable) -> Unreachable:
