@@ -183,7 +183,8 @@ def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
         if (value := _project_value(raw)) is not None:
             values[full] = value
     file = config_file(workspace, stack)
-    if file.is_file():
+    # A pipe of that name is refused here, before the engine waits for it.
+    if file.exists():
         own = _yaml(file).get("config")
         values.update(cast("dict[str, Any]", own) if isinstance(own, dict) else {})
     return {key: Secret() if _is_secure(value) else value for key, value in values.items()}
@@ -262,10 +263,10 @@ def _yaml(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        raw: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+        raw: Any = yaml.safe_load(files.read_source(file).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"{file.name} cannot be read: {error}", where=str(file), remedy="Make it readable and UTF-8"
+            f"{file.name} cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
         ) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)

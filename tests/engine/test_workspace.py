@@ -102,6 +102,13 @@ def test_stack_settings_override_project_settings(place: workspace.Workspace) ->
     }
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_stack_settings_is_refused(place: workspace.Workspace) -> None:
+    os.mkfifo(workspace.config_file(place, "rl"))
+    with pytest.raises(UserError, match="not a regular file"):
+        workspace.stack_config(place, "rl")
+
+
 @pytest.mark.parametrize(
     ("name", "full"),
     [
