@@ -219,7 +219,7 @@ class MemberBuilder(Builder[MemberSpec]):
         self,
         *others: Dependencies,
         condition: Condition = "ready",
-        timeout: float | None = None,
+        timeout: float | str | None = None,
         restart_with: bool = False,
     ) -> None:
         """Delay the start until other processes have reached a condition.
@@ -229,8 +229,8 @@ class MemberBuilder(Builder[MemberSpec]):
         Args:
             others: Processes and process groups of this experiment, or their names, such as "agents/0".
             condition: "started"; "ready"; "completed", with exit code 0; or "ended", with any exit code.
-            timeout: Seconds after which the wait fails; by default 600 for started and ready, and no limit
-                for completed and ended.
+            timeout: The time after which the wait fails, in seconds or as "10m"; by default 600 for started
+                and ready, and no limit for completed and ended.
             restart_with: Whether a restart of a dependency also restarts this process.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
-from symphony.spec.convert import of_type, strict_text, wrong_type
+from symphony.spec.convert import duration, of_type, strict_text, wrong_type
 from symphony.spec.location import NOWHERE, Location, caller
 from symphony.spec.setting import Checked, required, setting
 
@@ -40,7 +40,7 @@ class Dependency(Checked):
 
     on: str = required(strict_text)
     condition: Condition = setting(of_type(Condition), "ready")
-    timeout: float | None = setting(of_type(float | None))
+    timeout: float | None = setting(duration)
     service: bool = setting(of_type(bool), False)
     restart_with: bool = setting(of_type(bool), False)
     where: Location = field(default=NOWHERE, compare=False)
@@ -64,7 +64,7 @@ def dependency(
     value: Any,
     setting: str,
     condition: Any = "ready",
-    timeout: float | None = None,
+    timeout: float | str | None = None,
     *,
     service: bool = False,
     restart_with: bool = False,

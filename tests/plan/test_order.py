@@ -22,7 +22,7 @@ def test_waits_for_processes_groups_and_services(planned):
         agents.new_process("1", ["x"])
         agents.depends_on(prepare, condition="completed")
         exp.new_process("evaluate", ["x"], depends_on=[agents, {"agents/0": "ended"}])
-        exp.new_process("report", ["x"]).depends_on("evaluate", condition="completed", timeout=60)
+        exp.new_process("report", ["x"]).depends_on("evaluate", condition="completed", timeout="1m")
         """
     )
     prepared = Wait("prepare", "completed")
@@ -64,7 +64,7 @@ def test_a_dependency_cycle_is_refused_with_its_lines(problems_of):
     assert len(problem.where) == 3
 
 
-@pytest.mark.parametrize("given", ['condition="finished"', "timeout=[]"])
+@pytest.mark.parametrize("given", ['condition="finished"', "timeout=[]", "timeout=-1", 'timeout="soon"'])
 def test_an_invalid_condition_or_timeout_is_refused_at_its_line(planned, given):
     with pytest.raises(UserError, match=r"depends_on|timeout"):
         planned(
