@@ -487,7 +487,7 @@ class Supervisor:
             if kind == "readiness":
                 self._judge(path, probe, check, failure)
             elif check.fails >= probe.failures:
-                self._world.tell(path, f"liveness probe failed {check.fails} times, restarting: {failure}")
+                self._world.tell(path, f"liveness probe failed {check.fails} times: {failure}")
                 self._world.restart(path)
                 # Ending takes up to the grace period.
                 check.fails, check.due = 0, now + probe.period + probe.delay
