@@ -626,9 +626,8 @@ class Supervisor:
         """Start the user's notify command; its failure is ignored."""
         if not self._declared.notify:
             return
-        cause = next(
-            (path for path in end.starts if _has_failed(look.facts[path])), next(iter(end.starts), "")
-        )
+        # Without output of a process that failed, that of another may tell why the experiment ended.
+        causes = sorted(end.starts, key=lambda path: not _has_failed(look.facts[path]))
         variables = {
             "NAME": self._declared.name,
             "STATE": end.state,
@@ -636,11 +635,11 @@ class Supervisor:
             "SECONDS": str(round(now - (self._state.began or now))),
             "WHY": end.why,
         }
-        self._threads.submit(self._run_notify, cause, variables)
+        self._threads.submit(self._run_notify, causes, variables)
 
-    def _run_notify(self, cause: str, variables: dict[str, str]) -> None:
-        last = self._world.last_lines(cause, _LAST_LINES) if cause else []
-        notify(self._declared.notify, variables, last)
+    def _run_notify(self, causes: list[str], variables: dict[str, str]) -> None:
+        outputs = (self._world.last_lines(path, _LAST_LINES) for path in causes)
+        notify(self._declared.notify, variables, next(filter(None, outputs), []))
 
 
 def notify(

@@ -63,7 +63,7 @@ class World:
         return new
 
     def last_lines(self, path: str, lines: int) -> list[str]:
-        return ["the last line"]
+        return [] if path == "silent" else ["the last line"]
 
     def tell(self, path: str, line: str) -> None:
         self.said.append((path, line))
@@ -422,6 +422,23 @@ def test_notify_runs_once_at_the_end(world: World, tmp_path: Path) -> None:
         time.sleep(0.02)
     time.sleep(0.3)
     assert file.read_text().splitlines() == ["rl failed 3 90 the last line"]
+
+
+def test_notify_gets_the_output_of_another_process_if_the_first_printed_nothing(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "told"
+    program = f"import os; print(os.environ['LAST_LINES'], file=open({str(file)!r}, 'a'))"
+    notify = (sys.executable, "-c", program)
+    members = {"silent": Member(), "a": Member()}
+    supervisors = _supervisors_of(world, members=members, stop_after=60, notify=notify)
+    _steps(supervisors)
+    world.clock += 90
+    _steps(supervisors)
+    deadline = time.monotonic() + 10
+    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert file.read_text() == "the last line\n"
 
 
 def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(world: World) -> None:
