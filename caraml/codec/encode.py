@@ -20,7 +20,7 @@ from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_b
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
 from caraml.codec.structure import over_limits
 from caraml.errors import EncodeError, MessageTooLargeError
-from caraml.limits import DEFAULT_LIMITS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS, Limits
+from caraml.limits import DEFAULT_LIMITS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_ITEMS, MAX_PARTS, Limits
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _KEYS = frozenset({type(None), bool, int, float, str, bytes})
@@ -56,6 +56,11 @@ def _can_be_cast(array: Any) -> bool:
         return False
 
 
+def _is_flat(value: dict[Any, Any]) -> bool:
+    """Return whether msgspec packs the dict as it is: each value a number, text, bool or None."""
+    return _KEYS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
+
+
 _UNKNOWN = _ArraysPlan({})
 
 
@@ -64,6 +69,7 @@ class Encoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
+        self._most_flat = min(limits.message_bytes, MAX_ITEMS)  # bytes that cannot be over a limit
         self._plans: dict[object, _ArraysPlan | None] = {}
 
     def encode(self, value: object) -> bytes | Parts:
@@ -73,7 +79,7 @@ class Encoder:
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
         arrays = mapping.values()
         if type(next(iter(arrays), None)) in _ATOMS:  # the dict holds other values than arrays
-            return self._tree(mapping)
+            return self._flat(mapping) or self._tree(mapping)
         try:
             key = (*mapping, *map(_shape_key, arrays))
             plan = self._plans.get(key, _UNKNOWN)
@@ -116,6 +122,16 @@ class Encoder:
             return head
         return Parts((head, *[flat_bytes(value[name]) for name in plan.out_of_band]))
 
+    def _flat(self, value: dict[Any, Any]) -> bytes | None:
+        """Return a small dict of numbers and text in half of the time of `_tree`; None for any other dict."""
+        if not _is_flat(value):
+            return None
+        try:
+            body = _pack(value)
+        except (OverflowError, TypeError, ValueError):
+            return None
+        return TREE + body if len(body) <= self._most_flat else None
+
     def _tree(self, value: object) -> bytes | Parts:
         walk = _Tree(False)
         try:
@@ -157,11 +173,7 @@ class _Tree:
         if depth >= MAX_DEPTH:
             raise EncodeError(f"nested deeper than {MAX_DEPTH}")
         if kind is dict:
-            if (
-                not self._wide_integers
-                and _KEYS.issuperset(map(type, value))
-                and _ATOMS.issuperset(map(type, value.values()))
-            ):
+            if not self._wide_integers and _is_flat(value):
                 return value
             return {self._key(key): self.node(item, depth + 1) for key, item in value.items()}
         if kind is list:
