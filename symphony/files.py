@@ -123,8 +123,12 @@ def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o
         create(draft, content, mode)
         if durable:
             _sync(draft)
-        if path.is_dir() and paths.home() in path.parents:
-            remove(path)
+        if path.is_dir() and not path.is_symlink() and paths.home() in path.parents:
+            # Other threads may replace the folder at the same time: only one of them moves it away.
+            aside = draft.with_name(f"{draft.name}.old")
+            with suppress(FileNotFoundError):
+                path.replace(aside)
+            remove(aside)
         draft.replace(path)
     except OSError:
         draft.unlink(missing_ok=True)

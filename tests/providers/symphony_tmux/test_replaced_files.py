@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -174,3 +175,15 @@ def test_pipes_among_user_files_are_reported_and_do_not_block(tmp_path: Path) ->
         assert "regular file" in hidden.secret_env["S"].trouble
         assert "regular file" in code_inputs.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
         assert list(code_inputs.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]
+
+
+def test_threads_replace_the_same_folder_by_a_file(rig: Any) -> None:
+    """Several windows repair the owner file at once, after a process made a folder of it."""
+    place = rig.home / "owner"
+    for _ in range(50):
+        files.remove(place)
+        _folder(place)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: files.replace(place, b"x"), range(8)))
+        assert place.read_bytes() == b"x"
+        assert not list(rig.home.glob(".owner*"))
