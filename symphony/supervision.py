@@ -638,8 +638,11 @@ class Supervisor:
         self._threads.submit(self._run_notify, causes, variables)
 
     def _run_notify(self, causes: list[str], variables: dict[str, str]) -> None:
-        outputs = (self._world.last_lines(path, _LAST_LINES) for path in causes)
-        notify(self._declared.notify, variables, next(filter(None, outputs), []))
+        last: list[str] = []
+        for path in causes:
+            if last := self._world.last_lines(path, _LAST_LINES):
+                break
+        notify(self._declared.notify, variables, last)
 
 
 def notify(

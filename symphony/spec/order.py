@@ -40,7 +40,7 @@ class Dependency(Checked):
 
     on: str = required(strict_text)
     condition: Condition = setting(of_type(Condition), "ready")
-    timeout: float | None = setting(duration)
+    timeout: float | None = setting(of_type(float | None))
     service: bool = setting(of_type(bool), False)
     restart_with: bool = setting(of_type(bool), False)
     where: Location = field(default=NOWHERE, compare=False)
@@ -74,7 +74,7 @@ def dependency(
         return value
     on = _name(value, setting)
     checked = of_type(Condition)(condition, f"{setting}: condition")
-    limit = TIMEOUTS[checked] if timeout is None else timeout
+    limit = TIMEOUTS[checked] if timeout is None else duration(timeout, f"{setting}: timeout")
     return Dependency(on, checked, limit, service, restart_with, caller())
 
 
