@@ -183,6 +183,13 @@ def test_no_binary_is_committed() -> None:
     assert binaries == []
 
 
+def test_committed_settings_open_with_any_passphrase() -> None:
+    """No committed settings file holds the salt of a developer's passphrase, which no other user has."""
+    settings = [file for file in git_files(".") if re.fullmatch(r"Pulumi\..+\.ya?ml", Path(file).name)]
+    assert settings
+    assert [file for file in settings if "encryptionsalt" in (ROOT / file).read_text()] == []
+
+
 def git_files(*folders: str) -> list[str]:
     """Return the existing committed files below some folders."""
     listed = run("git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", *folders, cwd=ROOT)
