@@ -31,9 +31,17 @@ def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
 
 def span(name: StackName, run: runs.Run) -> tuple[float, float]:
     """Return when the processes of a run printed: from its start to that of the next run."""
-    later = [number for number in runs.numbers(name) if number > run.number]
-    until = runs.read(name, later[0]).started.timestamp() if later else datetime.max.timestamp()
+    following = _following(name, run.number)
+    until = runs.read(name, following).started.timestamp() if following else datetime.max.timestamp()
     return run.started.timestamp() - _RESOLUTION, until
+
+
+def _following(name: StackName, number: int) -> int | None:
+    """Return the number of the next run."""
+    # `results` asks for each run; to list all runs each time would take minutes with thousands.
+    if (runs.folder_of(name) / str(number + 1)).is_dir():
+        return number + 1
+    return next((later for later in runs.numbers(name) if later > number), None)
 
 
 def logs(

@@ -14,7 +14,7 @@ import pytest
 
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
-from symphony.operations import kept_code, runs
+from symphony.operations import kept_code, run_logs, runs
 from tests.sandbox import Sandbox, wait_for
 
 NAME = StackName("lab", "rl")
@@ -183,6 +183,19 @@ def test_prune_removes_the_oldest_runs_over_the_limits() -> None:
     _record(25, settings={"symphony:keepRuns": "6", "symphony:keepGigabytes": "0.00025"})
     runs.prune(NAME)
     assert runs.numbers(NAME) == [24, 25]
+
+
+def test_the_logs_of_a_run_end_where_the_next_kept_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a run without a direct successor lists all runs: with thousands, `results` took minutes."""
+    for number in (1, 2, 5):
+        _record(number, started=f"2026-01-0{number}T00:00:00Z")
+    listings: list[StackName] = []
+    numbers = runs.numbers
+    monkeypatch.setattr(runs, "numbers", lambda name: listings.append(name) or numbers(name))
+    ends = [run_logs.span(NAME, runs.read(NAME, number))[1] for number in (1, 2)]
+    assert ends == [runs.read(NAME, number).started.timestamp() for number in (2, 5)]
+    assert run_logs.span(NAME, runs.read(NAME, 5))[1] > ends[1]
+    assert len(listings) == 2
 
 
 def test_older_than_never_selects_a_run_that_is_still_running() -> None:
