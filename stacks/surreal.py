@@ -24,7 +24,12 @@ from symphony import Experiment, GKEDispatcher, Image, Process, ProcessGroup, Us
 
 config = pulumi.Config("surreal")
 config_file = f"stacks/Pulumi.{pulumi.get_stack()}.yaml"
-settings: dict[str, Any] = config.get_object("settings") or {}
+# The stacks that the README starts, unless their settings say otherwise.
+variant: dict[str, Any] = {
+    "surreal.one": {"agents": 1},
+    "surreal.pendulum": {"settings": {"environment": "Pendulum-v1"}},
+}.get(pulumi.get_stack(), {})
+settings: dict[str, Any] = config.get_object("settings") or variant.get("settings", {})
 folder = config.get("folder") or f"runs/{pulumi.get_stack()}"
 pod_types: dict[str, dict[str, Any]] = config.get_object("podTypes") or {}
 nfs: dict[str, str] | None = config.get_object("nfs")
@@ -52,9 +57,12 @@ def pod_type(setting: str, default: str) -> dict[str, Any]:
     return pod_types.get(name, {})
 
 
+agent_count = number("agents", variant.get("agents", 4))
+
+
 def command(program: str, *words: str | int) -> dict[str, Any]:
     """Return the command of a role: its own options, and the settings of the run."""
-    shared = {"agents": number("agents", 4), "folder": folder, **settings}
+    shared = {"agents": agent_count, "folder": folder, **settings}
     options = [word for name, value in shared.items() for word in (f"--{name.replace('_', '-')}", value)]
     return {"command": "python", "args": ["-u", f"{program}.py", *words, *options]}
 
@@ -127,7 +135,7 @@ with Experiment("surreal", start_dir="examples/surreal", env=env) as exp:
     loggerplex = nonagent.new_process("loggerplex", **command("logger", "loggerplex"))
     settle(nonagent, [learner], nonagent_type)
 
-    agents = several("agent", number("agents", 4), "Agent", agent_type)
+    agents = several("agent", agent_count, "Agent", agent_type)
     evals = several("evaluator", number("evals", 1), "Eval", eval_type)
 
     for process in chain(agents, evals):

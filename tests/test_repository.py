@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import symphony
 from tests.sandbox import ROOT
@@ -183,11 +184,16 @@ def test_no_binary_is_committed() -> None:
     assert binaries == []
 
 
-def test_committed_settings_open_with_any_passphrase() -> None:
-    """No committed settings file holds the salt of a developer's passphrase, which no other user has."""
-    settings = [file for file in git_files(".") if re.fullmatch(r"Pulumi\..+\.ya?ml", Path(file).name)]
+def test_up_of_an_example_in_tmux_changes_no_committed_settings() -> None:
+    """The engine adds the salt of its user's passphrase to a stack's settings: only those of remote backends,
+    which each user completes, are committed, and without a salt.
+    """
+    files = [file for file in git_files(".") if re.fullmatch(r"Pulumi\..+\.ya?ml", Path(file).name)]
+    settings = {file: yaml.safe_load((ROOT / file).read_text()) for file in files}
     assert settings
-    assert [file for file in settings if "encryptionsalt" in (ROOT / file).read_text()] == []
+    for file, content in settings.items():
+        assert "encryptionsalt" not in content, file
+        assert content["config"].get("symphony:backend", "tmux") != "tmux", file
 
 
 def git_files(*folders: str) -> list[str]:

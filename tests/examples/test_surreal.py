@@ -64,6 +64,18 @@ def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
     assert classic == ours
 
 
+def test_the_stacks_of_the_readme_need_no_settings(sandbox: Sandbox) -> None:
+    """surreal.one has one agent, and all roles of surreal.pendulum are told its environment."""
+    one, pendulum = (
+        sandbox.symphony("plan", stack, "--json").json["plan"]["processes"]
+        for stack in ("surreal.one", "surreal.pendulum")
+    )
+    assert [process["path"] for process in one if process["path"].startswith("agent")] == ["agent-0"]
+    commands = [str(process) for process in pendulum if process["path"].startswith("agent")]
+    assert len(commands) == 4
+    assert all("Pendulum-v1" in command for command in commands)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("settings", "paths"),
