@@ -7,7 +7,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from symphony.backends.access import Copied, OnBytes
 from symphony.errors import SymphonyError, UserError
@@ -15,24 +15,10 @@ from symphony.paths import umask
 from symphony.plan.names import printable
 
 CHUNK = 1 << 20
-# The largest extension header, in bytes: a larger header would only fill the memory.
-LONGEST_HEADER = 1 << 20
-_EXTENSIONS = b"xgXLK"
 
 
 class Damaged(SymphonyError):
     """The archive is truncated, or is not an archive."""
-
-
-class _Header(tarfile.TarInfo):
-    """A tar header whose size is checked before it is read."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if header.size < 0 or (header.type in _EXTENSIONS and header.size > LONGEST_HEADER):
-            raise SymphonyError(f"the tar archive is refused: one of its headers has {header.size} bytes")
-        return header
 
 
 class CountingStream:
@@ -58,16 +44,16 @@ def final_name(target: str, name: str) -> Path:
     Raises:
         UserError: The parent folder of the copy does not exist.
     """
-    place = Path(target)
-    if place.is_dir():
-        return place / name
-    if target.endswith("/") or not place.parent.is_dir():
-        missing = place if target.endswith("/") else place.parent
+    path = Path(target)
+    if path.is_dir():
+        return path / name
+    if target.endswith("/") or not path.parent.is_dir():
+        missing = path if target.endswith("/") else path.parent
         raise UserError("no such folder", where=str(missing), remedy="Create it first")
-    return place
+    return path
 
 
-def existing(source: Path) -> Path:
+def resolve_source(source: Path) -> Path:
     """Return the file or folder to copy, with links resolved.
 
     Raises:
@@ -116,13 +102,13 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
     folder, is_single = final, None
     try:
         source: Any = stream
-        with tarfile.open(None, "r|", source, CHUNK, tarinfo=_Header) as archive:
+        with tarfile.open(None, "r|", source, CHUNK) as archive:
             for member in archive:
                 if is_single is None and (is_single := not member.isdir()):
                     folder, member = final.parent, member.replace(name=final.name, deep=False)
                 why = _why_left_out(member, alone=is_single)
                 if member.islnk() and os.path.normpath(member.linkname) not in written:
-                    # Of a symbolic link, tarfile would make a copy without any check.
+                    # tarfile would copy a symbolic link without any check.
                     why = "a hard link to no file of the copy"
                 if why:
                     done = done.more(left_out=f"{_shown(member)}: {why}")
@@ -130,8 +116,8 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
                     # Extracted last, so that no file is written through a link.
                     links.append(member)
                 else:
-                    own = member.replace(mode=member.mode & ~umask(), deep=False)
-                    archive.extract(own, folder, filter="data")
+                    masked = member.replace(mode=member.mode & ~umask(), deep=False)
+                    archive.extract(masked, folder, filter="data")
                     done = done.more(member.isreg(), member.size)
                     if not member.isdir():
                         written.add(os.path.normpath(member.name))
@@ -158,7 +144,7 @@ def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
     Raises:
         UserError: The source does not exist, or would be copied into itself.
     """
-    source = existing(source)
+    source = resolve_source(source)
     if source.is_dir() and final.resolve().is_relative_to(source):
         what = "a folder cannot be copied into itself"
         raise UserError(what, where=str(source), remedy="Choose a target outside of the folder")
@@ -185,15 +171,12 @@ def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
         # Beside the target it could lead to any file of the user.
         return "a link in place of a file"
     if member.issym():
-        place = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
-        is_inside = _stays_inside(place, member.linkname)
-        return "" if is_inside else "a link that leads out of the folder"
-    if member.issparse():
-        return "a sparse file"
+        link = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
+        return "" if _stays_inside(link, member.linkname) else "a link that leads out of the folder"
     return "" if member.isreg() or member.isdir() or member.islnk() else "neither file, folder nor link"
 
 
-def _stays_inside(place: PurePosixPath, target: str) -> bool:
+def _stays_inside(link: PurePosixPath, target: str) -> bool:
     """Return whether the target of a link in a copied folder is inside that folder.
 
     `..` is allowed only at the beginning, so that other links cannot change its meaning.
@@ -202,7 +185,7 @@ def _stays_inside(place: PurePosixPath, target: str) -> bool:
         return False
     parts = PurePosixPath(target).parts
     ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    return ups < len(place.parts) and ".." not in parts[ups:]
+    return ups < len(link.parts) and ".." not in parts[ups:]
 
 
 def _shown(member: tarfile.TarInfo) -> str:

@@ -218,7 +218,7 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
     """Return a stack's kubeconfig and context; an encrypted kubeconfig counts as unset."""
     chosen = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
     values = {name: value if isinstance(value, str) else "" for name, value in chosen.items()}
-    return {**values, "kubeconfig": kubeconfig.located(values["kubeconfig"], folder)}
+    return {**values, "kubeconfig": kubeconfig.resolve(values["kubeconfig"], folder)}
 
 
 def ensure_same_location(

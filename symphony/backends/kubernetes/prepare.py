@@ -166,7 +166,7 @@ def connection_of(context: Context) -> ClusterConnection:
         return ClusterConnection(
             cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or "")
         )
-    config = kubeconfig.located(
+    config = kubeconfig.resolve(
         str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
     )
     return ClusterConnection(config, str(context.settings.config.get("kubernetes:context") or ""))

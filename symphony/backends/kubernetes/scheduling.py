@@ -28,40 +28,43 @@ def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
     tolerated = [node for node in selected if not _taints(pod, node)]
     if not tolerated:
         taint = _taints(pod, selected[0])[0]
-        words = ", ".join(f'{name}="{taint[name]}"' for name in ("key", "value", "effect") if taint.get(name))
-        return f"fits after: add_toleration({words})"
+        fields = [name for name in ("key", "value", "effect") if taint.get(name)]
+        arguments = ", ".join(f'{name}="{taint[name]}"' for name in fields)
+        return f"fits after: add_toleration({arguments})"
     request = replace(pools.requested([pod]), pods=0)
-    offers = {text(node, "metadata", "name"): pools.offered(node) for node in tolerated}
-    parts: list[str] = []
-    if any(offer.holds(request) for offer in offers.values()):
-        parts.append(_one_more(pod, len(selected)))
+    allocatable = {text(node, "metadata", "name"): pools.allocatable(node) for node in tolerated}
+    changes: list[str] = []
+    if any(amounts.holds(request) for amounts in allocatable.values()):
+        changes.append(_one_more(pod, len(selected)))
     used = _used(pods)
-    lacking = [_lacking(offer - used.get(name, Amounts()), request) for name, offer in offers.items()]
+    lacking = [
+        _lacking(amounts - used.get(name, Amounts()), request) for name, amounts in allocatable.items()
+    ]
     # The node that lacks the fewest kinds, and the smallest part of them.
     least = min(
         lacking, key=lambda free: (len(free), -sum(free[kind] / getattr(request, kind) for kind in free))
     )
     if least and all(free > 0 for free in least.values()):
-        parts.append(" and ".join(_at_most(kind, free) for kind, free in least.items()))
-    return f"fits after: {', or '.join(parts)}" if parts else GENERAL
+        changes.append(" and ".join(_at_most(kind, free) for kind, free in least.items()))
+    return f"fits after: {', or '.join(changes)}" if changes else GENERAL
 
 
 def _one_more(pod: Values, machines: int) -> str:
     """Return `1 more machine of pool gpu`, and whether the pool's maximum is reached."""
-    pool, most = annotation(pod, POOL), annotation(pod, POOL_MAX)
+    pool, maximum = annotation(pod, POOL), annotation(pod, POOL_MAX)
     if not pool:
         return "1 more node of its kind"
-    full = f", whose max of {most} is reached" if most and machines >= int(most) else ""
+    full = f", whose max of {maximum} is reached" if maximum and machines >= int(maximum) else ""
     return f"1 more machine of pool {pool}{full}"
 
 
 def _labels(pod: Values, nodes: Sequence[Values]) -> str:
     """Return a remedy that names the label that no node has, and the labels that nodes have."""
-    for key, wanted in mapping(pod, "spec", "nodeSelector").items():
+    for key, label in mapping(pod, "spec", "nodeSelector").items():
         existing = sorted({text(node, "metadata", "labels", key) for node in nodes} - {""})
-        if str(wanted) not in existing:
+        if str(label) not in existing:
             have = f"{key}: {', '.join(existing[:8])}" if existing else f"no {key} at all"
-            return f"Change node_selector: no node has {key}={wanted}; nodes have {have}"
+            return f"Change node_selector: no node has {key}={label}; nodes have {have}"
     return GENERAL
 
 
@@ -73,7 +76,7 @@ def _taints(pod: Values, node: Values) -> list[Values]:
     """Return the taints of a node that keep the pod off it."""
     tolerations = listing(pod, "spec", "tolerations")
     taints = [taint for taint in listing(node, "spec", "taints") if taint.get("effect") != "PreferNoSchedule"]
-    return [taint for taint in taints if not any(_tolerates(each, taint) for each in tolerations)]
+    return [taint for taint in taints if not any(_tolerates(toleration, taint) for toleration in tolerations)]
 
 
 def _tolerates(toleration: Values, taint: Values) -> bool:
@@ -87,13 +90,13 @@ def _used(pods: Iterable[Values]) -> dict[str, Amounts]:
     on_node: dict[str, list[Values]] = defaultdict(list)
     for pod in pods:
         on_node[text(pod, "spec", "nodeName")].append(pod)
-    return {node: pools.requested(every) for node, every in on_node.items()}
+    return {node: pools.requested(node_pods) for node, node_pods in on_node.items()}
 
 
 def _lacking(free: Amounts, request: Amounts) -> dict[str, int]:
     """Return the free amount of each resource of which a node has too little."""
     amounts = {kind: max(getattr(free, kind), 0) for kind in _KINDS}
-    return {kind: left for kind, left in amounts.items() if left < getattr(request, kind)}
+    return {kind: amount for kind, amount in amounts.items() if amount < getattr(request, kind)}
 
 
 def _at_most(kind: str, free: int) -> str:

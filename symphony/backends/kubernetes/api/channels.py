@@ -26,8 +26,7 @@ from symphony.backends.kubernetes.api.kubeconfig import Access
 from symphony.errors import UserError
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
-# The maximum size of a message.
-MESSAGE = 32 * 1024
+MAX_MESSAGE = 32 * 1024
 # A server that falls silent is an error within 30 s: it answers every ping.
 _PING = 5.0
 _SILENCE = 15.0
@@ -58,7 +57,7 @@ class Channels:
         try:
             self._connect(access, target, protocols)
         except Refused as refused:
-            if refused.status != 401 or not client.renewed(access):
+            if refused.status != 401 or not client.renew_access(access):
                 raise
             self._connect(client.access, target, protocols)
         # Version 5 of the protocol can close a single stream.
@@ -82,8 +81,8 @@ class Channels:
         except self._websocket.WebSocketBadStatusException as error:
             decode(int(error.status_code), error.resp_body or b"")
         except self._failures as error:
-            raise self._client.unreachable(error) from error
-        self._line = self._socket.sock = _Line(self._socket.sock)
+            raise self._client.unreachable_error(error) from error
+        self._connection = self._socket.sock = _DuplexSocket(self._socket.sock)
 
     def send(self, channel: int, data: bytes) -> None:
         """Send data to a stream.
@@ -91,8 +90,8 @@ class Channels:
         Raises:
             OSError: The other end accepts no more data.
         """
-        for start in range(0, len(data), MESSAGE):
-            self._send(bytes([channel]) + data[start : start + MESSAGE])
+        for start in range(0, len(data), MAX_MESSAGE):
+            self._send(bytes([channel]) + data[start : start + MAX_MESSAGE])
 
     def resize(self, columns: int, rows: int) -> None:
         """Send the size of the terminal."""
@@ -104,7 +103,7 @@ class Channels:
             self._send(bytes([CLOSE, channel]))
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (stream, data) as they arrive, until the connection ends.
+        """Yield (stream, data) until the connection ends.
 
         Raises:
             Unreachable: The other end is silent.
@@ -113,9 +112,9 @@ class Channels:
             try:
                 kind, data = self._socket.recv_data(control_frame=True)
             except self._silent:
-                if time.monotonic() - self._line.heard > _SILENCE:
-                    self._ask()
-                if not self._line.is_sending:
+                if time.monotonic() - self._connection.last_heard > _SILENCE:
+                    self._check_server()
+                if not self._connection.is_sending:
                     with contextlib.suppress(*self._failures):
                         self._socket.ping()
                 continue
@@ -126,18 +125,18 @@ class Channels:
             if kind in _DATA and data:
                 yield data[0], data[1:]
 
-    def _ask(self) -> None:
+    def _check_server(self) -> None:
         """Ask the server over another connection: it answers no ping while the process takes no input."""
-        if not self._line.is_sending:
+        if not self._connection.is_sending:
             error = Unreachable(f"the API server sent nothing for {_SILENCE:.0f} s")
-            raise self._client.mark_away(error) from None
+            raise self._client.mark_unreachable(error) from None
         with contextlib.suppress(Refused):
             self._client.get("/version")
-        self._line.heard = time.monotonic()
+        self._connection.last_heard = time.monotonic()
 
     def close(self) -> None:
         """Close the connection at once."""
-        self._line.close()
+        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -169,25 +168,25 @@ def _proxy(access: Access) -> dict[str, Any]:
     return {"http_proxy_host": proxy.host, "http_proxy_port": proxy.port or 80, "http_proxy_auth": auth}
 
 
-class _Line:
+class _DuplexSocket:
     """A socket on which a thread can wait for data while another sends; TLS allows one call at a time."""
 
-    def __init__(self, opened: socket.socket) -> None:
-        self._socket = opened
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
         self._socket.setblocking(False)
         self._lock = threading.Lock()
         self._timeout: float | None = ANSWER_DEADLINE
-        self._read = b""
-        # When data last arrived or was accepted, and whether a send is waiting.
-        self.heard = time.monotonic()
+        self._buffer = b""
+        # When data last arrived or was accepted.
+        self.last_heard = time.monotonic()
         self.is_sending = False
 
     def recv(self, size: int) -> bytes:
         """Return some bytes; empty at the end."""
-        if not self._read:
-            self._read = self._locked(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
-            self.heard = time.monotonic()
-        data, self._read = self._read[:size], self._read[size:]
+        if not self._buffer:
+            self._buffer = self._call(lambda: self._socket.recv(1 << 16), select.POLLIN, self._timeout)
+            self.last_heard = time.monotonic()
+        data, self._buffer = self._buffer[:size], self._buffer[size:]
         return data
 
     def send(self, data: bytes) -> int:
@@ -203,15 +202,15 @@ class _Line:
             self.is_sending = False
         # The process has accepted data that had to wait.
         if time.monotonic() - began > 1:
-            self.heard = time.monotonic()
+            self.last_heard = time.monotonic()
         return count
 
     def _send(self, data: bytes) -> int:
         while True:
             try:
-                return self._locked(lambda: self._socket.send(data), select.POLLOUT, _PING)
+                return self._call(lambda: self._socket.send(data), select.POLLOUT, _PING)
             except TimeoutError:
-                if time.monotonic() - self.heard > _STALLED:
+                if time.monotonic() - self.last_heard > _STALLED:
                     raise
 
     def gettimeout(self) -> float | None:
@@ -229,23 +228,19 @@ class _Line:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._socket.close()
 
-    def _locked(self, call: Callable[[], _T], wanted: int, seconds: float | None) -> _T:
-        until = None if seconds is None else time.monotonic() + seconds
+    def _call(self, operation: Callable[[], _T], event: int, seconds: float | None) -> _T:
+        deadline = None if seconds is None else time.monotonic() + seconds
         while True:
             try:
                 with self._lock:
-                    return call()
+                    return operation()
             except BlockingIOError:
-                event = wanted
+                awaited = event
             except ssl.SSLWantReadError:
-                event = select.POLLIN
+                awaited = select.POLLIN
             except ssl.SSLWantWriteError:
-                event = select.POLLOUT
-            self._wait(event, until)
-
-    def _wait(self, event: int, until: float | None) -> None:
-        waiting = select.poll()
-        waiting.register(self._socket, event)
-        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
-        if not waiting.poll(left):
-            raise TimeoutError("timed out")
+                awaited = select.POLLOUT
+            poller = select.poll()
+            poller.register(self._socket, awaited)
+            if not poller.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimeoutError("timed out")

@@ -30,14 +30,14 @@ CONNECT_DEADLINE = 5.0
 ANSWER_DEADLINE = 15.0
 # Seconds of retries: an unreachable server is an error well within 30 s.
 PATIENCE = 10.0
-# Reading commands give up after two seconds without a connection or five without an answer.
+# For commands that only read.
 _SHORT_CONNECT, _SHORT_ANSWER = 2.0, 5.0
 # A command sends many requests and must not wait again for a server that did not answer a moment ago.
-_AGAIN = 10.0
-_ROLE = "Ask the cluster's administrator for the Role that `symphony rbac` prints, in your namespace"
-_AWAY = (429, 502, 503, 504)
-# The server's clock is known to whole seconds, plus the time of the answer's way.
-_WHOLE_SECONDS = 3.0
+_RETRY_AFTER = 10.0
+_ROLE_REMEDY = "Ask the cluster's administrator for the Role that `symphony rbac` prints, in your namespace"
+_RETRIED_STATUSES = (429, 502, 503, 504)
+# The Date header has whole seconds, and the response takes time to arrive.
+_CLOCK_TOLERANCE = 3.0
 
 Body = dict[str, Any]
 _is_short = ContextVar("short_timeouts", default=False)
@@ -86,30 +86,30 @@ class Client:
         self.access = access
         self._renew = renew
         self._renewing = threading.Lock()
-        self._away: tuple[float, Unreachable] | None = None
+        self._unreachable: tuple[float, Unreachable] | None = None
         self._date = ("", 0.0)
 
     @property
     def clock_skew(self) -> float:
         """Seconds by which the server's clock is ahead of this machine's."""
-        date, heard = self._date
+        date, received_at = self._date
         try:
-            seconds = parsedate_to_datetime(date).timestamp() - heard
+            seconds = parsedate_to_datetime(date).timestamp() - received_at
         except ValueError:
             return 0.0
-        return seconds if abs(seconds) > _WHOLE_SECONDS else 0.0
+        return seconds if abs(seconds) > _CLOCK_TOLERANCE else 0.0
 
     @property
-    def is_away(self) -> bool:
+    def is_unreachable(self) -> bool:
         """Return whether the server did not answer a moment ago."""
-        return self._away is not None and time.monotonic() - self._away[0] < _AGAIN
+        return self._unreachable is not None and time.monotonic() - self._unreachable[0] < _RETRY_AFTER
 
-    def mark_away(self, error: Unreachable) -> Unreachable:
+    def mark_unreachable(self, error: Unreachable) -> Unreachable:
         """Remember that the server does not answer, and return the error."""
-        self._away = (time.monotonic(), error)
+        self._unreachable = (time.monotonic(), error)
         return error
 
-    def renewed(self, refused: Access) -> bool:
+    def renew_access(self, refused: Access) -> bool:
         """Read the access again after the server refused it; return False if that cannot help."""
         with self._renewing:
             if self._renew is None:
@@ -163,20 +163,21 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str | int] | None = None, body: Any = None
     ) -> Body:
         """Return the answer as plain values; retry while the server is briefly unavailable."""
-        if self._away is not None and self.is_away:
-            raise self._away[1]
-        answer_within = _SHORT_ANSWER if _is_short.get() else ANSWER_DEADLINE
+        if self._unreachable is not None and self.is_unreachable:
+            raise self._unreachable[1]
+        read_timeout = _SHORT_ANSWER if _is_short.get() else ANSWER_DEADLINE
         deadline = time.monotonic() + (_SHORT_CONNECT if _is_short.get() else PATIENCE)
         pause = 0.2
         while True:
             try:
-                response = self._sent(method, self.target(path, query), answer_within, body)
+                response = self._send(method, self.target(path, query), read_timeout, body)
             except _http_error() as error:
-                if time.monotonic() + pause > deadline or _is_untrusted(error):
-                    raise self.mark_away(self.unreachable(error)) from error
+                is_untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+                if time.monotonic() + pause > deadline or is_untrusted:
+                    raise self.mark_unreachable(self.unreachable_error(error)) from error
             else:
                 self._date = (response.headers.get("Date") or "", time.time())
-                if response.status not in _AWAY or time.monotonic() + pause > deadline:
+                if response.status not in _RETRIED_STATUSES or time.monotonic() + pause > deadline:
                     return decode(response.status, response.data)
             time.sleep(pause)
             pause = min(pause * 2, 2.0)
@@ -191,7 +192,7 @@ class Client:
         from urllib3.exceptions import ProtocolError
 
         def send() -> BaseHTTPResponse:
-            return self._sent("GET", self.target(path, query), silence, preload_content=False)
+            return self._send("GET", self.target(path, query), silence, preload_content=False)
 
         try:
             try:
@@ -200,28 +201,28 @@ class Client:
                 # The server may have closed a kept-alive connection.
                 response = send()
         except _http_error() as error:
-            raise self.unreachable(error) from error
+            raise self.unreachable_error(error) from error
         try:
             if response.status >= 300:
                 decode(response.status, response.data)
             yield _lines(response)
         except _http_error() as error:
-            raise self.unreachable(error) from error
+            raise self.unreachable_error(error) from error
         finally:
             response.close()
 
-    def _sent(
-        self, method: str, target: str, silence: float, body: Any = None, *, preload_content: bool = True
+    def _send(
+        self, method: str, target: str, read_timeout: float, body: Any = None, *, preload_content: bool = True
     ) -> BaseHTTPResponse:
         access = self.access
-        response = self._sent_once(method, target, silence, body, preload_content)
-        if response.status != 401 or not self.renewed(access):
+        response = self._send_once(method, target, read_timeout, body, preload_content)
+        if response.status != 401 or not self.renew_access(access):
             return response
         response.close()
-        return self._sent_once(method, target, silence, body, preload_content)
+        return self._send_once(method, target, read_timeout, body, preload_content)
 
-    def _sent_once(
-        self, method: str, target: str, silence: float, body: Any, preload_content: bool
+    def _send_once(
+        self, method: str, target: str, read_timeout: float, body: Any, preload_content: bool
     ) -> BaseHTTPResponse:
         import urllib3
 
@@ -236,12 +237,12 @@ class Client:
             f"{parts.scheme}://{parts.netloc}{target}",
             body=None if body is None else json.dumps(body).encode(),
             headers=headers,
-            timeout=urllib3.Timeout(connect=connect, read=silence),
+            timeout=urllib3.Timeout(connect=connect, read=read_timeout),
             preload_content=preload_content,
             redirect=False,
         )
 
-    def unreachable(self, error: BaseException) -> Unreachable:
+    def unreachable_error(self, error: BaseException) -> Unreachable:
         """Return the error for a server that did not answer."""
         cause = error
         while cause.__cause__ is not None:
@@ -259,14 +260,10 @@ class Client:
 
 
 def _http_error() -> type[Exception]:
-    """Return the base class of the connections' errors; imported only when a cluster is asked."""
+    """Return the base class of the connections' errors; urllib3 is imported with the first request."""
     from urllib3.exceptions import HTTPError
 
     return HTTPError
-
-
-def _is_untrusted(error: BaseException) -> bool:
-    return isinstance(error.__cause__, ssl.SSLCertVerificationError)
 
 
 @contextlib.contextmanager
@@ -282,8 +279,8 @@ def short_timeouts() -> Generator[None]:
 @cache
 def client_of(config: str, context: str) -> Client:
     """Return the client for a kubeconfig and a context, shared by the whole process."""
-    read = partial(kubeconfig.access, config, context)
-    return Client(read(), read)
+    read_access = partial(kubeconfig.access, config, context)
+    return Client(read_access(), read_access)
 
 
 def pods_path(namespace: str, name: str = "") -> str:
@@ -293,8 +290,8 @@ def pods_path(namespace: str, name: str = "") -> str:
 
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
     """Return the API path of core objects, such as `pods` of a namespace, or `namespaces`."""
-    place = f"/api/v1/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"/api/v1/{kind}"
-    return f"{place}/{quote(name, safe='')}" if name else place
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"/api/v1/{kind}"
+    return f"{path}/{quote(name, safe='')}" if name else path
 
 
 def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
@@ -318,20 +315,20 @@ def decode(status: int, raw: bytes) -> Body:
         content: Any = json.loads(raw)
     except (ValueError, RecursionError):
         content = None
-    known = isinstance(content, dict)
-    if status < 300 and known:
+    is_object = isinstance(content, dict)
+    if status < 300 and is_object:
         return cast("Body", content)
     if status < 400:
         what = f"the server that the kubeconfig names is not a Kubernetes API server (status {status})"
         raise Refused(status, "", what, "Correct the server's address in the kubeconfig")
-    body = cast("Body", content) if known else {"message": raw.decode(errors="replace")[:200]}
+    body = cast("Body", content) if is_object else {"message": raw.decode(errors="replace")[:200]}
     text = str(body.get("message") or f"the API server answered {status}")
     if status == 401:
         what = "the API server rejected your credentials (401)"
         raise Refused(status, "Unauthorized", what, "Log in to the cluster again")
     if status == 403:
-        raise Forbidden(status, str(body.get("reason")), text, _ROLE)
-    remedy = "Try again in a moment" if status in _AWAY or status >= 500 else ""
+        raise Forbidden(status, str(body.get("reason")), text, _ROLE_REMEDY)
+    remedy = "Try again in a moment" if status in _RETRIED_STATUSES or status >= 500 else ""
     details = listing(body, "details", "causes")
     causes = tuple((str(cause.get("field") or ""), str(cause.get("message"))) for cause in details)
     raise Refused(status, str(body.get("reason") or ""), text, remedy, causes)

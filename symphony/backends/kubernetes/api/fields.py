@@ -12,33 +12,32 @@ _MAPPINGS = (dict, Mapping)
 
 def mapping(value: Any, *names: str) -> Values:
     """Return the mapping at a path of names; empty if there is none."""
-    result = _at(value, names)
-    return cast("Values", result) if isinstance(result, _MAPPINGS) else {}
+    field = _at(value, names)
+    return cast("Values", field) if isinstance(field, _MAPPINGS) else {}
 
 
 def listing(value: Any, *names: str) -> list[Values]:
     """Return the list of mappings at a path of names; empty if there is none."""
-    result = _at(value, names)
-    every = cast("list[Any]", result) if isinstance(result, list) else []
-    return [cast("Values", each) for each in every if isinstance(each, _MAPPINGS)]
+    field = _at(value, names)
+    entries = cast("list[Any]", field) if isinstance(field, list) else []
+    return [cast("Values", entry) for entry in entries if isinstance(entry, _MAPPINGS)]
 
 
 def texts(value: Any, *names: str) -> list[str]:
     """Return the list of strings at a path of names; empty if there is none."""
-    result = _at(value, names)
-    return [str(each) for each in cast("list[Any]", result)] if isinstance(result, list) else []
+    field = _at(value, names)
+    return [str(entry) for entry in cast("list[Any]", field)] if isinstance(field, list) else []
 
 
 def text(value: Any, *names: str) -> str:
     """Return the string at a path of names; empty if there is none."""
-    result = _at(value, names)
-    return "" if result is None else str(result)
+    field = _at(value, names)
+    return "" if field is None else str(field)
 
 
 def _at(value: Any, names: tuple[str, ...]) -> Any:
-    result = value
     for name in names:
-        if not isinstance(result, _MAPPINGS):
+        if not isinstance(value, _MAPPINGS):
             return None
-        result = cast("Values", result).get(name)
-    return result
+        value = cast("Values", value).get(name)
+    return value

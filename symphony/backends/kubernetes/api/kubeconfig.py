@@ -35,7 +35,8 @@ TOKEN_DEADLINE = 20.0
 _DEFAULT_FILE = Path("~/.kube/config")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Fields of a kubeconfig that name files.
-_FILES = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_CORRECT_THE_FILE = "Correct the file, or set KUBECONFIG to another"
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
         SymphonyError: A program that the kubeconfig names returned no credentials.
     """
     content = _content(kubeconfig)
-    configuration = _library("kubernetes.client").Configuration()
+    configuration = _client_module("kubernetes.client").Configuration()
     if content is None:
         try:
-            _library("kubernetes.config").load_incluster_config(configuration)
-        except _library("kubernetes.config").ConfigException as error:
+            _client_module("kubernetes.config").load_incluster_config(configuration)
+        except _client_module("kubernetes.config").ConfigException as error:
             raise UserError(
                 f"this pod has no credentials for its cluster: {error}",
                 remedy="Give the pod a service account, or set KUBECONFIG",
@@ -96,8 +97,8 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
         "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
     }
-    loader = _library("kubernetes.config.kube_config").KubeConfigLoader
-    failures = (_library("kubernetes.config").ConfigException, ssl.SSLError, ValueError, OSError)
+    loader = _client_module("kubernetes.config.kube_config").KubeConfigLoader
+    failures = (_client_module("kubernetes.config").ConfigException, ssl.SSLError, ValueError, OSError)
     # The ssl library reads certificates only from files, which are removed at once.
     with tempfile.TemporaryDirectory(prefix="symphony-") as folder:
         try:
@@ -120,7 +121,7 @@ def current() -> tuple[str, str]:
     content = _content("")
     if content is None:
         return str(_ACCOUNT), ""
-    return os.pathsep.join(map(str, _places(""))), _context(content, "")[0]
+    return os.pathsep.join(map(str, _files(""))), _context(content, "")[0]
 
 
 def contexts() -> list[str]:
@@ -131,10 +132,10 @@ def contexts() -> list[str]:
 
 def exists() -> bool:
     """Return whether kubectl's default kubeconfig exists."""
-    return any(place.exists() for place in _places(""))
+    return any(file.exists() for file in _files(""))
 
 
-def located(kubeconfig: str, folder: Path) -> str:
+def resolve(kubeconfig: str, folder: Path) -> str:
     """Return a stack's kubeconfig, its text or a path, with the path made absolute."""
     if not kubeconfig or is_text(kubeconfig):
         return kubeconfig
@@ -148,13 +149,12 @@ def is_text(kubeconfig: str) -> bool:
 
 def holds_credentials(text: str) -> bool:
     """Return whether a kubeconfig contains credentials, unlike GKE's, where a program logs in."""
-    users = [
-        mapping(entry, "user") for entry in listing(_parsed(text, Path("kubernetes:kubeconfig")), "users")
-    ]
+    entries = listing(_parse(text, "kubernetes:kubeconfig"), "users")
+    users = [mapping(entry, "user") for entry in entries]
     return any(set(user) != {"exec"} or mapping(user, "exec").get("env") for user in users)
 
 
-def _library(name: str) -> Any:
+def _client_module(name: str) -> Any:
     """Return a module of the official client, which takes a quarter of a second to load."""
     try:
         return importlib.import_module(name)
@@ -165,67 +165,64 @@ def _library(name: str) -> Any:
         ) from None
 
 
-def _places(kubeconfig: str) -> list[Path]:
-    listed = kubeconfig or os.environ.get("KUBECONFIG", "")
-    places = [Path(place).expanduser() for place in listed.split(os.pathsep) if place]
-    return places or [_DEFAULT_FILE.expanduser()]
+def _files(kubeconfig: str) -> list[Path]:
+    names = (kubeconfig or os.environ.get("KUBECONFIG", "")).split(os.pathsep)
+    return [Path(name).expanduser() for name in names if name] or [_DEFAULT_FILE.expanduser()]
 
 
 def _content(kubeconfig: str) -> dict[str, Any] | None:
     """Return the kubeconfig, merged from several files (the first wins); None in a pod without a file."""
     if is_text(kubeconfig):
-        return _parsed(kubeconfig, Path("kubernetes:kubeconfig"))
-    places = _places(kubeconfig)
-    if places == [_DEFAULT_FILE.expanduser()] and not places[0].exists() and (_ACCOUNT / "token").exists():
+        return _parse(kubeconfig, "kubernetes:kubeconfig")
+    files = _files(kubeconfig)
+    if files == [_DEFAULT_FILE.expanduser()] and not files[0].exists() and (_ACCOUNT / "token").exists():
         return None
     contents = [
-        _absolute(_parsed(_read(place), place), place.parent)
-        for place in places
-        if place.exists() or kubeconfig
+        _resolve_paths(_parse(_read(file), str(file)), file.parent)
+        for file in files
+        if file.exists() or kubeconfig
     ]
     if not contents:
         raise UserError(
-            f"there is no kubeconfig at {places[0]}",
+            f"there is no kubeconfig at {files[0]}",
             remedy="Set KUBECONFIG, or run `pulumi config set kubernetes:kubeconfig FILE`",
         )
     merged: dict[str, Any] = {}
     for content in contents:
-        for name, value in content.items():
-            both = isinstance(value, list) and isinstance(merged.get(name), list)
-            merged[name] = [*merged[name], *value] if both else merged.get(name) or value
+        for name, entry in content.items():
+            are_lists = isinstance(entry, list) and isinstance(merged.get(name), list)
+            merged[name] = [*merged[name], *entry] if are_lists else merged.get(name) or entry
     return merged
 
 
-def _read(place: Path) -> str:
+def _read(file: Path) -> str:
     try:
-        return place.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
         raise UserError(
-            f"the kubeconfig cannot be read: {why}",
-            where=str(place),
-            remedy="Check the file, or set KUBECONFIG to another",
+            f"the kubeconfig cannot be read: {why}", where=str(file), remedy=_CORRECT_THE_FILE
         ) from error
 
 
-def _parsed(text: str, place: Path) -> dict[str, Any]:
+def _parse(text: str, where: str) -> dict[str, Any]:
     try:
         content = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError) as error:
-        remedy = "Correct the file, or set KUBECONFIG to another"
-        raise UserError("the kubeconfig is not valid YAML", where=str(place), remedy=remedy) from error
+        what = "the kubeconfig is not valid YAML"
+        raise UserError(what, where=where, remedy=_CORRECT_THE_FILE) from error
     if not isinstance(content, dict):
-        remedy = "Correct the file, or set KUBECONFIG to another"
-        raise UserError("the kubeconfig is not a YAML mapping", where=str(place), remedy=remedy)
+        raise UserError("the kubeconfig is not a YAML mapping", where=where, remedy=_CORRECT_THE_FILE)
     return cast("dict[str, Any]", content)
 
 
-def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _resolve_paths(content: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Make the paths in a kubeconfig absolute; they are relative to its folder."""
     for kind in ("cluster", "user"):
         for entry in listing(content, f"{kind}s"):
             fields = cast("dict[str, Any]", mapping(entry, kind))
-            fields.update({name: str(folder / str(fields[name])) for name in _FILES if fields.get(name)})
+            paths = {name: str(folder / str(fields[name])) for name in _FILE_FIELDS if fields.get(name)}
+            fields.update(paths)
     return content
 
 
@@ -244,21 +241,22 @@ def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
     for entry in listing(content, f"{kind}s"):
         if entry.get("name") == name:
             return dict(mapping(entry, kind))
-    known = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s")) or "none"
-    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"Use one of: {known}")
+    names = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s")) or "none"
+    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"Use one of: {names}")
 
 
 def _access(
     configuration: Any, context: str, trust: ssl.SSLContext | None, user: Mapping[str, Any], proxy_url: str
 ) -> Access:
-    urllib3 = _library("urllib3")
+    urllib3 = _client_module("urllib3")
     _set_proxy(configuration, proxy_url)
     # Client retries itself.
     configuration.retries = False
     if not configuration.verify_ssl:
         # The user's kubeconfig asks for it, so no warning with every request.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    pool: PoolManager = _library("kubernetes.client").ApiClient(configuration).rest_client.pool_manager
+    client = _client_module("kubernetes.client").ApiClient(configuration)
+    pool: PoolManager = client.rest_client.pool_manager
     if trust is not None:
         pool.connection_pool_kw["ssl_context"] = trust
     name = configuration.tls_server_name or ""
@@ -299,7 +297,7 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
         )
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        configuration.proxy_headers = _library("urllib3").make_headers(proxy_basic_auth=user)
+        configuration.proxy_headers = _client_module("urllib3").make_headers(proxy_basic_auth=user)
 
 
 def _is_local(host: str) -> bool:
@@ -310,7 +308,7 @@ def _is_local(host: str) -> bool:
 
 
 def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
-    headers: HTTPHeaderDict = _library("urllib3").HTTPHeaderDict()
+    headers: HTTPHeaderDict = _client_module("urllib3").HTTPHeaderDict()
     if token := configuration.get_api_key_with_prefix("BearerToken"):
         headers["Authorization"] = token
     if user.get("as"):
@@ -321,23 +319,23 @@ def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
             headers.add("Impersonate-Group", group)
         extra = mapping(user, "as-user-extra")
         for key in extra:
-            for word in texts(extra, key):
-                headers.add(f"Impersonate-Extra-{key}", word)
+            for entry in texts(extra, key):
+                headers.add(f"Impersonate-Extra-{key}", entry)
     return headers
 
 
 def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return the credentials of a user that come from a token, a token file or an exec plugin."""
     if user.get("token"):
-        return {"token": _clean(str(user["token"]))}
+        return {"token": _clean_token(str(user["token"]))}
     if user.get("tokenFile"):
-        return {"token": _clean(_read(Path(str(user["tokenFile"]))))}
+        return {"token": _clean_token(_read(Path(str(user["tokenFile"]))))}
     if user.get("exec"):
         return _run_plugin(mapping(user, "exec"), cluster)
     return {}
 
 
-def _clean(token: str) -> str:
+def _clean_token(token: str) -> str:
     """Return the token without the newline of its file; errors must not show it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
@@ -369,7 +367,7 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
         )
         status = json.loads(completed.stdout)["status"]
         if status.get("token"):
-            return {"token": _clean(str(status["token"]))}
+            return {"token": _clean_token(str(status["token"]))}
         return {
             f"client-{name}-data": base64.b64encode(status[field].encode()).decode()
             for name, field in (("certificate", "clientCertificateData"), ("key", "clientKeyData"))
@@ -379,8 +377,8 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
         remedy = hint[0].rstrip(".") if hint else f"Install {command}"
         raise SymphonyError(f"the kubeconfig needs {command}, which is not on PATH", remedy=remedy) from error
     except subprocess.CalledProcessError as error:
-        lines = str(error.stderr or "").strip().splitlines()
         # gcloud surrounds its error with other output.
+        lines = str(error.stderr or "").strip().splitlines()
         causes = [line.rpartition("ERROR: ")[2] for line in lines if "ERROR: " in line] or lines[-1:]
         why = causes[0].rstrip(".")[:200] if causes else f"exit {error.returncode}"
         remedy = "Run `gcloud auth login`" if "gcloud" in command else "Log in to the cluster again"

@@ -26,7 +26,7 @@ from symphony.errors import SymphonyError, UserError
 NAMESPACE = "namespace"
 # The engine marks encrypted values in its state with this key.
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
-_OWN = (
+_ENCRYPTED_REMEDY = (
     "The stack's kubernetes:kubeconfig is encrypted in its state, so symphony uses your default kubeconfig:"
     " add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
 )
@@ -39,19 +39,19 @@ def client_for(recorded: Recorded) -> Client:
         UserError: The kubeconfig no longer has that context, or the context now means another cluster.
     """
     config, context = recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", "")
-    hidden = _ENCRYPTED in config
+    is_encrypted = _ENCRYPTED in config
     try:
-        client = client_of("" if hidden else config, context)
+        client = client_of("" if is_encrypted else config, context)
     except UserError as error:
-        remedy = _OWN if hidden else _or_forget(error.remedy, recorded)
+        remedy = _ENCRYPTED_REMEDY if is_encrypted else _or_forget(error.remedy, recorded)
         raise UserError(error.what, where=error.where, remedy=remedy) from error
-    if not _is_in(client, recorded):
+    if not _is_same_cluster(client, recorded):
         stack = paths.stack_of(recorded.owner)
-        again = _OWN if hidden else "Point the context at that cluster again"
+        remedy = _ENCRYPTED_REMEDY if is_encrypted else "Point the context at that cluster again"
         raise UserError(
             f"{stack} runs in another cluster than context {context or '(current)'}"
-            f"{' of your default kubeconfig' if hidden else ''} now names",
-            remedy=f"{again}; if that cluster no longer exists, {_forget(stack)}",
+            f"{' of your default kubeconfig' if is_encrypted else ''} now names",
+            remedy=f"{remedy}; if that cluster no longer exists, {_forget(stack)}",
         )
     return client
 
@@ -70,7 +70,7 @@ def ensure_reachable(recorded: Recorded) -> Client:
     return client
 
 
-def _is_in(client: Client, recorded: Recorded) -> bool:
+def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
     """Return whether a client's cluster is the experiment's.
 
     A user with other rights computes another identifier; then any recorded object decides.
@@ -78,16 +78,16 @@ def _is_in(client: Client, recorded: Recorded) -> bool:
     Raises:
         Forbidden: The user may see none of these.
     """
-    pinned = recorded.connection.get("clusterIdentifier")
+    expected = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
-    if not pinned or (here := inventory.identifier(client, shared)) == pinned:
+    if not expected or (identifier := inventory.identifier(client, shared)) == expected:
         return True
     uids = _recorded_uids(recorded)
     refusals: list[Forbidden] = []
-    there = {place: text(body, "metadata", "uid") for place, body in _existing(client, uids, refusals)}
-    if refusals and not there and here == client.access.server:
+    live = {path: text(body, "metadata", "uid") for path, body in _live_objects(client, uids, refusals)}
+    if refusals and not live and identifier == client.access.server:
         raise refusals[0]
-    return any(uid == uids[place] for place, uid in there.items())
+    return any(uid == uids[path] for path, uid in live.items())
 
 
 def _recorded_uids(recorded: Recorded) -> dict[str, str]:
@@ -106,31 +106,32 @@ def _pod_uids(recorded: Recorded) -> dict[str, str]:
     }
 
 
-def _existing(
-    client: Client, places: Collection[str], refusals: list[Forbidden] | None = None
+def _live_objects(
+    client: Client, object_paths: Collection[str], refusals: list[Forbidden] | None = None
 ) -> Iterator[tuple[str, Values]]:
-    """Yield the objects at some paths that the user may see; pods and Services, often many, are listed.
+    """Yield (path, object) for the objects that exist; pods and Services, often many, are listed.
 
-    What the user may not see is added to `refusals`.
+    Refusals to read an object are added to `refusals`.
     """
-    for folder in {place.rpartition("/")[0] for place in places}:
-        own = [place for place in places if place.rpartition("/")[0] == folder]
+    for collection in {path.rpartition("/")[0] for path in object_paths}:
+        wanted = [path for path in object_paths if path.rpartition("/")[0] == collection]
         try:
-            if folder.endswith(("/pods", "/services")):
-                every = {f"{folder}/{text(body, 'metadata', 'name')}": body for body in client.items(folder)}
+            if collection.endswith(("/pods", "/services")):
+                bodies = client.items(collection)
+                live = {f"{collection}/{text(body, 'metadata', 'name')}": body for body in bodies}
             else:
-                every = {place: body for place in own if (body := client.find(place)) is not None}
+                live = {path: body for path in wanted if (body := client.find(path)) is not None}
         except Forbidden as refusal:
             if refusals is not None:
                 refusals.append(refusal)
             continue
-        yield from ((place, every[place]) for place in own if place in every)
+        yield from ((path, live[path]) for path in wanted if path in live)
 
 
 def _or_forget(remedy: str, recorded: Recorded) -> str:
     """Return a remedy that also covers a cluster that no longer exists."""
-    first = f"{remedy.rstrip('.')}. " if remedy else ""
-    return f"{first}If that cluster no longer exists, {_forget(paths.stack_of(recorded.owner))}"
+    sentence = f"{remedy.rstrip('.')}. " if remedy else ""
+    return f"{sentence}If that cluster no longer exists, {_forget(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
@@ -143,11 +144,10 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
     try:
         if connection is None:
             with short_timeouts():
+                namespace = path_of("namespaces", name=recorded.physical_name)
                 uid = recorded.connection.get(NAMESPACE)
-                own = (
-                    {path_of("namespaces", name=recorded.physical_name): uid} if uid else _pod_uids(recorded)
-                )
-                _refuse_foreign(client_for(recorded), recorded, own, name)
+                uids = {namespace: uid} if uid else _pod_uids(recorded)
+                _refuse_foreign(client_for(recorded), recorded, uids, name)
         else:
             client_for(recorded)
             _refuse_switched(recorded, name, connection)
@@ -161,30 +161,26 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
 
 
 def _has_other_connection(recorded: Recorded, connection: Mapping[str, str]) -> bool:
-    """Return whether the settings name another connection to the same cluster; the recorded may be broken."""
+    """Return whether the settings name another connection to the same cluster."""
     keys = ("kubeconfig", "context")
     if all(connection.get(key, "") in ("", recorded.connection.get(key, "")) for key in keys):
         return False
-    return _is_in(client_of(*(connection.get(key, "") for key in keys)), recorded)
+    return _is_same_cluster(client_of(*(connection.get(key, "") for key in keys)), recorded)
 
 
 def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str]) -> None:
     """Raise UserError if an `up` would move the experiment to another cluster."""
-    here = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
-    if not _is_in(here, recorded):
-        context = recorded.connection.get("context")
-        whose = "its settings name context" if connection.get("context") else "your current context is"
-        of_file = _shown_file(recorded.connection.get("kubeconfig", ""), connection.get("kubeconfig", ""))
+    client = client_of(connection.get("kubeconfig", ""), connection.get("context", ""))
+    if not _is_same_cluster(client, recorded):
+        context, file = recorded.connection.get("context"), connection.get("kubeconfig", "")
+        chosen = "its settings name context" if connection.get("context") else "your current context is"
+        is_recorded = file in ("", recorded.connection.get("kubeconfig", ""))
+        of_file = "" if is_recorded or kubeconfig.is_text(file) else f" of {file}"
         raise UserError(
-            f"{name} runs in the cluster of context {context}, but {whose} {here.access.context}{of_file}",
+            f"{name} runs in the cluster of context {context}, but {chosen} {client.access.context}{of_file}",
             remedy=f"To keep it there, run `pulumi config set kubernetes:context {context}`; to move it, run"
             f" `symphony delete {name}` first",
         )
-
-
-def _shown_file(recorded: str, configured: str) -> str:
-    """Return ` of PATH` if the settings now name another kubeconfig, else an empty string."""
-    return "" if configured in ("", recorded) or kubeconfig.is_text(configured) else f" of {configured}"
 
 
 def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
@@ -199,12 +195,12 @@ def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str],
 
     A killed `up` may have re-created an object, with another uid and this owner's annotation.
     """
-    for place, body in _existing(client, uids):
-        if text(body, "metadata", "uid") != uids[place] and not labels.belongs_to(body, recorded.owner):
-            kind, own_name = place.split("/")[-2:]
+    for path, body in _live_objects(client, uids):
+        if text(body, "metadata", "uid") != uids[path] and not labels.belongs_to(body, recorded.owner):
+            kind, object_name = path.split("/")[-2:]
             where = "" if kind == "namespaces" else f" in namespace {recorded.physical_name}"
             raise UserError(
-                f"the {kind[:-1]} {own_name}{where} does not belong to {name}: another user re-created it"
+                f"the {kind[:-1]} {object_name}{where} does not belong to {name}: another user re-created it"
                 " (its UID differs)",
                 remedy=f"{_forget(name)} and does not touch that {kind[:-1]}",
             )

@@ -19,10 +19,10 @@ from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import is_label, physical_name
 
 GONE_DEADLINE = 60.0
-_COUNTED = "batch.kubernetes.io/job-tracking"
+_JOB_FINALIZER = "batch.kubernetes.io/job-tracking"
 # The maximum number of objects in a message.
-_NAMED = 10
-_ANOTHER = "rename the stack, or set symphony:namespace to another"
+_MAX_LISTED = 10
+_OTHER_NAMESPACE = "rename the stack, or set symphony:namespace to another"
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ def identifier(client: Client, shared: str = "") -> str:
     Raises:
         Refused: The cluster refuses to tell; a substitute would look like another cluster.
     """
-    places = [path_of("configmaps", shared, "kube-root-ca.crt")] if shared else []
-    for place in (*places, path_of("namespaces", name="kube-system")):
+    readable = [path_of("configmaps", shared, "kube-root-ca.crt")] if shared else []
+    for path in (*readable, path_of("namespaces", name="kube-system")):
         with contextlib.suppress(Forbidden):
-            if body := client.find(place):
+            if body := client.find(path):
                 return str(body["metadata"]["uid"])
     return client.access.server
 
@@ -73,22 +73,21 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
             return None
         raise
     if existing is None:
-        missing = "does not exist, and symphony:createNamespace is false"
-        return (
-            None
-            if create
-            else (missing, "ask an administrator to create it, or remove symphony:createNamespace")
-        )
-    if existing["metadata"].get("deletionTimestamp"):
-        return f"is still being deleted{_held(existing)}", "wait until it is deleted, and run `up` again"
+        why = "does not exist, and symphony:createNamespace is false"
+        remedy = "ask an administrator to create it, or remove symphony:createNamespace"
+        return None if create else (why, remedy)
+    if _is_ending(existing):
+        return f"is still being deleted{_blockers(existing)}", "wait until it is deleted, and run `up` again"
     if labels.belongs_to(existing, owner):
-        own = "was created by symphony, and symphony:createNamespace is false"
-        return None if create else (own, "remove symphony:createNamespace")
+        why = "was created by symphony, and symphony:createNamespace is false"
+        return None if create else (why, "remove symphony:createNamespace")
     if other := labels.annotation(existing, labels.OWNER):
-        return f"belongs to {paths.owner_label(other, owner)}", _ANOTHER
+        return f"belongs to {paths.owner_label(other, owner)}", _OTHER_NAMESPACE
     if not create:
         return None
-    remedy = f"set symphony:createNamespace to false if an administrator created it for you, {_ANOTHER}"
+    remedy = (
+        f"set symphony:createNamespace to false if an administrator created it for you, {_OTHER_NAMESPACE}"
+    )
     return "already exists, and symphony did not create it", remedy
 
 
@@ -97,12 +96,14 @@ def read(client: Client, namespace: str) -> Inventory:
     pods, services = (client.items(path_of(kind, namespace)) for kind in ("pods", "services"))
     job_pods = labels.by_pod(filter(controllers.is_controlled, pods))
     jobs = _jobs(client, namespace)
-    return Inventory(_own(pods), _own(services), _own(jobs), job_pods, server_time(client))
+    return Inventory(
+        _uncontrolled(pods), _uncontrolled(services), _uncontrolled(jobs), job_pods, server_time(client)
+    )
 
 
-def _own(objects: Iterable[Body]) -> dict[str, Body]:
+def _uncontrolled(objects: Iterable[Body]) -> dict[str, Body]:
     """Return the objects that have no controller, by name."""
-    return {str(each["metadata"]["name"]): each for each in objects if not controllers.is_controlled(each)}
+    return {str(body["metadata"]["name"]): body for body in objects if not controllers.is_controlled(body)}
 
 
 def server_time(client: Client) -> float:
@@ -123,15 +124,14 @@ def _jobs(client: Client, namespace: str) -> list[Body]:
 
 def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that may create another pod, by name."""
-    every = unfailed_jobs(client, namespace)
-    return {name: each for name, each in every.items() if not controllers.completion(each)}
+    jobs = unfailed_jobs(client, namespace)
+    return {name: job for name, job in jobs.items() if not controllers.completion(job)}
 
 
 def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that have not failed, by name; some may be complete."""
-    return {
-        name: job for name, job in _own(_jobs(client, namespace)).items() if not controllers.has_failed(job)
-    }
+    jobs = _uncontrolled(_jobs(client, namespace))
+    return {name: job for name, job in jobs.items() if not controllers.has_failed(job)}
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
@@ -144,27 +144,30 @@ def refuse_foreign_objects(
     client: Client, live: Inventory, namespace: str, owner: str, planned: Mapping[str, Collection[str]]
 ) -> None:
     """Raise UserError if objects of other owners have names that the plan needs."""
-    listed = (
+    listings = (
         ("pod", "pods", live.pods),
         (controllers.JOB, "jobs", live.jobs),
         ("Service", "services", live.services),
     )
-    objects_by_name = [
-        (word, objects[name]) for word, kind, objects in listed for name in planned[kind] if name in objects
+    existing = [
+        (kind, bodies[name])
+        for kind, plural, bodies in listings
+        for name in planned[plural]
+        if name in bodies
     ]
-    for kind in ("configmaps", "secrets"):
-        files = [client.find(path_of(kind, namespace, name)) for name in planned[kind]]
-        objects_by_name += [(kind[:-1], file) for file in files if file is not None]
+    for plural in ("configmaps", "secrets"):
+        files = [client.find(path_of(plural, namespace, name)) for name in planned[plural]]
+        existing += [(plural[:-1], file) for file in files if file is not None]
     foreign: dict[str, list[str]] = {}
-    for word, body in objects_by_name:
+    for kind, body in existing:
         if not labels.belongs_to(body, owner):
             other = labels.annotation(body, labels.OWNER)
-            whose = paths.owner_label(other, owner) if other else "another user or program"
-            foreign.setdefault(whose, []).append(f"the {word} {body['metadata']['name']}")
+            other_owner = paths.owner_label(other, owner) if other else "another user or program"
+            foreign.setdefault(other_owner, []).append(f"the {kind} {body['metadata']['name']}")
     if foreign:
-        belong = [f"{_listed(names, namespace)} {other}" for other, names in foreign.items()]
+        conflicts = [f"{_belongs(names, namespace)} to {other}" for other, names in foreign.items()]
         remedy = "Rename your processes or services, or set symphony:namespace to another namespace"
-        raise UserError("; ".join(belong), remedy=remedy)
+        raise UserError("; ".join(conflicts), remedy=remedy)
 
 
 def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
@@ -179,10 +182,10 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         if pod is not None and labels.belongs_to(pod, owner) and is_overdue(pod, live.now):
             blocked.setdefault(str(pod["spec"]["nodeName"]), []).append(name)
     if blocked:
-        places = [f"{', '.join(names[:_NAMED])} on {node}" for node, names in blocked.items()]
+        by_node = [f"{', '.join(names[:_MAX_LISTED])} on {node}" for node, names in blocked.items()]
         nodes = " ".join(blocked)
         raise UserError(
-            f"pods to replace have not ended, and their nodes do not answer: {'; '.join(places)}",
+            f"pods to replace have not ended, and their nodes do not answer: {'; '.join(by_node)}",
             remedy=f"If the machines are lost for good, run `kubectl delete node {nodes}`, then `up` again",
         )
 
@@ -190,19 +193,16 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
 def is_overdue(pod: Mapping[str, Any], now: float) -> bool:
     """Return whether kubelet should have ended a pod long ago, and nothing else holds it."""
     due = pod_status.epoch(pod["metadata"].get("deletionTimestamp"))
-    held = _other_finalizers(pod) or not pod.get("spec", {}).get("nodeName")
-    return due is not None and not held and now - due > GONE_DEADLINE
+    # The Job's finalizer only waits for the end of the pod.
+    has_finalizers = any(name != _JOB_FINALIZER for name in texts(pod, "metadata", "finalizers"))
+    is_held = has_finalizers or not pod.get("spec", {}).get("nodeName")
+    return due is not None and not is_held and now - due > GONE_DEADLINE
 
 
-def _other_finalizers(pod: Mapping[str, Any]) -> list[str]:
-    """Return the finalizers except the Job's, which waits only for the end of the pod."""
-    return [each for each in texts(pod, "metadata", "finalizers") if each != _COUNTED]
-
-
-def _listed(names: Sequence[str], namespace: str) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    belong = "belongs to" if len(names) == 1 else "belong to"
-    return f"{', '.join(names[:_NAMED])}{more} in namespace {namespace} {belong}"
+def _belongs(names: Sequence[str], namespace: str) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    verb = "belongs" if len(names) == 1 else "belong"
+    return f"{', '.join(names[:_MAX_LISTED])}{more} in namespace {namespace} {verb}"
 
 
 def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
@@ -212,12 +212,12 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
     re-created because its attempt differs from the state's.
     """
     body = (live.pods if controller == controllers.POD else live.jobs).get(name)
-    if body is not None and labels.belongs_to(body, owner) and _is_well(live, body) and not _ends(body):
+    if body is not None and labels.belongs_to(body, owner) and _is_kept(live, body) and not _is_ending(body):
         return labels.annotation(body, labels.ATTEMPT) or "1"
     return str(int(time.time()))
 
 
-def _is_well(live: Inventory, body: Body) -> bool:
+def _is_kept(live: Inventory, body: Body) -> bool:
     """Return whether the next `up` leaves a pod or a Job alone; a Job that was stopped has not failed."""
     if body.get("kind") != controllers.JOB:
         return pod_status.is_good(body)
@@ -261,17 +261,17 @@ def end_pods(client: Client, namespace: str, owner: str) -> None:
 
 def end_all(client: Client, namespace: str, owner: str) -> None:
     """Delete the namespace if this stack created it, else the stack's objects in it; wait for the end."""
-    place = path_of("namespaces", name=namespace)
+    path = path_of("namespaces", name=namespace)
     try:
-        existing = client.find(place)
+        existing = client.find(path)
     except Forbidden:
         # A user who may not read namespaces did not create one.
         existing = None
     if existing is not None and labels.belongs_to(existing, owner):
         end_pods(client, namespace, owner)
-        client.delete(place, str(existing["metadata"]["uid"]))
+        client.delete(path, str(existing["metadata"]["uid"]))
         pods = client.items(path_of("pods", namespace))
-        await_gone(client, place, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
+        await_gone(client, path, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
     end_orphans(client, read(client, namespace), namespace, owner, {}, {})
 
@@ -290,7 +290,7 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
         if time.monotonic() - began > patience:
             name = body["metadata"]["name"]
             raise SymphonyError(
-                f"{name} still exists after {patience:.0f} s{_held(body)}",
+                f"{name} still exists after {patience:.0f} s{_blockers(body)}",
                 remedy="Remove what blocks its deletion, and run the same command again",
             )
         time.sleep(0.2)
@@ -305,8 +305,8 @@ def deletion_blockers(client: Client, namespace: str) -> str:
     """Return the cluster's description of what blocks the deletion of a namespace, or an empty string."""
     with contextlib.suppress(Forbidden):
         existing = client.find(path_of("namespaces", name=namespace))
-        if existing is not None and _ends(existing):
-            return _held(existing).removeprefix(": ")
+        if existing is not None and _is_ending(existing):
+            return _blockers(existing).removeprefix(": ")
     return ""
 
 
@@ -323,7 +323,7 @@ def end_orphans(
     planned: the names of the declared objects, by kind.
     more: path -> uid of more objects to delete.
     """
-    every: dict[str, Mapping[str, Body]] = {
+    live_objects: dict[str, Mapping[str, Body]] = {
         "jobs": live.jobs,
         "pods": live.pods,
         "services": live.services,
@@ -332,8 +332,8 @@ def end_orphans(
     jobs_path = controllers.path_of(controllers.JOB, namespace)
     orphans = [
         (f"{jobs_path if kind == 'jobs' else path_of(kind, namespace)}/{name}", str(body["metadata"]["uid"]))
-        for kind, objects in every.items()
-        for name, body in objects.items()
+        for kind, bodies in live_objects.items()
+        for name, body in bodies.items()
         if name not in planned.get(kind, ()) and labels.belongs_to(body, owner)
     ]
     orphans += more.items()
@@ -347,21 +347,22 @@ def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, B
     """Return the Secrets or ConfigMaps of an experiment; empty if the user may not read any."""
     # Only this experiment's: others in a shared namespace may be large, and secret.
     names = filter(is_label, (namespace, physical_name(paths.stack_of(owner), label=True)))
-    labelled = f"{labels.EXPERIMENT} in ({','.join(names)})"
+    selector = f"{labels.EXPERIMENT} in ({','.join(names)})"
     with contextlib.suppress(Forbidden):
-        every = client.items(path_of(kind, namespace), labelSelector=labelled)
-        return {str(each["metadata"]["name"]): each for each in every}
+        bodies = client.items(path_of(kind, namespace), labelSelector=selector)
+        return {str(body["metadata"]["name"]): body for body in bodies}
     return {}
 
 
-def _ends(body: Body) -> bool:
+def _is_ending(body: Body) -> bool:
     return bool(body["metadata"].get("deletionTimestamp"))
 
 
-def _held(body: Body) -> str:
+def _blockers(body: Body) -> str:
     """Return the finalizers and conditions that block the deletion of an object."""
     finalizers = texts(body, "metadata", "finalizers")
-    every = listing(body, "status", "conditions")
-    messages = [str(each.get("message")) for each in every if each.get("status") == "True"]
-    words = [f"held by {', '.join(finalizers)}"] if finalizers else []
-    return f": {'; '.join([*words, *messages])}" if words or messages else ""
+    blockers = [f"held by {', '.join(finalizers)}"] if finalizers else []
+    for condition in listing(body, "status", "conditions"):
+        if condition.get("status") == "True":
+            blockers.append(str(condition.get("message")))
+    return f": {'; '.join(blockers)}" if blockers else ""

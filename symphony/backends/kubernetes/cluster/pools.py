@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from symphony.backends.kubernetes.api.client import Client, Forbidden, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
@@ -14,7 +15,12 @@ from symphony.placement.quantities import amount
 # The cluster's own namespaces, whose pods use part of every node.
 _SYSTEM = ("kube-system", "gmp-system", "gke-managed-system", "gke-gmp-system", "gke-managed-cim")
 # Temporary taints that the cluster's controllers put on unhealthy nodes.
-_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "DeletionCandidate", "ToBeDeleted")
+_TEMPORARY_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "DeletionCandidate",
+    "ToBeDeleted",
+)
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -36,8 +42,9 @@ def read(client: Client) -> tuple[Pool, ...]:
 
 def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) -> Pool:
     labels = mapping(nodes[0], "metadata", "labels")
-    left = [offered(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
-    free = Amounts(*(min(getattr(each, kind) for each in left) for kind in ("cpu", "memory", "gpus", "pods")))
+    free_of = [allocatable(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
+    kinds = ("cpu", "memory", "gpus", "pods")
+    free = Amounts(*(min(getattr(amounts, kind) for amounts in free_of) for kind in kinds))
     capacity = mapping(nodes[0], "status", "capacity")
     zones = {text(node, "metadata", "labels", "topology.kubernetes.io/zone") for node in nodes} - {""}
     return Pool(
@@ -57,18 +64,21 @@ def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) ->
 
 def _taints(node: Values) -> Iterable[Taint]:
     for taint in listing(node, "spec", "taints"):
-        if not text(taint, "key").startswith(_PASSING):
+        if not text(taint, "key").startswith(_TEMPORARY_TAINTS):
             yield Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
 
 
-def offered(node: Values) -> Amounts:
-    """Return the amounts that a node offers to pods."""
-    offer = mapping(node, "status", "allocatable")
+def allocatable(node: Values) -> Amounts:
+    """Return the amounts of a node that pods can use."""
+    return _amounts(mapping(node, "status", "allocatable"))
+
+
+def _amounts(resources: Values) -> Amounts:
     return Amounts(
-        _thousandths(offer.get("cpu")),
-        _integer(offer.get("memory")),
-        _integer(offer.get(GPU_TAINT)),
-        _integer(offer.get("pods")),
+        _thousandths(resources.get("cpu")),
+        _integer(resources.get("memory")),
+        _integer(resources.get(GPU_TAINT)),
+        _integer(resources.get("pods")),
     )
 
 
@@ -85,13 +95,8 @@ def _claimed(client: Client) -> dict[str, Amounts]:
 def requested(pods: Sequence[Values]) -> Amounts:
     """Return the sum of the requests of pods."""
     containers = [container for pod in pods for container in listing(pod, "spec", "containers")]
-    every = [mapping(container, "resources", "requests") for container in containers]
-    return Amounts(
-        sum(_thousandths(requests.get("cpu")) for requests in every),
-        sum(_integer(requests.get("memory")) for requests in every),
-        sum(_integer(requests.get(GPU_TAINT)) for requests in every),
-        len(pods),
-    )
+    requests = (_amounts(mapping(container, "resources", "requests")) for container in containers)
+    return replace(sum(requests, Amounts()), pods=len(pods))
 
 
 def _thousandths(quantity: object) -> int:

@@ -39,12 +39,12 @@ def annotate_all(
         configs=with_attempt(manifests.configs),
         secret_env=with_attempt(manifests.secret_env),
         supervisor=tuple(
-            annotated(each, {labels.ATTEMPT: UNKNOWN})
-            if labels.SUPERVISOR in unknown and each["kind"] == controllers.JOB
-            else each
-            for each in manifests.supervisor
+            annotated(manifest, {labels.ATTEMPT: UNKNOWN})
+            if labels.SUPERVISOR in unknown and manifest["kind"] == controllers.JOB
+            else manifest
+            for manifest in manifests.supervisor
         ),
-        services={name: _annotate(client, services, each) for name, each in manifests.services.items()},
+        services={name: _annotate(client, services, body) for name, body in manifests.services.items()},
         pods={
             name: (group, annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
             for name, (group, pod) in manifests.pods.items()
@@ -60,30 +60,32 @@ def _annotate(client: Client, services: Mapping[str, Body], manifest: Manifest) 
     """
     metadata = manifest["metadata"]
     kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
-    lives = services.get(name) if kind == "Service" else client.find(path_of(_KINDS[kind], namespace, name))
-    mark = labels.annotation(lives, labels.ATTEMPT) if lives is not None else str(int(time.time()))
-    edited = _edited(lives, manifest) if lives is not None and kind in ("ConfigMap", "Secret") else ""
-    notes = {labels.ATTEMPT: mark, labels.EDITED: edited}
-    return annotated(manifest, {name: value for name, value in notes.items() if value})
+    live = services.get(name) if kind == "Service" else client.find(path_of(_KINDS[kind], namespace, name))
+    attempt = labels.annotation(live, labels.ATTEMPT) if live is not None else str(int(time.time()))
+    edited = _edited_version(live, manifest) if live is not None and kind in ("ConfigMap", "Secret") else ""
+    annotations = {labels.ATTEMPT: attempt, labels.EDITED: edited}
+    return annotated(manifest, {name: text for name, text in annotations.items() if text})
 
 
-def _edited(lives: Body, manifest: Manifest) -> str:
+def _edited_version(live: Body, manifest: Manifest) -> str:
     """Return the version of the object if others have edited its contents, now or before the last `up`.
 
     The engine compares only with its state, which does not contain edits by others.
     """
-    contents = ((mapping(manifest, field), mapping(lives, field)) for field in ("data", "binaryData"))
-    if any(found.get(name) != value for wanted, found in contents for name, value in wanted.items()):
-        return text(lives, "metadata", "resourceVersion")
-    return labels.annotation(lives, labels.EDITED)
+    for field in ("data", "binaryData"):
+        if not mapping(manifest, field).items() <= mapping(live, field).items():
+            return text(live, "metadata", "resourceVersion")
+    return labels.annotation(live, labels.EDITED)
 
 
-def annotated(manifest: Manifest, more: Mapping[str, str]) -> Manifest:
+def annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:
     """Return the manifest with more annotations.
 
     An unknown annotation makes Pulumi's plugin skip its dry run in a preview. The server would reject it as a
     forbidden change of the running pod, and the preview would fail.
     """
     metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], **more}
-    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+    return {
+        **manifest,
+        "metadata": {**metadata, "annotations": {**metadata["annotations"], **annotations}},
+    }

@@ -16,7 +16,7 @@ from symphony.errors import UserError
 from symphony.placement.pool import Pool
 
 _KEY = "symphony:cluster"
-_READ = "_symphony_clusters"
+_CACHE = "_symphony_clusters"
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ def read(reference: str, project: str) -> ClusterStack:
     """
     # Cached for the run of the program.
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    known: dict[str, ClusterStack] = root.__dict__.setdefault(_READ, {})
+    clusters: dict[str, ClusterStack] = root.__dict__.setdefault(_CACHE, {})
     name = _full_name(reference, project)
-    if name not in known:
-        known[name] = _of(name, _outputs(name), reference)
-    return known[name]
+    if name not in clusters:
+        clusters[name] = _cluster(name, _outputs(name), reference)
+    return clusters[name]
 
 
 def find(reference: str, project: str) -> ClusterStack | None:
@@ -53,13 +53,13 @@ def find(reference: str, project: str) -> ClusterStack | None:
     except Exception:
         return None
     outputs = mapping(answer.value, "outputs")
-    return _of(name, outputs, reference) if outputs else None
+    return _cluster(name, outputs, reference) if outputs else None
 
 
 def _full_name(reference: str, project: str) -> str:
-    *above, stack = reference.split("/")
-    organization = above[0] if len(above) > 1 else pulumi.get_organization()
-    return f"{organization}/{above[-1] if above else project}/{stack}"
+    *parents, stack = reference.split("/")
+    organization = parents[0] if len(parents) > 1 else pulumi.get_organization()
+    return f"{organization}/{parents[-1] if parents else project}/{stack}"
 
 
 def _outputs(name: str) -> Mapping[str, Any]:
@@ -72,13 +72,13 @@ def _outputs(name: str) -> Mapping[str, Any]:
     return _sync_await(reference.outputs.future()) or {}
 
 
-def _of(name: str, outputs: Mapping[str, Any], reference: str) -> ClusterStack:
+def _cluster(name: str, outputs: Mapping[str, Any], reference: str) -> ClusterStack:
     if not outputs:
         stack = name.rpartition("/")[2]
         remedy = f"Run `symphony up {stack}` first"
         raise UserError(f"the cluster's stack {stack} has no outputs yet", where=_KEY, remedy=remedy)
     try:
-        pools = tuple(Pool.from_json(each) for each in outputs["pools"])
+        pools = tuple(map(Pool.from_json, outputs["pools"]))
         return ClusterStack(name, str(outputs["kubeconfig"]), str(outputs.get("registry") or ""), pools)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.access import CannotStart, Copied, OnBytes
-from symphony.backends.copying import CHUNK, CountingStream, Damaged, existing, pack, unpack
+from symphony.backends.copying import CHUNK, CountingStream, Damaged, pack, resolve_source, unpack
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Unreachable
@@ -59,7 +59,7 @@ read -r _ || :
 
 def send(place: Place, source: Path, target: str, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from this machine to the container."""
-    path = existing(source)
+    path = resolve_source(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
     with _talk(place, _RECEIVE, [_written(target), source.name, kind]) as talk:
         done = Copied()

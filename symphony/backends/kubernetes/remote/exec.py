@@ -193,7 +193,7 @@ def _close_soon(connection: Channels, feeder: Feeder) -> None:
 
 def end(place: Place, token: str, variable: str = _MARK) -> None:
     """End all processes of a command, if the container allows it."""
-    if not token or place.client.is_away:
+    if not token or place.client.is_unreachable:
         return
     with (
         contextlib.suppress(SymphonyError),
@@ -283,7 +283,7 @@ class Feeder:
                         size = os.get_terminal_size(self.streams.stdout)
                         connection.resize(size.columns, size.lines)
                 if self.streams.stdin in ready:
-                    if data := os.read(self.streams.stdin, channels.MESSAGE):
+                    if data := os.read(self.streams.stdin, channels.MAX_MESSAGE):
                         self.has_read = True
                         connection.send(channels.STDIN, data)
                     else:

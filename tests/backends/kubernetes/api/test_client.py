@@ -118,6 +118,6 @@ def test_client_retries_a_silent_server_only_once_per_command(monkeypatch: pytes
                 client.get("/x")
         tries = len(api.asked)
         assert tries < 4
-        monkeypatch.setattr(client_module, "_AGAIN", 0.0)
+        monkeypatch.setattr(client_module, "_RETRY_AFTER", 0.0)
         api.answer = empty_list
         assert client.items("/x") == []
