@@ -54,7 +54,7 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
     own = [key.partition(":")[2] for key in every if key.startswith(f"{project}:")]
 
     def where(name: str) -> str:
-        return "-c" if name in asked else str(places.get(f"{project}:{name}", ""))
+        return "the command line" if name in asked else str(places.get(f"{project}:{name}", ""))
 
     for name in dict.fromkeys([*asked, *own]):
         near = nearest(name, defaults)

@@ -104,3 +104,20 @@ def test_digests_of_ten_thousand_files_take_less_than_200_kb_in_the_state() -> N
         f"some/folder/of/the/project/{number}.py": f"{number * 7919:032x}"[::-1] for number in range(10_000)
     }
     assert len(code.packed({"digest": files})) < 200_000
+
+
+def test_a_path_with_a_variable_of_the_shell_is_told_as_such(declare: Any, tmux: Target) -> None:
+    """The program, code, secret and config files, and start_dir: none of them is read by a shell."""
+    spec, _ = declare(
+        """
+        exp = Experiment("rl", code=["$LAB/a.py"], secrets=["$LAB/key"], configs=["$LAB/c.yaml"])
+        exp.new_process("a", command="$LAB/tool", start_dir="$LAB")
+        exp.new_process("b", command="~/tool")
+        """
+    )
+    unreadable = dict.fromkeys(("$LAB/key", "$LAB/c.yaml", "$LAB"), "no such file")
+    target = replace(tmux, unreadable=unreadable, unstartable={"a": "no such file", "b": "no such file"})
+    files = {"$LAB/a.py": CodeFiles(trouble="it does not exist")}
+    found = [*problems(replace(spec, code_files=files), target)]
+    assert len(found) == 6
+    assert all("os.path.expand" in problem.remedy for problem in found)

@@ -56,11 +56,20 @@ def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         if reason := target.unstartable.get(path_of(group, process)):
+            program = (process.command or ("",))[0]
+            remedy = _remedy(program, "check the command's spelling, PATH and permissions")
+            if program.startswith("~"):
+                remedy = "no shell expands it: use os.path.expanduser in your program"
             yield Problem(
-                f"{path_of(group, process)} cannot start {quoted((process.command or ('',))[0])}: {reason}",
-                "check the command's spelling, PATH and permissions",
+                f"{path_of(group, process)} cannot start {quoted(program)}: {reason}",
+                remedy,
                 (process.at("command"),),
             )
+
+
+def _remedy(path: str, otherwise: str) -> str:
+    """Return the remedy for a path that does not exist: one with a `$` was written for a shell."""
+    return "no shell expands it: use os.path.expandvars in your program" if "$" in path else otherwise
 
 
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
@@ -85,12 +94,7 @@ def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem
             yield Problem(what, remedy, (where,))
         if setting == "start_dir" and text in target.unreadable and "\0" not in text:
             what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
-            remedy = (
-                "no shell expands it: use os.path.expandvars in your program"
-                if "$" in text
-                else "correct start_dir, or create that folder"
-            )
-            yield Problem(what, remedy, (where,))
+            yield Problem(what, _remedy(text, "correct start_dir, or create that folder"), (where,))
 
 
 def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
@@ -121,7 +125,7 @@ def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
                 yield Problem(
                     f"code={quoted(text)} of {owner_name} cannot be used: {code.trouble}",
-                    "name a file, a folder or a glob, relative to the project's folder",
+                    _remedy(text, "name a file, a folder or a glob, relative to the project's folder"),
                     (owner.at("code"),),
                 )
 
@@ -139,7 +143,7 @@ def _files(
         if file in target.unreadable:
             yield Problem(
                 f"the {kind} {quoted(file)} cannot be read: {target.unreadable[file]}",
-                "check its path and permissions",
+                _remedy(file, "check its path and permissions"),
                 (spec.at(setting),),
             )
         name = file.rpartition("/")[2]
