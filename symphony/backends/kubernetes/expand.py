@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -43,37 +44,25 @@ _SECONDS = 120
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return the capabilities of Kubernetes, and the experiment's problems."""
-    chosen = settings.settings_of(context)
+    chosen, remarks = settings.settings_of(context), notify_is_not_used(context)
     sizes, unreadable = local_files.sizes(spec)
+    limits = partial(target_of, spec, chosen, context.physical_name, secrets=sizes, unreadable=unreadable)
     if context.offline:
         cluster = cluster_stack.find(chosen.cluster, context.project) if chosen.cluster else None
-        known = target_of(
-            spec,
-            chosen,
-            context.physical_name,
-            secrets=sizes,
-            unreadable=unreadable,
-            pools=cluster.pools if cluster else (),
-        )
-        remarks = notify_is_not_used(context)
-        return replace(known, pools_are_known=cluster is not None, remarks=remarks)
+        offline = limits(pools=cluster.pools if cluster else ())
+        return replace(offline, pools_are_known=cluster is not None, remarks=remarks)
     client = connection_of(context).client
     conflict = inventory.namespace_conflict(
         client, context.physical_name, context.owner, create=chosen.create_namespace
     )
-    offer = target_of(
-        spec,
-        chosen,
-        context.physical_name,
-        secrets=sizes,
-        unreadable=unreadable,
-        conflict=conflict,
-        pools=_pools(spec, context, client),
-        prices=price_table.read(chosen.prices, context.folder),
+    prices = price_table.read(chosen.prices, context.folder)
+    online = limits(conflict=conflict, pools=_pools(spec, context, client), prices=prices)
+    return replace(
+        online,
+        problems=(*online.problems, *platform_problems(client, context.images)),
+        changed_files=_changed_files(client, context.physical_name, chosen, spec),
+        remarks=remarks,
     )
-    offer = replace(offer, problems=(*offer.problems, *platform_problems(client, context.images)))
-    changed = _changed_files(client, context.physical_name, chosen, spec)
-    return replace(offer, changed_files=changed, remarks=notify_is_not_used(context))
 
 
 def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
@@ -84,15 +73,13 @@ def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterato
     for image in images:
         # Images reports a platform without a slash.
         platforms = (image.platform or f"linux/{_ARCHITECTURES.get(machine, machine)}").split(",")
-        wanted = {each.partition("/")[2].partition("/")[0] for each in platforms} - {""}
-        if wanted and not wanted & architectures:
+        built_for = {platform_.partition("/")[2].partition("/")[0] for platform_ in platforms} - {""}
+        if built_for and not built_for & architectures:
             nodes = ", ".join(sorted(architectures))
-            remedy = f'set platform="linux/{min(architectures)}"'
-            yield Problem(
-                f"image {image.name} is built for {', '.join(sorted(wanted))}, but the nodes are {nodes}",
-                remedy,
-                (image.where,),
+            what = (
+                f"image {image.name} is built for {', '.join(sorted(built_for))}, but the nodes are {nodes}"
             )
+            yield Problem(what, f'set platform="linux/{min(architectures)}"', (image.where,))
 
 
 def _architectures(client: Client) -> set[str]:
@@ -101,14 +88,14 @@ def _architectures(client: Client) -> set[str]:
         nodes = listing(client.get("/api/v1/nodes"), "items")
     except Refused:
         return set()
-    return {text(each, "status", "nodeInfo", "architecture") for each in nodes} - {""}
+    return {text(node, "status", "nodeInfo", "architecture") for node in nodes} - {""}
 
 
 def _changed_files(
     client: Client, namespace: str, chosen: settings.Settings, spec: ExperimentSpec
 ) -> tuple[str, ...]:
     """Return the files that an `up` would change in the cluster; empty if the experiment is not up."""
-    every: list[str] = []
+    changes: list[str] = []
     kinds = (
         ("secret", "secrets", labels.SECRETS, spec.secrets),
         ("config", "configmaps", labels.CONFIGS, spec.configs),
@@ -116,11 +103,11 @@ def _changed_files(
     for kind, resource, name, files in kinds:
         live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
         if live is not None:
-            texts = {each: content.encode() for each, content in mapping(live, "data").items()}
-            data = texts if kind == "config" else {each: b64decode(part) for each, part in texts.items()}
-            binary = {each: b64decode(part) for each, part in mapping(live, "binaryData").items()}
-            every += local_files.changes(kind, files, {**data, **binary})
-    return tuple(every)
+            decode = b64decode if kind == "secret" else str.encode
+            data = {file: decode(content) for file, content in mapping(live, "data").items()}
+            binary = {file: b64decode(content) for file, content in mapping(live, "binaryData").items()}
+            changes += local_files.changes(kind, files, {**data, **binary})
+    return tuple(changes)
 
 
 def image_registry(context: Context) -> str:
@@ -133,10 +120,8 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
     """Return the pools of the cluster's stack, else the live ones if a process asks to be placed."""
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools
-    is_placed = any(
-        each.place != Place() for each in (*spec.groups, *(process for _, process in spec.members()))
-    )
-    return pools.read(client) if is_placed else ()
+    parts = (*spec.groups, *(process for _, process in spec.members()))
+    return pools.read(client) if any(part.place != Place() for part in parts) else ()
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
@@ -150,7 +135,8 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
             digests = process_inputs.secret_digests(manifest, name)
             by_path[path] = {**shared, "secret_digests": digests}
     return {
-        each.path: {**by_path[each.path], "services": used_variables(plan, each)} for each in plan.processes
+        process.path: {**by_path[process.path], "services": used_variables(plan, process)}
+        for process in plan.processes
     }
 
 
@@ -163,25 +149,24 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     shared = "" if manifests.namespace else prepared.plan.physical_name
     provider = _provider(components.experiment, prepared.connection, shared)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
-    built = [each.image for each in components.images.values()]
-    if built:
-        pulumi.Output.all(*built).apply(lambda _: _end(prepared))
+    if images := [resource.image for resource in components.images.values()]:
+        pulumi.Output.all(*images).apply(lambda _: _delete_replaced(prepared))
     else:
         # Before any pod is created, so that a waiting pod does not see the previous end of its dependency.
-        _end(prepared)
-    _Maker(components, provider, deadline, prepared.replaced).make(manifests)
+        _delete_replaced(prepared)
+    _Registration(components, provider, deadline, prepared.replaced).register(manifests)
 
 
 def manifests(prepared: Prepared) -> list[Manifest]:
     """Return the objects of the plan, with the values of Secrets masked."""
     return [
-        {**each, "data": dict.fromkeys(each["data"], "***")} if each["kind"] == "Secret" else each
-        for each in prepared.manifests.all()
+        {**body, "data": dict.fromkeys(body["data"], "***")} if body["kind"] == "Secret" else body
+        for body in prepared.manifests.all()
     ]
 
 
 @dataclass(frozen=True)
-class _Maker:
+class _Registration:
     """Registers manifests: pods under their processes and groups, other objects under the experiment."""
 
     components: Components
@@ -189,13 +174,12 @@ class _Maker:
     deadline: int
     replaced: frozenset[str]
 
-    def make(self, manifests: Manifests) -> None:
+    def register(self, manifests: Manifests) -> None:
         experiment = self.components.experiment
-        first: list[pulumi.Resource] = []
         namespace = None
         if manifests.namespace is not None:
             namespace = self._object(manifests.namespace, experiment, [], None)
-            first.append(namespace)
+        first: list[pulumi.Resource] = [namespace] if namespace is not None else []
         before = [self._object(manifests.variables, experiment, first, namespace)]
         for secret in filter(None, (manifests.secrets, manifests.secret_env)):
             # Encrypted in the state and hidden in output.
@@ -203,19 +187,20 @@ class _Maker:
             before.append(self._object(hidden, experiment, first, namespace))
         if manifests.configs is not None:
             before.append(self._object(manifests.configs, experiment, first, namespace))
-        rights: list[pulumi.Resource] = []
+        rights = [*first]
         for manifest in manifests.supervisor:
             is_job = manifest["kind"] == controllers.JOB
             ignored = ["spec"] if is_job and manifest["metadata"]["name"] not in self.replaced else []
-            marks = [replacement.DIGEST] if is_job else []
-            after = [*first, *rights]
-            made = self._object(manifest, experiment, after, namespace, replaced_for=marks, ignored=ignored)
+            replaced_for = [replacement.DIGEST] if is_job else []
+            made = self._object(
+                manifest, experiment, [*rights], namespace, replaced_for=replaced_for, ignored=ignored
+            )
             rights.append(made)
         for manifest in manifests.services.values():
             self._object(manifest, experiment, first, namespace, replaced_for=["spec.clusterIP"])
-        free, groups = self.components.processes, self.components.groups
+        processes, groups = self.components.processes, self.components.groups
         for name, (group, manifest) in manifests.pods.items():
-            self._pod(manifest, groups[name] if group else free[name], [*first, *before], namespace)
+            self._pod(manifest, groups[name] if group else processes[name], [*first, *before], namespace)
 
     def _pod(
         self,
@@ -227,10 +212,10 @@ class _Maker:
         # Admission may have rewritten the spec, as GKE Autopilot does with requests, and Pulumi's plugin
         # compares with the cluster. So the spec is ignored, and the digest decides about a replacement.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
-        built = self.components.images
-        pinned = process_inputs.pinned(manifest, {name: each.image for name, each in built.items()})
+        images = self.components.images
+        pinned = process_inputs.pinned(manifest, {name: image.image for name, image in images.items()})
         # After all builds, so that no pod ends if a build fails.
-        after = [*after, *built.values()]
+        after = [*after, *images.values()]
         self._object(pinned, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
 
     def _object(
@@ -259,7 +244,7 @@ class _Maker:
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
 
 
-def _end(prepared: Prepared) -> None:
+def _delete_replaced(prepared: Prepared) -> None:
     """Delete all pods to replace at once."""
     for path, uid in prepared.ending.items():
         # If this fails, the engine deletes the object itself and reports the reason.
@@ -267,10 +252,10 @@ def _end(prepared: Prepared) -> None:
             prepared.connection.client.delete(path, uid)
 
 
-def _grace(manifests: Manifests, usual: int) -> int:
+def _grace(manifests: Manifests, default: int) -> int:
     """Return the longest grace period of a pod in seconds; pod_yml may override the settings."""
     specs = [controllers.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
-    return max([usual, *(int(each.get("terminationGracePeriodSeconds") or 0) for each in specs)])
+    return max([default, *(int(spec.get("terminationGracePeriodSeconds") or 0) for spec in specs)])
 
 
 def _provider(
@@ -294,13 +279,6 @@ def _provider(
         "enablePatchForce": "true",
     }
     inputs = {name: value for name, value in values.items() if value is not None}
-    options = pulumi.ResourceOptions(parent=experiment, version=_plugin_version())
+    # The engine runs the plugin that matches the SDK package.
+    options = pulumi.ResourceOptions(parent=experiment, version=metadata.version("pulumi-kubernetes"))
     return pulumi.ProviderResource("kubernetes", "kubernetes", inputs, options)
-
-
-def _plugin_version() -> str | None:
-    """Return the version of the SDK package, so that the engine runs the matching plugin."""
-    try:
-        return metadata.version("pulumi-kubernetes")
-    except metadata.PackageNotFoundError:
-        return None

@@ -299,7 +299,7 @@ def _statuses(
         job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
         statuses = _with_attempts(
-            recorded, _status_of(recorded, pods, events, job_statuses), labels.before(every)
+            recorded, _status_of(recorded, pods, events, job_statuses), labels.earlier_tries(every)
         )
         statuses = _with_balancers(recorded, statuses, _pending(client, recorded))
         statuses = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in statuses]

@@ -26,7 +26,6 @@ TYPES = {
 }
 # How often a Job restarts a process with restart_policy("OnFailure") before it fails.
 RETRIES = 6
-_NOTHING: Mapping[str, Any] = {}
 
 
 def controlled(pod: Manifest, controller: str) -> Manifest:
@@ -34,21 +33,16 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
     if controller == POD:
         return pod
     spec = _job_spec(pod)
-    metadata = pod["metadata"]
-    notes = {**metadata["annotations"], labels.DIGEST: labels.digest(_without_gates(spec))}
+    metadata, template = pod["metadata"], spec["template"]
+    # Without scheduling gates, so that a changed order restarts nothing.
+    ungated = {name: field for name, field in template["spec"].items() if name != "schedulingGates"}
+    digest = labels.digest({**spec, "template": {**template, "spec": ungated}})
     return {
         "apiVersion": _APIS[controller],
         "kind": controller,
-        "metadata": {**metadata, "annotations": notes},
+        "metadata": {**metadata, "annotations": {**metadata["annotations"], labels.DIGEST: digest}},
         "spec": spec,
     }
-
-
-def _without_gates(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec of a Job without scheduling gates, so that a changed order restarts nothing."""
-    template = spec["template"]
-    pod = {name: part for name, part in template["spec"].items() if name != "schedulingGates"}
-    return {**spec, "template": {**template, "spec": pod}}
 
 
 def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -78,8 +72,8 @@ def path_of(kind: str, namespace: str, name: str = "") -> str:
     """Return the API path of pods or Jobs."""
     api = _APIS[kind]
     base = f"/apis/{api}" if "/" in api else f"/api/{api}"
-    place = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
-    return f"{place}/{quote(name, safe='')}" if name else place
+    path = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
+    return f"{path}/{quote(name, safe='')}" if name else path
 
 
 def has_failed(body: Mapping[str, Any]) -> bool:
@@ -93,15 +87,15 @@ def completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _condition(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    every = listing(body, "status", "conditions")
-    return next(
-        (each for each in every if (each.get("type"), each.get("status")) == (kind, "True")), _NOTHING
-    )
+    for condition in listing(body, "status", "conditions"):
+        if (condition.get("type"), condition.get("status")) == (kind, "True"):
+            return condition
+    return {}
 
 
 def is_controlled(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod has a controller, which re-creates it."""
-    return any(each.get("controller") for each in listing(pod, "metadata", "ownerReferences"))
+    return any(owner.get("controller") for owner in listing(pod, "metadata", "ownerReferences"))
 
 
 def _job_spec(pod: Manifest) -> dict[str, Any]:
@@ -111,25 +105,25 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
     that the logs of failed tries remain.
     """
     metadata = pod["metadata"]
-    notes = {
-        name: value
-        for name, value in metadata["annotations"].items()
+    annotations = {
+        name: annotation
+        for name, annotation in metadata["annotations"].items()
         # A changed template replaces the Job, so the template has only the annotations that pods need.
         if name not in (*labels.EXISTS, labels.DIGEST, labels.PROCESSES)
     }
-    again = text(pod, "spec", "restartPolicy") == "OnFailure"
+    retries = text(pod, "spec", "restartPolicy") == "OnFailure"
     failed = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
-    driven_off = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    disrupted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     selector = {name: metadata["labels"][name] for name in (labels.EXPERIMENT, labels.POD)}
     return {
         # Otherwise the API server adds labels with "-" in their names to the template. After `pulumi refresh`
         # the plugin records them as inputs, cannot ignore them because of the "-", and replaces every Job.
         "manualSelector": True,
         "selector": {"matchLabels": selector},
-        "backoffLimit": RETRIES if again else 0,
-        "podFailurePolicy": {"rules": [driven_off] if again else [driven_off, failed]},
+        "backoffLimit": RETRIES if retries else 0,
+        "podFailurePolicy": {"rules": [disrupted] if retries else [disrupted, failed]},
         "template": {
-            "metadata": {"labels": metadata["labels"], "annotations": notes},
+            "metadata": {"labels": metadata["labels"], "annotations": annotations},
             "spec": {**pod["spec"], "restartPolicy": "Never"},
         },
     }

@@ -81,12 +81,12 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return pods_by_name
 
 
-def before(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def earlier_tries(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return the tries of Jobs except the last, by the pod's name in the plan; each try is a pod."""
-    tries: dict[str, list[dict[str, Any]]] = {}
+    tries_of: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_age):
-        tries.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
-    return {name: every[:-1] for name, every in tries.items() if name and len(every) > 1}
+        tries_of.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
+    return {name: tries[:-1] for name, tries in tries_of.items() if name and len(tries) > 1}
 
 
 def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
@@ -87,7 +87,12 @@ class PlannedPod:
     @property
     def restarts_with_others(self) -> bool:
         """Return whether a restart of another pod restarts it."""
-        return self.is_equal or any(wait.restart_with for each in self.processes for wait in each.waits_for)
+        waits = [wait for process in self.processes for wait in process.waits_for]
+        return self.is_equal or any(wait.restart_with for wait in waits)
+
+    @property
+    def mounts(self) -> list[Mount]:
+        return [mount for process in self.processes for mount in process.mounts]
 
 
 def pod_of(process: PlannedProcess) -> str:
@@ -97,10 +102,10 @@ def pod_of(process: PlannedProcess) -> str:
 
 def equal_pods(plan: Plan) -> list[list[str]]:
     """Return the names in the plan of the pods of equal workers; workers of one pod are not among them."""
-    every = [
+    groups = (
         list(dict.fromkeys(pod_of(plan.process(path)) for path in paths)) for paths in plan.equal_workers
-    ]
-    return [names for names in every if len(names) > 1]
+    )
+    return [names for names in groups if len(names) > 1]
 
 
 def pods_of(plan: Plan) -> Iterator[PlannedPod]:
@@ -132,16 +137,15 @@ def pod(
         attempt: The attempt of the pod.
         key: The key of the digests of secret_env.
     """
-    mounts = [mount for process in of.processes for mount in process.mounts]
     spec: dict[str, Any] = {
         "restartPolicy": of.settings.restart_policy or "Never",
         "nodeSelector": dict(of.settings.node_selector),
-        "tolerations": [_toleration(each) for each in of.settings.tolerations],
+        "tolerations": [_toleration(toleration) for toleration in of.settings.tolerations],
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
         "initContainers": _clones(of, settings),
         "containers": [_container(plan, process, settings, key) for process in of.processes],
         "schedulingGates": _gates(of),
-        "volumes": [*_volumes(mounts), *_file_volumes(plan, settings)],
+        "volumes": [*_volumes(of.mounts), *_file_volumes(plan, settings)],
         "securityContext": {
             "seccompProfile": _SECCOMP,
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
@@ -172,10 +176,12 @@ def pod(
             "terminationGracePeriodSeconds": settings.grace_seconds,
         },
     }
-    whole = merge(manifest, of.settings.pod_yml)
-    return _annotate_start(
-        {**_note_processes(whole, of), "spec": _secure_pod(whole["spec"], settings)}, attempt
-    )
+    merged = merge(manifest, of.settings.pod_yml)
+    secured = {**merged, "spec": _secure_pod(merged["spec"], settings)}
+    names = [process.name for process in of.processes]
+    if len(secured["spec"]["containers"]) > len(names):
+        secured = _annotate(secured, {labels.PROCESSES: ",".join(names)})
+    return _annotate(secured, {labels.DIGEST: _digest(secured), labels.ATTEMPT: attempt})
 
 
 def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
@@ -183,26 +189,15 @@ def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
     pool = plan.placement.pool_of.get(of.name) if plan.placement else None
     if pool is None:
         return {}
-    most = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
-    return {labels.POOL: pool.name, **most}
+    maximum = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
+    return {labels.POOL: pool.name, **maximum}
 
 
 def _log_probes(of: PlannedPod) -> dict[str, str]:
     """Return the annotation with the patterns of readiness probes by log, for the supervisor."""
-    patterns = {
-        each.name: probe.log for each in of.processes if (probe := each.readiness_probe) and probe.log
-    }
+    probes_by_process = {process.name: process.readiness_probe for process in of.processes}
+    patterns = {name: probe.log for name, probe in probes_by_process.items() if probe and probe.log}
     return {supervisor.LOG_PROBES: json.dumps(patterns)} if patterns else {}
-
-
-def _note_processes(manifest: dict[str, Any], of: PlannedPod) -> dict[str, Any]:
-    """Annotate which containers are processes, if the user added others."""
-    names = [process.name for process in of.processes]
-    if len(manifest["spec"]["containers"]) == len(names):
-        return manifest
-    metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], labels.PROCESSES: ",".join(names)}
-    return {**manifest, "metadata": {**metadata, "annotations": notes}}
 
 
 def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
@@ -210,21 +205,19 @@ def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     lists = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
     return {
         **spec,
-        **{name: [_secure(each, settings) for each in every] for name, every in lists.items()},
+        **{
+            name: [_secure(container, settings) for container in containers]
+            for name, containers in lists.items()
+        },
         "automountServiceAccountToken": spec.get("automountServiceAccountToken", False),
         "securityContext": {"seccompProfile": _SECCOMP, **spec.get("securityContext", {})},
     }
 
 
-def _annotate_start(manifest: Mapping[str, Any], attempt: str) -> dict[str, Any]:
-    """Annotate the digest of the spec and the attempt of the pod."""
+def _annotate(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
     metadata = manifest["metadata"]
-    notes = {
-        **metadata["annotations"],
-        labels.DIGEST: _digest(manifest),
-        labels.ATTEMPT: attempt,
-    }
-    return {**manifest, "metadata": {**metadata, "annotations": notes}}
+    all_annotations = {**metadata["annotations"], **annotations}
+    return {**manifest, "metadata": {**metadata, "annotations": all_annotations}}
 
 
 def _gates(of: PlannedPod) -> list[dict[str, str]]:
@@ -240,33 +233,22 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     and the API server refuses to restore a removed gate.
     """
     spec: Mapping[str, Any] = manifest["spec"]
-    plain = {name: part for name, part in spec.items() if name != "schedulingGates"}
+    without_gates = {name: field for name, field in spec.items() if name != "schedulingGates"}
     metadata = manifest["metadata"]
-    notes = {**metadata["labels"], **metadata["annotations"]}
-    more = {name: text for name, text in notes.items() if name not in _CONSTANT}
-    return labels.digest([plain, more] if more and len(plain) < len(spec) else plain)
+    texts = {**metadata["labels"], **metadata["annotations"]}
+    variable = {name: text for name, text in texts.items() if name not in _CONSTANT}
+    has_gate = len(without_gates) < len(spec)
+    return labels.digest([without_gates, variable] if variable and has_gate else without_gates)
 
 
 def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
     """Return an init container for each git repository that the pod mounts."""
-    mounts = [mount for process in of.processes for mount in process.mounts]
-    taken = [process.name for process in of.processes]
-    user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
-    containers: list[dict[str, Any]] = []
-    for volume, repository in _repositories(mounts).items():
-        name = _unused_name(f"clone-{volume}"[:MAX_NAME].rstrip("-"), taken)
-        taken.append(name)
-        containers.append(_clone(name, volume, repository, settings, user=user))
-    return containers
-
-
-def _unused_name(name: str, taken: Sequence[str]) -> str:
-    """Return a name that no other container has; init containers and containers share a scope."""
-    number, unused = 1, name
-    while unused in taken:
-        number += 1
-        unused = f"{name[: MAX_NAME - 5]}-{number}"
-    return unused
+    sets_user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
+    repositories = {volume_name(mount): mount for mount in of.mounts if isinstance(mount, GitRepoMount)}
+    return [
+        _clone(volume, repository, settings, sets_user=sets_user)
+        for volume, repository in repositories.items()
+    ]
 
 
 def _toleration(toleration: Toleration) -> dict[str, str | int]:
@@ -282,13 +264,13 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
     a service moves. The variables of all services come from a ConfigMap, so that other services can change
     without replacing the pod, and every process sees all services that exist when it starts.
     """
-    mounts = [*_volume_mounts(process.mounts), *_file_mounts(plan)]
+    mounts = [{"name": volume_name(mount), "mountPath": mount.mount_path} for mount in process.mounts]
     rendered: dict[str, Any] = {
         "name": process.name,
         "image": process.image,
         "imagePullPolicy": process.image_pull_policy,
-        "command": [escape_variables(word) for word in _command(process)],
-        "args": [escape_variables(word) for word in process.args],
+        "command": [escape_variables(argument) for argument in _command(process)],
+        "args": [escape_variables(argument) for argument in process.args],
         "workingDir": process.start_dir,
         "env": [
             *_env(
@@ -301,17 +283,19 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
                     **file_variables(plan, SECRETS_FOLDER, CONFIGS_FOLDER),
                 }
             ),
-            *(
-                _secret_variable(name, settings.named(labels.SECRET_ENV), each.digest(key))
-                for name, each in process.secret_env.items()
-            ),
+            *_secret_env(process, settings, key),
         ],
         "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
-        "resources": _resources(process),
+        "resources": _drop_unset(
+            {
+                "requests": _amounts(process.resource_request),
+                "limits": _amounts(process.resource_limit),
+            }
+        ),
         "startupProbe": probes.listens(plan, process),
         "readinessProbe": probes.probe(plan, process.readiness_probe),
         "livenessProbe": probes.probe(plan, process.liveness_probe),
-        "volumeMounts": mounts,
+        "volumeMounts": [*mounts, *_file_mounts(plan)],
         "securityContext": _security(settings),
         # Puts the last lines of a failed process into its status, so that its log need not be fetched.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -325,24 +309,21 @@ def _command(process: PlannedProcess) -> tuple[str, ...]:
     return ("sh", "-c", lines) if process.cmds else process.command
 
 
-def _clone(
-    name: str, volume: str, repository: GitRepoMount, settings: Settings, *, user: bool
-) -> dict[str, Any]:
+def _clone(volume: str, repository: GitRepoMount, settings: Settings, *, sets_user: bool) -> dict[str, Any]:
     """Return the init container that clones a git repository into a volume.
 
     Args:
-        name: The name of the container.
         volume: The name of the volume.
         repository: The repository to clone.
         settings: The settings of the stack.
-        user: Whether pod_yml sets the user of the pod.
+        sets_user: Whether pod_yml sets the user of the pod.
     """
     context = _security(settings)
-    if context.get("runAsNonRoot") and not user:
+    if context.get("runAsNonRoot") and not sets_user:
         # Images with git run as root by default.
         context["runAsUser"] = _NOBODY
     return {
-        "name": name,
+        "name": f"clone-{volume}"[:MAX_NAME].rstrip("-"),
         "image": settings.git_image,
         "command": [
             "sh",
@@ -373,9 +354,10 @@ def _security(settings: Settings) -> dict[str, Any]:
 
 def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Return the container with the experiment's security context; the user's fields win."""
-    own: Mapping[str, Any] = container.get("securityContext") or {}
-    context = {**_security(settings), **{name: value for name, value in own.items() if value is not None}}
-    if own.get("privileged"):
+    declared: Mapping[str, Any] = container.get("securityContext") or {}
+    fields = {name: field for name, field in declared.items() if field is not None}
+    context = {**_security(settings), **fields}
+    if declared.get("privileged"):
         # The API server refuses both together.
         context.pop("allowPrivilegeEscalation")
     return {**container, "securityContext": context}
@@ -399,14 +381,12 @@ def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": escape_variables(value)} for name, value in values.items()]
 
 
-def _secret_variable(name: str, secret: str, digest: str) -> dict[str, Any]:
-    """Return a variable whose value is in a Secret under its digest, so that a new value changes the pod."""
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": digest}}}
-
-
-def _resources(process: PlannedProcess) -> dict[str, Any]:
-    claims = {"requests": _amounts(process.resource_request), "limits": _amounts(process.resource_limit)}
-    return _drop_unset(claims)
+def _secret_env(process: PlannedProcess, settings: Settings, key: bytes) -> Iterator[dict[str, Any]]:
+    """Yield variables that refer to a Secret by digest, so that a new value changes the pod."""
+    secret = settings.named(labels.SECRET_ENV)
+    for name, value in process.secret_env.items():
+        reference = {"name": secret, "key": value.digest(key)}
+        yield {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def _amounts(resources: Resources) -> dict[str, str]:
@@ -421,8 +401,10 @@ def volume_name(mount: Mount) -> str:
     """
     if mount.name:
         return mount.name
-    facts = json.dumps([type(mount).__name__, _source_facts(mount)], sort_keys=True)
-    return f"{_KIND_OF[type(mount)]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+    names = {field.name for field in dataclasses.fields(mount)} - {"mount_path", "where"}
+    source = {name: getattr(mount, name) for name in names}
+    text = json.dumps([type(mount).__name__, source], sort_keys=True)
+    return f"{_KIND_OF[type(mount)]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _volumes(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
@@ -449,35 +431,21 @@ def volume_source(mount: Mount) -> dict[str, Any]:
             return {"emptyDir": {}}
 
 
-def _volume_mounts(mounts: Iterable[Mount]) -> list[dict[str, Any]]:
-    """Return the volumeMounts of a container."""
-    return [{"name": volume_name(mount), "mountPath": mount.mount_path} for mount in mounts]
-
-
-def _repositories(mounts: Iterable[Mount]) -> dict[str, GitRepoMount]:
-    """Return the git repository to clone into each volume, by the name of the volume."""
-    return {volume_name(mount): mount for mount in mounts if isinstance(mount, GitRepoMount)}
-
-
 def _file_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     """Return the volumes with the secret and config files of the experiment."""
-    secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
-    result: list[dict[str, Any]] = [{"name": SECRETS_VOLUME, "secret": secret}] if plan.secrets else []
-    configs = {"name": settings.named(labels.CONFIGS)}
-    return result + ([{"name": CONFIGS_VOLUME, "configMap": configs}] if plan.configs else [])
+    volumes: list[dict[str, Any]] = []
+    if plan.secrets:
+        secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
+        volumes.append({"name": SECRETS_VOLUME, "secret": secret})
+    if plan.configs:
+        volumes.append({"name": CONFIGS_VOLUME, "configMap": {"name": settings.named(labels.CONFIGS)}})
+    return volumes
 
 
 def _file_mounts(plan: Plan) -> list[dict[str, Any]]:
     """Return the volumeMounts of the secret and config files, for every container."""
-    every = ((plan.secrets, SECRETS_VOLUME, SECRETS_FOLDER), (plan.configs, CONFIGS_VOLUME, CONFIGS_FOLDER))
-    return [{"name": name, "mountPath": folder, "readOnly": True} for files, name, folder in every if files]
-
-
-def _source_facts(mount: Mount) -> dict[str, Any]:
-    fields = dataclasses.fields(mount)
-    return {
-        each.name: getattr(mount, each.name) for each in fields if each.name not in ("mount_path", "where")
-    }
+    kinds = ((plan.secrets, SECRETS_VOLUME, SECRETS_FOLDER), (plan.configs, CONFIGS_VOLUME, CONFIGS_FOLDER))
+    return [{"name": name, "mountPath": folder, "readOnly": True} for files, name, folder in kinds if files]
 
 
 def merge(rendered: Any, override: Any) -> Any:
@@ -489,7 +457,11 @@ def merge(rendered: Any, override: Any) -> Any:
     {'a': [{'name': 'x', 'image': 'i', 'tty': True}]}
     """
     if isinstance(rendered, Mapping) and isinstance(override, Mapping):
-        return _merge_mappings(cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", override))
+        fields, overrides = cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", override)
+        merged = {
+            name: merge(fields[name], more) if name in fields else more for name, more in overrides.items()
+        }
+        return {name: field for name, field in {**fields, **merged}.items() if field is not None}
     for key in _KEYS:
         if _is_named(rendered, key) and _is_named(override, key):
             return _merge_named(
@@ -498,23 +470,18 @@ def merge(rendered: Any, override: Any) -> Any:
     return override
 
 
-def _merge_mappings(rendered: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key: merge(rendered[key], value) if key in rendered else value for key, value in override.items()}
-    return {key: value for key, value in {**rendered, **both}.items() if value is not None}
-
-
 def _merge_named(
     rendered: list[dict[str, Any]], override: list[dict[str, Any]], key: str
 ) -> list[dict[str, Any]]:
-    by_name = {each[key]: each for each in rendered}
+    by_name = {entry[key]: entry for entry in rendered}
     for entry in override:
         name = entry[key]
         by_name[name] = merge(by_name[name], entry) if name in by_name else entry
     return list(by_name.values())
 
 
-def _is_named(value: Any, key: str) -> bool:
-    if not isinstance(value, list) or not value:
+def _is_named(field: Any, key: str) -> bool:
+    if not isinstance(field, list) or not field:
         return False
-    every = cast("list[Any]", value)
-    return all(isinstance(each, Mapping) and isinstance(mapping(each).get(key), str) for each in every)
+    entries = cast("list[Any]", field)
+    return all(isinstance(mapping(entry).get(key), str) for entry in entries)

@@ -25,10 +25,10 @@ def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
 
     A startup probe checks only until then. It never fails for good, since unreadiness must not restart.
     """
-    own = process.container_yml
-    if process.readiness_probe is not None or "readinessProbe" in own or "startupProbe" in own:
+    yml = process.container_yml
+    if process.readiness_probe is not None or "readinessProbe" in yml or "startupProbe" in yml:
         return None
-    ports = [each.port for each in plan.services if each.name in process.binds]
+    ports = [service.port for service in plan.services if service.name in process.binds]
     if not ports:
         return None
     return {
@@ -79,4 +79,6 @@ def probe(plan: Plan, probe: Probe | None) -> dict[str, Any] | None:
 
 
 def _number(plan: Plan, port: Port) -> int:
-    return port if isinstance(port, int) else next(each.port for each in plan.services if each.name == port)
+    if isinstance(port, int):
+        return port
+    return next(service.port for service in plan.services if service.name == port)

@@ -21,8 +21,7 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "fingerprint": fingerprint(manifest),
         "pod": {"nodeSelector": selector},
     }
-    noted = labels.annotation(manifest, labels.IMAGES)
-    built: Mapping[str, str] = json.loads(noted) if noted else {}
+    built: Mapping[str, str] = json.loads(labels.annotation(manifest, labels.IMAGES) or "{}")
     names = names_of(manifest)
     return {
         f"{group}/{name}" if group else name: {
@@ -37,8 +36,8 @@ def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _code(container: Mapping[str, Any]) -> str:
-    env = (each for each in listing(container, "env") if each["name"] == VARIABLE)
-    return next((text(each, "value") for each in env), "")
+    variables = {variable["name"]: variable for variable in listing(container, "env")}
+    return text(variables.get(VARIABLE), "value")
 
 
 def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,26 +46,33 @@ def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, 
     An annotation keeps the names, so that an image pushed again under another digest restarts no process.
     """
     spec = pod_in(manifest)["spec"]
-    every = [*listing(spec, "initContainers"), *listing(spec, "containers")]
-    names = {str(each["name"]): each["image"] for each in every if each.get("image") in images}
+    lists = {kind: listing(spec, kind) for kind in ("initContainers", "containers") if kind in spec}
+    names = {
+        str(container["name"]): container["image"]
+        for containers in lists.values()
+        for container in containers
+        if container.get("image") in images
+    }
     if not names:
         return dict(manifest)
-    containers = {
-        kind: [{**each, "image": images.get(each["image"], each["image"])} for each in spec[kind]]
-        for kind in ("initContainers", "containers")
-        if kind in spec
+    pinned_lists = {
+        kind: [
+            {**container, "image": images.get(container["image"], container["image"])}
+            for container in containers
+        ]
+        for kind, containers in lists.items()
     }
     metadata = manifest["metadata"]
-    notes = {**metadata["annotations"], labels.IMAGES: json.dumps(names, sort_keys=True)}
-    changed = with_spec(manifest, {**spec, **containers})
-    return {**changed, "metadata": {**metadata, "annotations": notes}}
+    annotations = {**metadata["annotations"], labels.IMAGES: json.dumps(names, sort_keys=True)}
+    changed = with_spec(manifest, {**spec, **pinned_lists})
+    return {**changed, "metadata": {**metadata, "annotations": annotations}}
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:
     """Return the names of the containers that are processes; pod_yml may have added others."""
-    noted = labels.annotation(manifest, labels.PROCESSES)
-    every = listing(pod_in(manifest), "spec", "containers")
-    return noted.split(",") if noted else [str(each["name"]) for each in every]
+    if names := labels.annotation(manifest, labels.PROCESSES):
+        return names.split(",")
+    return [str(container["name"]) for container in listing(pod_in(manifest), "spec", "containers")]
 
 
 def fingerprint(manifest: Mapping[str, Any]) -> str:
@@ -79,11 +85,9 @@ def fingerprint(manifest: Mapping[str, Any]) -> str:
 
 def secret_digests(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the digests of the values of a process's secret_env, by variable."""
-    containers = listing(pod_in(manifest), "spec", "containers")
-    env = (
-        each for container in containers if container["name"] == name for each in listing(container, "env")
-    )
-    return {each["name"]: digest for each in env if (digest := _digest(each))}
+    containers = {each["name"]: each for each in listing(pod_in(manifest), "spec", "containers")}
+    variables = listing(containers.get(name), "env")
+    return {variable["name"]: digest for variable in variables if (digest := _digest(variable))}
 
 
 def _digest(variable: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from symphony.plan.plan import Plan, PlannedService
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
 # Pulumi's plugin reads objects as YAML, which refuses these characters, or turns U+0085 into a space.
-REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\ufffe\uffff]")
+_REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\udc80-\udcff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def render(
         files: The content of each secret and config file, by its path in the program.
         key: The key of the digests of secret_env.
     """
-    every = [(each, pod.controller(each, settings)) for each in pod.pods_of(plan)]
+    planned = [(pod_, pod.controller(pod_, settings)) for pod_ in pod.pods_of(plan)]
     contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
@@ -82,20 +82,20 @@ def render(
         else None,
         secret_env=_object(plan, settings, owner, "Secret", labels.SECRET_ENV)
         | {"type": "Opaque", "data": _secret_env(plan, key)}
-        if any(each.secret_env for each in plan.processes)
+        if any(process.secret_env for process in plan.processes)
         else None,
         supervisor=tuple(
             supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR), JOB))
         ),
-        services={each.name: _service(plan, each, settings, owner) for each in plan.services},
+        services={service.name: _service(plan, service, settings, owner) for service in plan.services},
         pods={
-            each.name: (
-                each.group,
+            pod_.name: (
+                pod_.group,
                 controlled(
-                    pod.pod(plan, each, settings, owner, attempt(settings.named(each.name), kind), key), kind
+                    pod.pod(plan, pod_, settings, owner, attempt(settings.named(pod_.name), kind), key), kind
                 ),
             )
-            for each, kind in every
+            for pod_, kind in planned
         },
     )
 
@@ -162,26 +162,24 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
 
 def _secret_env(plan: Plan, key: bytes) -> dict[str, str]:
     """Return the values by digest, and the key, with which the next run computes the same digests."""
-    every = [secret for process in plan.processes for secret in process.secret_env.values()]
-    values = {each.digest(key): each.reveal().encode() for each in every if each.is_known}
-    return {name: _base64(value) for name, value in {**values, labels.DIGEST_KEY: key}.items()}
+    secrets = [secret for process in plan.processes for secret in process.secret_env.values()]
+    contents = {secret.digest(key): secret.reveal().encode() for secret in secrets if secret.is_known}
+    return {name: _base64(content) for name, content in {**contents, labels.DIGEST_KEY: key}.items()}
 
 
 def _contents(files: Mapping[str, bytes]) -> Manifest:
     """Return the data of a ConfigMap; text files stay readable, others are in base64."""
-    texts: dict[str, str] = {}
-    others: dict[str, str] = {}
+    data: dict[str, str] = {}
+    binary_data: dict[str, str] = {}
     for name, content in files.items():
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError:
-            text = None
-        if text is None or REFUSED_CHARACTERS.search(text):
-            others[name] = _base64(content)
+        # Bytes that are not UTF-8 become U+DC80 to U+DCFF.
+        text = content.decode("utf-8", "surrogateescape")
+        if _REFUSED_CHARACTERS.search(text):
+            binary_data[name] = _base64(content)
         else:
-            texts[name] = text
-    parts = {"data": texts, "binaryData": others}
-    return {name: values for name, values in parts.items() if values}
+            data[name] = text
+    fields = {"data": data, "binaryData": binary_data}
+    return {name: entries for name, entries in fields.items() if entries}
 
 
 def _name(file: str) -> str:

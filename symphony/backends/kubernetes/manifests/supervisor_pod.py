@@ -29,11 +29,11 @@ def is_needed(plan: Plan) -> bool:
 
 def waits_of(plan: Plan) -> dict[str, list[Wait]]:
     """Return the waits of each pod, by its name in the plan: the waits of all its processes."""
-    every: dict[str, dict[Wait, None]] = {}
+    waits_by_pod: dict[str, dict[Wait, None]] = {}
     for process in plan.processes:
         if process.waits_for:
-            every.setdefault(pod.pod_of(process), {}).update(dict.fromkeys(process.waits_for))
-    return {name: list(waits) for name, waits in every.items()}
+            waits_by_pod.setdefault(pod.pod_of(process), {}).update(dict.fromkeys(process.waits_for))
+    return {name: list(waits) for name, waits in waits_by_pod.items()}
 
 
 def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[Manifest]:
@@ -72,27 +72,27 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
 def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     """Return the rules of the Role: read the namespace's pods, change the experiment's pods."""
     planned = list(pod.pods_of(plan))
-    kinds = {pod.controller(each, settings) for each in planned}
+    kinds = {pod.controller(planned_pod, settings) for planned_pod in planned}
     # Pods of a Job have names that the cluster chooses, so rights cannot be limited by name.
-    own = sorted(settings.named(each.name) for each in planned)
-    named = {"resourceNames": own} if kinds == {controllers.POD} else {}
+    names = sorted(settings.named(planned_pod.name) for planned_pod in planned)
+    limit = {"resourceNames": names} if kinds == {controllers.POD} else {}
 
-    def may(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
+    def rule(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
         return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
 
-    restarts = any(each.restarts_with_others for each in planned)
+    restarts = any(planned_pod.restarts_with_others for planned_pod in planned)
     return [
-        may(["get", "list", "watch"], "pods"),
-        {**may(["patch"], "pods"), **named},
-        *([may(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
-        *([may(["create"], "pods/eviction")] if restarts else []),
-        *([{**may(["get"], "pods/log"), **named}] if _log_probes(plan) else []),
+        rule(["get", "list", "watch"], "pods"),
+        {**rule(["patch"], "pods"), **limit},
+        *([rule(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
+        *([rule(["create"], "pods/eviction")] if restarts else []),
+        *([{**rule(["get"], "pods/log"), **limit}] if _log_probes(plan) else []),
     ]
 
 
 def _log_probes(plan: Plan) -> list[tuple[PlannedProcess, Probe]]:
-    every = ((process, process.readiness_probe) for process in plan.processes)
-    return [(process, probe) for process, probe in every if probe is not None and probe.log is not None]
+    probes = ((process, process.readiness_probe) for process in plan.processes)
+    return [(process, probe) for process, probe in probes if probe is not None and probe.log is not None]
 
 
 def _job_spec(
@@ -137,7 +137,7 @@ def _job_spec(
 def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
     """Return the supervisor's orders, with the names of pods and containers in the cluster."""
     waits = waits_of(plan)
-    distinct = list(dict.fromkeys(wait for every in waits.values() for wait in every))
+    distinct = list(dict.fromkeys(wait for pod_waits in waits.values() for wait in pod_waits))
     indices = {wait: index for index, wait in enumerate(distinct)}
     delays: dict[str, float] = {}
     for process in plan.processes:
@@ -148,31 +148,29 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
         "experiment": experiment,
         "waits": [
             {
-                **_place(plan, settings, wait.path),
+                **_container(plan, settings, wait.path),
                 "condition": wait.condition,
                 "timeout": wait.timeout,
                 "restart_with": wait.restart_with,
-                "serves": _serves(plan.process(wait.path)),
+                # A process that serves a port is no longer ready after its end.
+                "serves": bool(plan.process(wait.path).binds or plan.process(wait.path).exposes),
             }
             for wait in distinct
         ],
         "logs": [
-            {**_place(plan, settings, process.path), "pattern": probe.log, "period": probe.period_seconds}
+            {**_container(plan, settings, process.path), "pattern": probe.log, "period": probe.period_seconds}
             for process, probe in _log_probes(plan)
         ],
-        "pods": {settings.named(name): [indices[wait] for wait in every] for name, every in waits.items()},
+        "pods": {
+            settings.named(name): [indices[wait] for wait in pod_waits] for name, pod_waits in waits.items()
+        },
         "equal": [[settings.named(name) for name in names] for names in pod.equal_pods(plan)],
-        "primary": [_place(plan, settings, path) for path in plan.ends.primary],
+        "primary": [_container(plan, settings, path) for path in plan.ends.primary],
         "stop_after": plan.ends.stop_after,
         "delays": delays,
     }
 
 
-def _serves(process: PlannedProcess) -> bool:
-    """Return whether the process serves a port, so that it is no longer ready after its end."""
-    return bool(process.binds or process.exposes)
-
-
-def _place(plan: Plan, settings: Settings, path: str) -> dict[str, str]:
+def _container(plan: Plan, settings: Settings, path: str) -> dict[str, str]:
     process = plan.process(path)
     return {"path": path, "pod": settings.named(pod.pod_of(process)), "container": process.name}

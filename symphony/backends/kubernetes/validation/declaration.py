@@ -6,16 +6,14 @@ container, and the shapes that merging needs; the API server checks the rest (dr
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import msgspec
 
 from symphony.backends.kubernetes.api.fields import Values, mapping, texts
 from symphony.backends.kubernetes.manifests import controllers, labels, pod
-from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
@@ -28,8 +26,6 @@ from symphony.spec.process import ProcessSpec
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
 
-# etcd accepts 1.5 MiB a request, including the fields that the server adds to a pod.
-MAX_POD = 1_000_000
 # The API server's limit for the contents of a Secret; a ConfigMap counts in base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
@@ -38,10 +34,7 @@ _IMAGE = re.compile(
     r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
-_USE_A_FILE = "pass it in a file with configs= or secrets=: a Kubernetes manifest cannot hold it"
-_OWN = "remove it: symphony sets it"
-_OWN_NOTES = (labels.MANAGED_BY, *labels.EXISTS)
-_PRIVILEGED = "remove it, or allow it with symphony:podSecurity: privileged"
+_RESERVED_KEYS = (labels.MANAGED_BY, *labels.EXISTS)
 # The only capability that the Pod Security level "restricted" allows.
 _HARMLESS = ("NET_BIND_SERVICE",)
 # These weaken the isolation of a container; `privileged` is the Pod Security level that allows them.
@@ -106,12 +99,10 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _image("the experiment", spec.image, spec.where)
     yield from _order(spec, settings)
     for part_name, part in spec.parts():
-        yield from _part_of(part_name, part, settings)
+        yield from _pod_settings(part_name, part, settings)
         if part.place.constraint:
             what = f"{part_name} is placed with a constraint, which only Slurm supports"
             yield Problem(what, "use node_selector on Kubernetes", (part.at("place constraint"),))
-    for part_name, owner in spec.owners():
-        yield from _texts(part_name, owner)
     for group, process in spec.members():
         path = path_of(group, process)
         yield from _image(path, process.image, process.at("image"))
@@ -124,24 +115,22 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)
-        yield from _too_large(process.name, (process,), spec)
     for group in spec.groups:
         mounts = [*group.mounts, *(mount for process in group.processes for mount in process.mounts)]
         yield from _volumes(f"process group {group.name}", mounts, spec)
-        yield from _too_large(f"process group {group.name}", group.processes, spec)
 
 
 def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Yield the waits and ends that the supervisor cannot carry out."""
     for group, process in spec.members():
-        pod_of = group or process
-        for each in order.declared(group, process):
-            if each.restart_with and pod_of.pod.restart_policy == "Always":
-                what = f'{pod_of.name} restarts with {each.on}, which excludes restart_policy "Always"'
-                yield Problem(what, 'set its restart_policy to "OnFailure"', (each.where,))
-        meets = process.rendezvous if group is None else None
-        is_first = meets is not None and meets.size > 1 and meets.rank == 0
-        if is_first and pod_of.pod.restart_policy == "Always":
+        part = group or process
+        for wait in order.declared(group, process):
+            if wait.restart_with and part.pod.restart_policy == "Always":
+                what = f'{part.name} restarts with {wait.on}, which excludes restart_policy "Always"'
+                yield Problem(what, 'set its restart_policy to "OnFailure"', (wait.where,))
+        rendezvous = process.rendezvous if group is None else None
+        is_first = rendezvous is not None and rendezvous.size > 1 and rendezvous.rank == 0
+        if is_first and part.pod.restart_policy == "Always":
             what = f"{process.name} restarts with its equals, by a Job, whose pods cannot restart Always"
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == controllers.JOB:
@@ -174,12 +163,12 @@ def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
 
 def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapping[str, int]) -> Problems:
     files: tuple[str, ...] = getattr(spec, setting)
-    own = {file: sizes[file] for file in files if file in sizes}
-    total = sum(own.values())
+    readable = {file: sizes[file] for file in files if file in sizes}
+    total = sum(readable.values())
     if total > MAX_FILES:
         yield Problem(
             f"the {noun}s have {total} bytes, more than a Kubernetes {kind} can hold ({MAX_FILES})",
-            f"remove some; the largest is {max(own, key=own.__getitem__)}",
+            f"remove some; the largest is {max(readable, key=readable.__getitem__)}",
             (spec.at(setting),),
         )
     for file in files:
@@ -192,23 +181,7 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
             )
 
 
-def _texts(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
-    """Yield the texts that contain a character that Pulumi's plugin would refuse or change."""
-    texts = [(f"env {name}", text) for name, text in owner.env.items()]
-    for setting in ("command", "args", "cmds", "preamble_cmds"):
-        texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
-    for setting, text in texts:
-        if character := _refused_character(text):
-            what = f"{setting} of {part_name} contains the control character {character}: {quoted(text, 30)}"
-            yield Problem(what, _USE_A_FILE, (owner.at(setting),))
-
-
-def _refused_character(text: str) -> str:
-    match = REFUSED_CHARACTERS.search(text)
-    return f"U+{ord(match[0]):04X}" if match else ""
-
-
-def _part_of(part_name: str, part: _Part, settings: Settings) -> Problems:
+def _pod_settings(part_name: str, part: _Part, settings: Settings) -> Problems:
     for key in part.pod.labels:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
             what = f"{part_name} sets the label {quoted(key)}, which symphony itself sets"
@@ -262,46 +235,29 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
                 )
 
 
-def _too_large(part_name: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
-    """Yield a pod whose commands and variables are too large for etcd, which a dry run does not check."""
-    size = 0
-    for process in processes:
-        texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
-        texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
-        size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
-    if size > MAX_POD:
-        what = f"{part_name} has {size} bytes of commands and variables, more than a pod can hold ({MAX_POD})"
-        yield Problem(what, "pass them in files with configs= or secrets=", (processes[0].where,))
-
-
 def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
-    own, shape = (_own_of_pod, _PodYml) if setting == "pod_yml" else (_own_of_container, _ContainerYml)
-    mistakes = [(what, _OWN) for what in own(yml)]
+    is_pod = setting == "pod_yml"
+    reserved = _reserved_fields(yml) if is_pod else ["sets name"] * ("name" in yml)
+    mistakes = [(what, "remove it: symphony sets it") for what in reserved]
     try:
-        msgspec.convert(yml, shape)
+        msgspec.convert(yml, _PodYml if is_pod else _ContainerYml)
     except (msgspec.ValidationError, RecursionError) as error:
         what = str(error).replace("`$.", "`")
         mistakes.append((f"has a wrong field: {what}", "see `kubectl explain pod` for its type"))
     if settings.pod_security != "privileged":
-        mistakes += [(f"asks for {what}", _PRIVILEGED) for what in sorted(set(_dangers(yml)))]
-    if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
-        mistakes.append((f"contains the control character {character}", _USE_A_FILE))
+        remedy = "remove it, or allow it with symphony:podSecurity: privileged"
+        mistakes += [(f"asks for {what}", remedy) for what in sorted(set(_dangers(yml)))]
     for what, remedy in mistakes:
         yield Problem(f"{setting} of {part_name} {what}", remedy, (part.at(setting),))
 
 
-def _own_of_container(container: Values) -> Iterator[str]:
-    if "name" in container:
-        yield "sets name"
-
-
-def _own_of_pod(yml: Values) -> Iterator[str]:
+def _reserved_fields(yml: Values) -> Iterator[str]:
     """Yield the fields of a pod_yml that users must not change."""
     metadata, spec = mapping(yml, "metadata"), mapping(yml, "spec")
     yield from (f"sets metadata.{name}" for name in ("name", "namespace") if name in metadata)
     for name in ("labels", "annotations"):
         for key in mapping(metadata, name):
-            if str(key).startswith("symphony/") or key in _OWN_NOTES:
+            if str(key).startswith("symphony/") or key in _RESERVED_KEYS:
                 yield f"sets metadata.{name} {quoted(key)}"
     if "containers" in spec and spec["containers"] in (None, []):
         yield "removes spec.containers"
@@ -316,7 +272,8 @@ def _dangers(fields: Any) -> Iterator[str]:
             if name == "seccompProfile" and mapping(value).get("type") == "Unconfined":
                 yield "seccompProfile Unconfined"
             if name == "capabilities":
-                yield from (f"capability {more}" for more in texts(value, "add") if more not in _HARMLESS)
+                added = texts(value, "add")
+                yield from (f"capability {name}" for name in added if name not in _HARMLESS)
             yield from _dangers(value)
     for entry in cast("list[Any]", fields) if isinstance(fields, list) else []:
         yield from _dangers(entry)

@@ -299,15 +299,6 @@ def test_pod_yml_and_container_yml_are_merged_last_by_name() -> None:
     assert merge({"a": 1}, {"a": None}) == {}
 
 
-def test_the_git_clone_container_avoids_names_of_processes() -> None:
-    experiment = Experiment("rl")
-    group = experiment.new_process_group("g")
-    group.mount_git_repo("https://x.test/r", "main", "/r", name="repo")
-    group.new_process("clone-repo")
-    spec = manifests(experiment).pods["g"][1]["spec"]
-    assert [each["name"] for each in spec["initContainers"]] == ["clone-repo-2"]
-
-
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_group_settings_apply_to_their_pod_only_and_processes_override_them(controller: str) -> None:
     experiment = Experiment("rl")
