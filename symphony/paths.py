@@ -40,12 +40,21 @@ def home() -> Path:
 
 def _refuse_shared(folder: Path) -> None:
     try:
+        owners = {folder.lstat().st_uid} - {0}  # of a link, which its owner can lead elsewhere
         facts = folder.stat()
-    except OSError:
+    except FileNotFoundError:
+        if folder.is_symlink():
+            raise UserError(
+                f"symphony's folder is a link to a missing folder, {folder.readlink()}",
+                where=str(folder),
+                remedy="Make that folder, or set another SYMPHONY_HOME",
+            ) from None
         return  # Made later, by this user.
-    if facts.st_uid != os.geteuid():
+    except OSError:
+        return
+    if others := {*owners, facts.st_uid} - {os.geteuid()}:
         raise UserError(
-            f"symphony's folder belongs to another user (uid {facts.st_uid})",
+            f"symphony's folder belongs to another user (uid {others.pop()})",
             where=str(folder),
             remedy="Set SYMPHONY_HOME to a folder of your own",
         )

@@ -116,3 +116,26 @@ def test_every_command_refuses_a_home_of_another_user(sandbox: Sandbox, part: st
         assert "another user (uid 4711)" in ran.err
         assert len(ran.err.splitlines()) == 1
     os.chown(folder, 0, -1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+@pytest.mark.parametrize("part", [".", "state"])
+def test_a_home_behind_a_link_of_another_user_is_refused(own_home: Path, tmp_path: Path, part: str) -> None:
+    """The owner of the link could lead it to a folder of his own after the check."""
+    target, link = tmp_path / "target", own_home / part
+    target.mkdir(mode=0o700)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    assert paths.home() == own_home
+    paths._own_folders.clear()
+    os.chown(link, 4711, -1, follow_symlinks=False)
+    with pytest.raises(UserError, match="another user"):
+        paths.home()
+
+
+def test_a_home_behind_a_link_to_a_missing_folder_is_refused(own_home: Path) -> None:
+    """A disk that is not mounted must not look like a state without experiments."""
+    own_home.parent.mkdir(parents=True, exist_ok=True)
+    own_home.symlink_to("/not/mounted")
+    with pytest.raises(UserError, match="/not/mounted"):
+        paths.home()
