@@ -20,8 +20,8 @@ def options_of_pod(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline
     created: list[Any] = []
     monkeypatch.setattr(expand.pulumi, "CustomResource", lambda *given: created.append(given[3]))
     monkeypatch.setattr(expand.pulumi, "ResourceOptions", lambda **given: SimpleNamespace(**given))
-    maker: Any = expand._Maker
-    maker(SimpleNamespace(images={}), None, deadline, frozenset(replaced))._pod(POD, None, [], None)
+    registration: Any = expand._Registration
+    registration(SimpleNamespace(images={}), None, deadline, frozenset(replaced))._pod(POD, None, [], None)
     return created[0]
 
 
