@@ -20,8 +20,8 @@ declared and `ZmqPusher(service="replay-server")` connects to it.
 | forwarding | ZmqProxy, ZmqProxyThread, ZmqProxyProcess | - |
 | shared memory | SharedPool, DataFetcher, caraml.inmemory | one host |
 
-Each class's module says its promise in full. The library logs to the logger `caraml`; unless a
-program sets up logging, Python shows its warnings on standard error.
+The module of each class states its promise in full. The library logs to the logger `caraml`; in a program
+that does not set up logging, Python prints the warnings to standard error.
 """
 
 import importlib
@@ -31,27 +31,9 @@ if TYPE_CHECKING:
     from caraml.codec import decode as decode
     from caraml.codec import encode as encode
     from caraml.codec import register as register
-    from caraml.errors import AddressError as AddressError
-    from caraml.errors import AddressInUseError as AddressInUseError
-    from caraml.errors import AuthenticationError as AuthenticationError
-    from caraml.errors import CaramlError as CaramlError
-    from caraml.errors import ClosedError as ClosedError
-    from caraml.errors import ConcurrentUseError as ConcurrentUseError
-    from caraml.errors import EncodeError as EncodeError
-    from caraml.errors import ForkedError as ForkedError
-    from caraml.errors import KeyFileError as KeyFileError
-    from caraml.errors import MalformedMessageError as MalformedMessageError
-    from caraml.errors import MessageTooLargeError as MessageTooLargeError
-    from caraml.errors import PeerLostError as PeerLostError
-    from caraml.errors import PickleRefusedError as PickleRefusedError
-    from caraml.errors import RemoteError as RemoteError
-    from caraml.errors import SharedMemoryError as SharedMemoryError
-    from caraml.errors import SocketError as SocketError
-    from caraml.errors import UnsignedPickleError as UnsignedPickleError
-    from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
+    from caraml.errors import *  # noqa: F403
     from caraml.inmemory.pool import SharedPool as SharedPool
     from caraml.limits import Limits as Limits
-    from caraml.service_env import ServiceVariableError as ServiceVariableError
     from caraml.zmq import DataFetcher as DataFetcher
     from caraml.zmq import ZmqClient as ZmqClient
     from caraml.zmq import ZmqProxy as ZmqProxy
@@ -68,18 +50,18 @@ if TYPE_CHECKING:
     from caraml.zmq import ZmqSocket as ZmqSocket
     from caraml.zmq import ZmqSub as ZmqSub
 
-# Loaded when first used: symphony imports caraml.service_env, and must not load ZeroMQ and numpy with it.
-_HOMES = {
-    "caraml.codec": ("decode", "encode", "register"),
-    "caraml.service_env": ("ServiceVariableError",),
-    "caraml.inmemory.pool": ("SharedPool",),
-    "caraml.limits": ("Limits",),
+# Imported on first use: symphony imports caraml.service_env, which must not load ZeroMQ and numpy.
+_HOME_OF = {
+    "Limits": "caraml.limits",
+    "SharedPool": "caraml.inmemory.pool",
+    "decode": "caraml.codec",
+    "encode": "caraml.codec",
+    "register": "caraml.codec",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __dir__() -> list[str]:
-    """List the names, also those that are loaded on first use."""
+    """List the names, also those that are imported on first use."""
     from caraml import errors, zmq
 
     of_errors = (name for name in vars(errors) if name.endswith("Error"))
@@ -90,7 +72,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         home = "caraml.errors" if name.endswith("Error") else "caraml.zmq"
-        # A submodule such as service_env is imported by itself, without those.
+        # The import of a submodule such as service_env asks for its name here first.
         if not name[:1].isupper():
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -19,7 +19,7 @@ _LOCAL_SCHEMES = ("ipc", "inproc")
 
 
 class Address(NamedTuple):
-    """An endpoint, and its host and port where it has them (`port` 0: the system picks one)."""
+    """A ZeroMQ endpoint; TCP endpoints have a host and a port (port 0: the system picks one)."""
 
     endpoint: str
     scheme: str
@@ -47,7 +47,7 @@ def resolve(
 ) -> Address:
     """Return the address of a socket: `address`, else `service`, else `host` and `port`.
 
-    A port alone is one of this machine's loopback. `localhost` is 127.0.0.1; without a scheme it is TCP.
+    Without a host it is the loopback address, without a scheme TCP; `localhost` means 127.0.0.1.
     Raises AddressError; ServiceVariableError where the service's variables are missing.
     """
     if address is not None:

@@ -1,7 +1,7 @@
 """Every error caraml raises, under CaramlError.
 
-An error of a blocking call names the address and what was waited for. Each is also the built-in error a
-program would catch for it (TimeoutError, ValueError, ...).
+Errors of blocking calls name the address and what the call waited for. Each error is also the built-in one
+that a program would catch (TimeoutError, ValueError, ...).
 """
 
 from caraml.service_env import CaramlError as CaramlError  # defined in a module without imports
@@ -9,7 +9,7 @@ from caraml.service_env import ServiceVariableError as ServiceVariableError
 
 
 class ZmqTimeoutError(CaramlError, TimeoutError):
-    """A blocking call reached its deadline. `address`, `waited_for`, `seconds`: where, for what, how long."""
+    """A blocking call reached its deadline; `address` and `waited_for` say where and for what it waited."""
 
     def __init__(
         self, address: str = "", waited_for: str = "an answer", seconds: float | None = None
@@ -23,17 +23,17 @@ class ZmqTimeoutError(CaramlError, TimeoutError):
 class PeerLostError(ZmqTimeoutError, ConnectionError):
     """The peer stopped answering heartbeats or went away while a call waited for it.
 
-    A ZmqTimeoutError, because what was waited for cannot come any more: there is no use in waiting out the
-    rest.
+    It is a ZmqTimeoutError, because the answer cannot come any more: the call would only wait for its
+    deadline.
     """
 
 
 class AuthenticationError(CaramlError, ConnectionError):
-    """A peer was refused, or refuses us: no key, an unknown key, another mechanism, or not ZeroMQ at all."""
+    """A handshake failed: no key, an unknown key, another mechanism, or a peer that does not speak ZeroMQ."""
 
 
 class AddressError(CaramlError, ValueError):
-    """An address, host, port or service that cannot be understood."""
+    """An address, host or port that cannot be parsed or used."""
 
 
 class AddressInUseError(CaramlError, OSError):
@@ -41,7 +41,7 @@ class AddressInUseError(CaramlError, OSError):
 
 
 class SocketError(CaramlError, OSError):
-    """ZeroMQ refused an operation; the message says which and on what address."""
+    """An operation failed in ZeroMQ; the message names the operation and the address."""
 
 
 class ClosedError(CaramlError, ValueError):
@@ -53,15 +53,15 @@ class ConcurrentUseError(CaramlError, RuntimeError):
 
 
 class ForkedError(CaramlError, RuntimeError):
-    """A socket made before a fork was used in the child; make it in the child."""
+    """A socket that was created before a fork was used in the child; create it in the child."""
 
 
 class EncodeError(CaramlError, TypeError):
-    """The value cannot be sent; the message says where in it and what would do."""
+    """The value cannot be sent; the message names the part of it and what to send instead."""
 
 
 class MessageTooLargeError(EncodeError, ValueError):
-    """The message is over a limit of the sender, so every receiver with the same limits would refuse it."""
+    """The message is over a limit of the sender; receivers with the same limits would drop it."""
 
 
 class MalformedMessageError(CaramlError, ValueError):
@@ -69,15 +69,15 @@ class MalformedMessageError(CaramlError, ValueError):
 
 
 class UnsignedPickleError(MalformedMessageError):
-    """A pickle that is not signed with our key: not loaded."""
+    """A pickle that is not signed with our key; it was not loaded."""
 
 
 class RemoteError(CaramlError):
-    """The server answered that it could not: its handler raised, or it could not read the request."""
+    """The server's handler raised, or the server could not read the request."""
 
 
 class PickleRefusedError(CaramlError, ValueError):
-    """Pickle was asked for where anybody could send code to run."""
+    """The socket may not use pickle: any peer could send code to run, and there is no key to verify it."""
 
 
 class KeyFileError(CaramlError, OSError):
@@ -85,4 +85,4 @@ class KeyFileError(CaramlError, OSError):
 
 
 class SharedMemoryError(CaramlError, OSError):
-    """A name no longer leads to shared memory: its owner ended, or is not on this host."""
+    """A name of shared memory is used up, or its owner has ended or runs on another host."""

@@ -4,8 +4,8 @@ A key folder holds `server.public`, `server.secret`, for each client `NAME.publi
 `allowed`: the public keys of the clients that may connect, one a line. A binding socket with `keys=folder` is
 the server and admits the allowed clients; a connecting one is the client `client`, or NAME with
 `keys=folder:NAME`. Copy to a client only `server.public` and its own two files; a server needs `server.*` and
-`allowed`. The folder is 0700, every secret 0600; secrets that others can read are refused, and so is a list
-or a folder that others can write. Existing keys are kept; half of a pair stops everything.
+`allowed`. The folder has mode 0700, every secret 0600. Sockets refuse secrets that others can read, and a
+list or folder that others can write. Existing keys are kept; half of a pair is an error.
 """
 
 import os
@@ -17,14 +17,12 @@ import zmq
 from caraml.errors import KeyFileError
 
 SERVER = "server"
-
-
 DEFAULT_CLIENT = "client"
 ALLOWED = "allowed"
 
 
 class Keys:
-    """A key folder and the client in it that connecting sockets are."""
+    """A key folder, and the client whose keys connecting sockets use."""
 
     def __init__(self, folder: str | Path, client: str = DEFAULT_CLIENT) -> None:
         self.folder = Path(folder)
@@ -34,7 +32,7 @@ class Keys:
 
     @classmethod
     def of(cls, keys: "str | Path | Keys") -> "Keys":
-        """Return the Keys of what sockets take: `folder`, `folder:client`, or Keys."""
+        """Return the Keys of a socket's `keys=`: a folder, `folder:client`, or Keys."""
         if isinstance(keys, Keys):
             return keys
         folder, colon, client = str(keys).rpartition(":")
@@ -53,9 +51,9 @@ class Keys:
         return key
 
     def allowed(self) -> frozenset[bytes]:
-        """Return the clients' public keys.
+        """Return the public keys of the allowed clients, read again when the file changes.
 
-        The file is read again when it changes, so that removing a line shuts a client out.
+        Raises KeyFileError.
         """
         path = self.folder / ALLOWED
         try:
@@ -84,9 +82,8 @@ class Keys:
 def _refuse_writable(path: Path) -> os.stat_result:
     """Return the status of a file or folder. Raises KeyFileError where another user may change it."""
     status = path.stat()
-    sticky = (
-        stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-    )  # only owners may replace files in it
+    # In a folder with the sticky bit only owners may replace files.
+    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if status.st_mode & 0o022 and not sticky:
         raise KeyFileError(f"{path} can be written by others; chmod go-w {path}")
     if status.st_uid not in (0, os.geteuid()):
@@ -95,9 +92,9 @@ def _refuse_writable(path: Path) -> os.stat_result:
 
 
 def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) -> list[Path]:
-    """Make what is missing of a key folder; returns the files written.
+    """Create the missing keys of a folder and return the files written.
 
-    Raises ValueError for a name that cannot be one, KeyFileError for half a pair: nothing is written then.
+    Raises ValueError for an invalid name, KeyFileError for half of a pair; nothing is written then.
     """
     if SERVER in clients:
         raise ValueError(f"{SERVER!r} is the server's own name; a client needs another")
@@ -145,7 +142,7 @@ def _allow(folder: Path, client: str) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write whole or not at all, readable by the owner from the first byte."""
+    """Replace a file atomically; it is never readable by others."""
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -154,7 +151,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command."""
+    """Run the command line."""
     import argparse
 
     parser = argparse.ArgumentParser(

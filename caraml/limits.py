@@ -1,4 +1,4 @@
-"""Limits on what a peer may make this process hold."""
+"""Limits on the memory that a peer can make this process use."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,13 @@ _MAX_UNREAD_MESSAGES = 1000
 
 
 class Limits(NamedTuple):
-    """Bounds on what arrives; sockets take them as `limits=`.
+    """The limits of a socket, its argument `limits=`.
 
-    A sender checks its messages against its own limits, so that nothing vanishes at a receiver with the same.
+    A sender raises for a message over its own limits; a receiver drops it.
 
     Attributes:
-        message_bytes: The sum of all parts; ZeroMQ refuses a larger frame before it reads it.
-        unread_bytes: The bytes that wait on one connection until the program receives them. It sets the
+        message_bytes: The size of a message, all parts together.
+        unread_bytes: The bytes on one connection that the program has not received yet. It sets the
             high-water mark for receiving, unless the socket is given `hwm=`.
     """
 

@@ -1,20 +1,20 @@
-"""The `'pickle'` codec: protocol 5, large buffers uncopied, loaded only from whom may run code here.
+"""The `'pickle'` codec: protocol 5, large buffers uncopied, loaded only from peers that may run code here.
 
-To load a pickle is to run what it says. A socket loads one only where its program asked for `'pickle'` and
+Loading a pickle runs code that it names. A socket loads one only if its program asked for `'pickle'` and
 
 * the transport admits no other user: inproc, or CURVE with an allow-list (`keys=`); or
 * the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
   16 characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
   that the programs of one user on one machine need no setting; or
-* it came over an ipc path (0600, this user's) and no key can be had. Where one can, ipc is signed as well:
+* it came over an ipc path (0600, this user's) and there is no key. Where there is one, ipc is signed as well:
   another user may bind a path in a shared folder first.
 
-Anything else is a malformed message: counted and dropped, never loaded. **Between hosts, containers or pods
-every user has another key, so each refuses the other's pickles: set CARAML_PICKLE_KEY to the same secret for
-all of them**, or use `keys=`, or 'msgpack'.
+Any other pickle is a malformed message: counted and dropped, never loaded. **Between hosts, containers or
+pods every user has another key and refuses the pickles of the others: set CARAML_PICKLE_KEY to the same
+secret for all of them**, or use `keys=`, or 'msgpack'.
 
 The signature covers the pickle, not the bulk of its arrays (which cannot run anything), and does not stop a
-listener on the path from repeating a message: across hosts use `keys=`.
+listener on the network from repeating a message: across hosts use `keys=`.
 """
 
 import contextlib
@@ -31,13 +31,8 @@ from typing import Any
 
 from caraml.codec.arrays import OUT_OF_BAND
 from caraml.codec.parts import PICKLE, Buffer, Parts, size, view
-from caraml.errors import (
-    MalformedMessageError,
-    MessageTooLargeError,
-    PickleRefusedError,
-    UnsignedPickleError,
-)
-from caraml.limits import DEFAULT_LIMITS, MAX_PARTS, Limits
+from caraml.errors import MalformedMessageError, PickleRefusedError, UnsignedPickleError
+from caraml.limits import MAX_PARTS
 
 KEY_VARIABLE = "CARAML_PICKLE_KEY"
 _KEY_BYTES = 32
@@ -46,11 +41,11 @@ _SHORTEST_KEY = 16
 
 
 def pickle_codec(
-    address: str, trusted: bool, key: bytes | None = None, limits: Limits = DEFAULT_LIMITS
+    address: str, trusted: bool, key: bytes | None = None
 ) -> tuple[Callable[[Any], bytes | Parts], Callable[[Any, Any], Any]]:
     """Return the functions that encode and decode for a socket; `key` replaces the one described above.
 
-    Raises PickleRefusedError where no key can be had and one is needed. `encode` raises MessageTooLargeError.
+    Raises PickleRefusedError where a key is needed and there is none.
     """
     key = key or (None if trusted else _key_for(address))
     signer = None if key is None else hashlib.blake2b(key=key, digest_size=_TAG)
@@ -84,8 +79,6 @@ def pickle_codec(
 
     def whole(stream: bytes, buffers: list[Buffer]) -> bytes | Parts:
         head = start + (b"" if signer is None else _tag(signer, stream, buffers)) + stream
-        if (nbytes := len(head) + sum(map(size, buffers))) > limits.message_bytes:
-            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}")
         return Parts((head, *buffers)) if buffers else head
 
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
@@ -101,14 +94,14 @@ def pickle_codec(
             )
         try:
             return pickle.loads(stream, buffers=[view(part) for part in rest] if rest else None)
-        except Exception as error:  # a class we do not have, or one that refuses
+        except Exception as error:  # unpickling runs the constructors of the sender's classes
             raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
 
     return encode, decode
 
 
 def _tag(signer: Any, stream: bytes | memoryview, buffers: Sequence[Buffer] = ()) -> bytes:
-    """Return the signature; `signer` is a BLAKE2b that holds the key and nothing else yet."""
+    """Return the signature; `signer` is a BLAKE2b initialized with the key."""
     signing = signer.copy()
     if buffers:
         signing.update(struct.pack(f"<{len(buffers)}Q", *map(size, buffers)))
@@ -149,10 +142,8 @@ def _own_key() -> bytes:
         temporary = path.with_name(f"pickle.key.{os.getpid()}.{secrets.token_hex(4)}")
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
-        with contextlib.suppress(FileExistsError):
-            os.link(
-                temporary, path
-            )  # atomic: of two processes that start together, one wins and both read its key
+        with contextlib.suppress(FileExistsError):  # of two processes that start together, one wins
+            os.link(temporary, path)
         temporary.unlink()
     status = path.stat()
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:

@@ -1,7 +1,7 @@
-"""The ZeroMQ contexts of a process: made on first use and again after a fork, closed at exit.
+"""The ZeroMQ contexts of a process: created on first use, also after a fork, and closed at exit.
 
-At exit loops are stopped, what is unsent or unacknowledged gets up to a second in all, and nothing blocks the
-interpreter for more than two.
+At exit loops are stopped, unsent and unacknowledged messages get up to a second in all, and nothing blocks
+the interpreter for more than two.
 """
 
 import atexit
@@ -18,11 +18,11 @@ import zmq
 log = logging.getLogger("caraml")
 
 EXIT_LINGER_MS = 800
-_EXIT = 1.8
+_EXIT_SECONDS = 1.8
 _STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # (stage, its deadline in seconds after the exit began)
 PARENT_CHECK = 0.5
 _MAX_SOCKETS = 65536
-_LARGEST_KEPT = (32 << 20) - (64 << 10)
+_KEPT_BYTES = (32 << 20) - (64 << 10)
 
 
 class _State:
@@ -38,11 +38,11 @@ _after_fork: list[Callable[[], None]] = []
 
 
 def context(keyed: bool = False) -> zmq.Context[Any]:
-    """Return the context of sockets that are given none; those with keys have one of their own.
+    """Return the default context of sockets; sockets with keys have one of their own.
 
-    In a context with a ZAP handler ZeroMQ asks it about every handshake, also those of connecting sockets
-    without keys. A socket that is closed while it waits for the answer never gets it, and its messages wait
-    until the handshake times out and begins again.
+    In a context with a ZAP handler ZeroMQ calls it for every handshake, also of connecting sockets without
+    keys. If such a socket is closed before the reply, its unsent messages wait until the handshake times out
+    and is repeated.
     """
     with _lock:
         if _State.pid != os.getpid():
@@ -57,12 +57,12 @@ def context(keyed: bool = False) -> zmq.Context[Any]:
 
 
 def _keep_pages() -> None:
-    """Have malloc keep the pages of large messages for the next ones, instead of faulting in each again.
+    """Make malloc keep the pages of freed messages, so that the next ones do not fault them in again.
 
-    glibc keeps twice what the largest freed allocation was, of up to 32 MiB: so one is allocated and freed
-    here, and never written to. It does nothing where MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is set.
+    glibc keeps up to twice the size of the largest freed allocation (32 MiB at most), so one is allocated and
+    freed here. It has no effect where MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ is set.
     """
-    bytearray(_LARGEST_KEPT)
+    bytearray(_KEPT_BYTES)
 
 
 def _io_threads() -> int:
@@ -70,7 +70,7 @@ def _io_threads() -> int:
 
 
 def closing() -> bool:
-    """Return whether the interpreter is exiting: blocked calls give up."""
+    """Return whether the interpreter is exiting."""
     return _State.closing
 
 
@@ -80,25 +80,25 @@ def exiting_for() -> float:
 
 
 def close_at_exit(resource: Any) -> None:
-    """Have `resource.at_exit(stage)` called at exit, stage 1 (stop working) before 2 (close) before 3 (the
-    background thread, which closing needs); again, in turn with the others, while it returns True and there
-    is time.
+    """Register a resource: at exit its `at_exit(stage)` is called, repeatedly while it returns True.
+
+    In stage 1 resources stop working, in stage 2 they close; stage 3 ends the background thread.
     """
     _at_exit.add(resource)
 
 
-def live(kind: type) -> list[Any]:
-    """Return the resources of one kind that would be closed at exit."""
+def live_resources(kind: type) -> list[Any]:
+    """Return the registered resources of a class."""
     return [resource for resource in list(_at_exit) if isinstance(resource, kind)]
 
 
 def after_fork(forget: Callable[[], None]) -> None:
-    """Have `forget()` called in every forked child, before anything else runs there."""
+    """Call `forget()` in every forked child, before anything else runs there."""
     _after_fork.append(forget)
 
 
 def end_with_parent() -> None:
-    """End this child process when its parent is gone."""
+    """End this process when its parent has ended."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -123,31 +123,33 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
     _State.closing = True
     begin = _State.closing_since = time.monotonic()
     for stage, until in _STAGES:
-        busy = list(_at_exit)
-        while busy := [resource for resource in busy if _notify(resource, stage)]:
+        pending = list(_at_exit)
+        while pending := [resource for resource in pending if _notify(resource, stage)]:
             if time.monotonic() - begin > until:
                 break
             time.sleep(0.001)
     if _State.pid == os.getpid():
-        _destroy([context for context in _State.contexts.values() if not context.closed], begin + _EXIT)
+        _destroy(
+            [context for context in _State.contexts.values() if not context.closed], begin + _EXIT_SECONDS
+        )
 
 
 def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
-    """Destroy contexts, in threads: one may wait for its unsent messages."""
+    """Destroy contexts in threads, since each may wait for unsent messages."""
     _never_freed.extend(contexts)
     if any(resource.in_use() for resource in list(_at_exit)):
         return
-    ending = [
+    destroyers = [
         threading.Thread(target=context.destroy, args=(EXIT_LINGER_MS,), daemon=True) for context in contexts
     ]
-    for thread in ending:
+    for thread in destroyers:
         thread.start()
-    for thread in ending:
+    for thread in destroyers:
         thread.join(max(0.1, until - time.monotonic()))
 
 
 def _notify(resource: Any, stage: int) -> bool:
-    """Call `at_exit` of a resource; return whether it asks to be called again. An error is logged."""
+    """Call `at_exit` of a resource; return whether to call it again. An error is logged."""
     try:
         return bool(resource.at_exit(stage))
     except Exception:

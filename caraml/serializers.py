@@ -2,12 +2,12 @@
 
 | name | sends | safe from any peer |
 |---|---|---|
-| None | bytes as they are | yes |
+| None | bytes, unchanged | yes |
 | 'msgpack' | see caraml.codec | yes |
 | 'str', 'json' | UTF-8 text | yes |
-| 'pyarrow' | as 'msgpack' (what pyarrow was used for) | yes |
-| 'pickle' | see caraml.pickled | only as said there |
-| a callable | what it returns, one frame | as the callable is |
+| 'pyarrow' | the same as 'msgpack' | yes |
+| 'pickle' | see caraml.pickled | only signed, or from trusted peers |
+| a callable | its result, in one frame | depends on the callable |
 """
 
 import json
@@ -19,19 +19,19 @@ from typing import Any, TypeAlias
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
 from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
-from caraml.limits import MAX_ITEMS, Limits
+from caraml.limits import MAX_ITEMS
 from caraml.transport.socket import ZmqSocket
-from caraml.transport.wire import ZERO_COPY
 from caraml.utils import serializer as classic
 
 Serializer: TypeAlias = "str | Callable[[Any], Any] | None"
 Encode: TypeAlias = "Callable[[Any], Any] | None"
 Decode: TypeAlias = "Callable[[Any, Sequence[Buffer]], Any]"
 
-NAMES = ("str", "json", "msgpack", "pickle", "pyarrow")
 _SMALL = 1 << 13
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)  # or one without end: linear
-_SAME: dict[Any, str] = {
+# An unterminated string matches too, so that the time is linear.
+_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_NAME_OF: dict[Any, str | None] = {
+    classic.get_serializer(None): None,
     pickle.dumps: "pickle",
     pickle.loads: "pickle",
     classic.pa_serialize: "msgpack",
@@ -49,69 +49,48 @@ def encoder(serializer: Serializer, socket: ZmqSocket) -> Encode:
     Raises ValueError, PickleRefusedError.
     """
     name = _name(serializer)
-    if name in ("msgpack", "pyarrow"):
-        return Encoder(socket.limits).encode  # checks the limits itself
-    encode = (
-        None if name is None else _pickle(socket)[0] if name == "pickle" else classic.get_serializer(name)
-    )
-    if name == "json":
-        encode = _encode_json
-    return encode if socket.limits.message_bytes >= ZERO_COPY else _within(socket.limits, encode)
+    if name is None:
+        return None
+    if name == "msgpack":
+        return Encoder(socket.limits).encode
+    if name == "pickle":
+        return _pickle(socket)[0]
+    return _encode_json if name == "json" else classic.get_serializer(name)
 
 
 def decoder(deserializer: Serializer, socket: ZmqSocket) -> Decode:
-    """Return the function from the first frame and the others to a value.
+    """Return the function from a message's first frame and its other frames to a value.
 
     Raises ValueError, PickleRefusedError.
     """
     name = _name(deserializer)
     if name is None:
         return decode_bytes
-    if name in ("msgpack", "pyarrow"):
-        return _copied_if_small(Decoder(socket.limits).decode)
+    if name == "msgpack":
+        return _copy_small_frames(Decoder(socket.limits).decode)
     if name == "pickle":
-        return _copied_if_small(_pickle(socket)[1])
+        return _copy_small_frames(_pickle(socket)[1])
     if name == "str":
-        return _text
+        return _decode_text
     if name == "json":
         return _decode_json
-    return _called(classic.get_deserializer(name))
-
-
-def _within(limits: Limits, encode: Encode) -> Encode:
-    """Return an encoder that checks every message: a Wire checks only large ones."""
-
-    def checked(value: Any) -> Any:
-        message = value if encode is None else encode(value)
-        if type(message) is bytes and len(message) > limits.message_bytes:
-            raise MessageTooLargeError(
-                f"{len(message)} bytes, over Limits.message_bytes of {limits.message_bytes}"
-            )
-        return message
-
-    return checked
+    return _decode_with(classic.get_deserializer(name))
 
 
 def _name(serializer: Serializer) -> Any:
-    if isinstance(serializer, str):
-        if serializer.lower() not in NAMES:
-            raise ValueError(
-                f"serializer must be a callable or one of {', '.join(NAMES)}, not {serializer!r}"
-            )
-        return serializer.lower()
-    if serializer is not None and not callable(serializer):
-        raise ValueError(f"serializer must be a callable or one of {', '.join(NAMES)}, not {serializer!r}")
+    """Return 'str', 'json', 'msgpack', 'pickle', None or the program's own function. Raises ValueError."""
+    function = classic.get_serializer(serializer)
     try:
-        return _SAME.get(serializer, serializer)
-    except TypeError:
-        return serializer
+        return _NAME_OF.get(function, function)
+    except TypeError:  # a callable that is not hashable
+        return function
 
 
 def _pickle(socket: ZmqSocket) -> Any:
     from caraml.pickled import pickle_codec
 
     try:
-        return pickle_codec(socket.address, socket.trusted, limits=socket.limits)
+        return pickle_codec(socket.address, socket.trusted)
     except PickleRefusedError:
         socket.close(0)
         raise
@@ -124,7 +103,7 @@ def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
     return frame if type(frame) is bytes else frame.bytes
 
 
-def _copied_if_small(decode: Decode) -> Decode:
+def _copy_small_frames(decode: Decode) -> Decode:
     """Return a decoder that copies small frames, which is cheaper than a view."""
 
     def decode_frame(frame: Any, rest: Sequence[Buffer]) -> Any:
@@ -135,7 +114,7 @@ def _copied_if_small(decode: Decode) -> Decode:
     return decode_frame
 
 
-def _text(frame: Any, rest: Sequence[Buffer]) -> str:
+def _decode_text(frame: Any, rest: Sequence[Buffer]) -> str:
     try:
         return decode_bytes(frame, rest).decode("UTF-8")
     except UnicodeDecodeError as error:
@@ -160,12 +139,12 @@ def _encode_json(value: Any) -> bytes:
 
 
 def _has_too_many_items(text: bytes) -> bool:
-    """Count lists and objects, without the brackets inside strings where these matter."""
+    """Return whether there are more than MAX_ITEMS lists and objects; brackets in strings do not count."""
     if len(text) <= MAX_ITEMS or text.count(b"[") + text.count(b"{") <= MAX_ITEMS:
         return False
     bare = _JSON_STRING.sub(b"", text)
     return bare.count(b"[") + bare.count(b"{") > MAX_ITEMS
 
 
-def _called(function: Callable[[Any], Any]) -> Decode:
+def _decode_with(function: Callable[[Any], Any]) -> Decode:
     return lambda frame, rest: function(decode_bytes(frame, rest))

@@ -1,14 +1,14 @@
-"""The `SYMPH_*` environment variables of services: their names, how they are written and how they are read.
+"""The `SYMPH_*` environment variables of services, written by symphony and read by sockets.
 
-This file imports nothing, so that it can be used without loading ZeroMQ.
+This module imports nothing, so that symphony can use it without loading ZeroMQ.
 
-A service called `replay-server` is, in the environment of every process of its experiment:
+Every process of an experiment finds a service `replay-server` in these variables:
 
-* `SYMPH_REPLAY_SERVER_HOST`, `SYMPH_REPLAY_SERVER_PORT`, `SYMPH_REPLAY_SERVER_ADDR` (`host:port`): where to
-  connect to;
-* `SYMPH_REPLAY_SERVER_BIND`, only in the process that binds it: the host to bind. It differs from the host to
-  connect to wherever that is a name the binder cannot bind (a headless Service of Kubernetes): there it is
-  `0.0.0.0`, every interface of the process's own pod; on tmux it is the loopback address.
+* `SYMPH_REPLAY_SERVER_HOST`, `SYMPH_REPLAY_SERVER_PORT`, `SYMPH_REPLAY_SERVER_ADDR` (`host:port`): the
+  address to connect to;
+* `SYMPH_REPLAY_SERVER_BIND`, only in the process that binds the service: the host to bind. On Kubernetes the
+  host to connect to is a DNS name that cannot be bound, so this is `0.0.0.0`; in tmux it is the loopback
+  address.
 
 >>> variable_names("replay-server")
 ('SYMPH_REPLAY_SERVER_HOST', 'SYMPH_REPLAY_SERVER_PORT', 'SYMPH_REPLAY_SERVER_ADDR')
@@ -21,27 +21,30 @@ A service called `replay-server` is, in the environment of every process of its 
 
 PREFIX = "SYMPH_"
 ALL_INTERFACES = "*"
-_ENDS = ("_HOST", "_PORT", "_ADDR", "_BIND")
-_MOST_LISTED = 24
+_SUFFIXES = ("_HOST", "_PORT", "_ADDR", "_BIND")
+_MAX_LISTED = 24
 
 
 class CaramlError(Exception):
-    """Anything caraml raises on purpose: caraml.errors has it; made here, where nothing is imported."""
+    """The base class of all errors of caraml, defined here because caraml.errors imports this module."""
 
     __module__ = "caraml.errors"
 
 
 class ServiceVariableError(CaramlError, LookupError):
-    """A service's variable is missing or unusable; the message names it, and the variables there are.
+    """The environment variable of a service is missing or invalid.
 
-    `service` is the name asked for, `variable` the environment variable, `services` the services found.
+    Attributes:
+        service: The name of the service.
+        variable: The environment variable.
+        services: The services that the environment has.
     """
 
     def __init__(self, service: str, variable: str, reason: str, environment: dict[str, str]) -> None:
         names = variables(environment)
-        listed = ", ".join(names[:_MOST_LISTED]) or "none"
-        if len(names) > _MOST_LISTED:
-            listed += f" and {len(names) - _MOST_LISTED} more"
+        listed = ", ".join(names[:_MAX_LISTED]) or "none"
+        if len(names) > _MAX_LISTED:
+            listed += f" and {len(names) - _MAX_LISTED} more"
         self.service = service
         self.variable = variable
         self.services = services(environment)
@@ -53,9 +56,9 @@ class ServiceVariableError(CaramlError, LookupError):
 
 
 def service_stem(service: str) -> str:
-    """Return the service's part of its variables' names: in upper case, with `_` for `-` and the like.
+    """Return a service's name as in its variables: in upper case, with `_` for other characters.
 
-    Two services with the same stem share their variables, which the plan refuses.
+    The plan refuses two services with the same stem.
     """
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in service.upper())
 
@@ -67,15 +70,12 @@ def variable_names(service: str) -> tuple[str, str, str]:
 
 
 def bind_variable(service: str) -> str:
-    """Return the variable that tells the binding process which host to bind."""
+    """Return the variable that holds the host to bind."""
     return PREFIX + service_stem(service) + "_BIND"
 
 
 def service_variables(service: str, host: str, port: int, bind_host: str | None = None) -> dict[str, str]:
-    """Return the variables of one service, for the environment of a process.
-
-    `bind_host` is for the process that binds the service, and only for that one.
-    """
+    """Return the variables of a service; `bind_host` only for the process that binds it."""
     host_name, port_name, address_name = variable_names(service)
     bracketed = f"[{host}]" if ":" in host else host
     variables = {host_name: host, port_name: str(port), address_name: f"{bracketed}:{port}"}
@@ -85,12 +85,12 @@ def service_variables(service: str, host: str, port: int, bind_host: str | None 
 
 
 def variables(environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the variables of services in an environment, in order."""
-    return tuple(sorted(name for name in environment if name.startswith(PREFIX) and name.endswith(_ENDS)))
+    """Return the names of the services' variables in an environment, sorted."""
+    return tuple(sorted(name for name in environment if name.startswith(PREFIX) and name.endswith(_SUFFIXES)))
 
 
 def services(environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the services named in an environment, in order, in lower case with `-`."""
+    """Return the services in an environment, sorted, in lower case with `-`."""
     stems = {name[len(PREFIX) : -len("_PORT")] for name in variables(environment)}
     return tuple(sorted(stem.lower().replace("_", "-") for stem in stems))
 
@@ -98,7 +98,7 @@ def services(environment: dict[str, str]) -> tuple[str, ...]:
 def connector_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
     """Return the host and port to connect to. Raises ServiceVariableError."""
     host_name, _, _ = variable_names(service)
-    return _value(service, host_name, environment), _port(service, environment)
+    return _variable(service, host_name, environment), _port(service, environment)
 
 
 def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
@@ -110,7 +110,7 @@ def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int
     bind_host = environment.get(bind_variable(service))
     if bind_host:
         return bind_host, port
-    host = _value(service, variable_names(service)[0], environment)
+    host = _variable(service, variable_names(service)[0], environment)
     return (host if is_ip_literal(host) or host == "localhost" else ALL_INTERFACES), port
 
 
@@ -123,7 +123,7 @@ def is_ip_literal(host: str) -> bool:
     return len(numbers) == 4 and all(part.isdecimal() and int(part) < 256 for part in numbers)
 
 
-def _value(service: str, variable: str, environment: dict[str, str]) -> str:
+def _variable(service: str, variable: str, environment: dict[str, str]) -> str:
     value = environment.get(variable)
     if not value:
         raise ServiceVariableError(service, variable, "is not set", environment)
@@ -132,7 +132,7 @@ def _value(service: str, variable: str, environment: dict[str, str]) -> str:
 
 def _port(service: str, environment: dict[str, str]) -> int:
     variable = variable_names(service)[1]
-    text = _value(service, variable, environment)
+    text = _variable(service, variable, environment)
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise ServiceVariableError(service, variable, f"is not a port number: {text!r}", environment)
     return int(text)

@@ -1,7 +1,7 @@
-"""The `'msgpack'` codec: Python values and numpy arrays to message parts and back, safe from any peer.
+"""The `'msgpack'` codec: encodes Python values and numpy arrays; decoding is safe for messages of any peer.
 
-`encode(value)` gives the parts of a message, `decode(parts)` the value. Sockets with `serializer='msgpack'`
-hold an Encoder and a Decoder of their own.
+`encode(value)` returns the parts of a message, `decode(parts)` the value. Sockets with `serializer='msgpack'`
+have an Encoder and a Decoder of their own.
 
 >>> import numpy
 >>> parts = encode({"step": 3, "frame": numpy.zeros((2, 2), "f4"), "pair": (1, "a")})
@@ -10,14 +10,14 @@ hold an Encoder and a Decoder of their own.
 
 Messages can contain None, bool, int of any size, float, complex, str, bytes, list, tuple, dict; numpy arrays
 of every dtype but object, numpy scalars; dataclasses and msgspec Structs. Subclasses of the built-in
-containers, bytearray and memoryview arrive as the built-in (bytes for the last two).
-Others raise EncodeError.
+containers, bytearray and memoryview arrive as the built-in type (bytes for the last two). Other values raise
+EncodeError.
 
-A dataclass or Struct arrives as its class where that class is registered (`@register`, or sent by this
-process before), as a dict of its fields where it is not: a peer cannot name a class to import.
+A dataclass or Struct arrives as its class if the receiver has registered it (with `@register`, or by sending
+one), else as a dict of its fields: a peer cannot name a class to import.
 
-Arrays of 64 KiB and more travel as parts of their own and are neither copied on the way out nor on the way
-in; smaller ones arrive in memory of their own. All arrive aligned and writable.
+Arrays of 64 KiB and more are parts of their own, and are copied neither by the sender nor by the receiver;
+smaller ones are copied. All arrive aligned and writable.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from caraml.codec.records import register as register
 
 
 def encode(value: object) -> list[Buffer]:
-    """Return the parts of a message; the parts above the first refer to the arrays' own memory.
+    """Return the parts of a message; all but the first refer to the memory of arrays.
 
     Raises EncodeError, MessageTooLargeError.
     """
@@ -40,5 +40,5 @@ def encode(value: object) -> list[Buffer]:
 
 
 def decode(parts: Sequence[Buffer]) -> object:
-    """Return the value of a message. Raises MalformedMessageError for anything `encode` cannot have made."""
+    """Return the value of a message. Raises MalformedMessageError."""
     return Decoder().decode(parts[0], list(parts[1:])) if parts else Decoder().decode(b"", [])

@@ -1,7 +1,7 @@
-"""Descriptions of numpy arrays: made from an array, and checked and rebuilt from a message.
+"""Descriptions of numpy arrays in messages.
 
-A description is msgpack of `[dtype, shape, order]`, order being 'C' or 'F'. Descriptions repeat from message
-to message, so both directions remember them, within bounds: a peer chooses what is remembered.
+A description is msgpack of `[dtype, shape, order]`, where order is 'C' or 'F'. Descriptions repeat from
+message to message, so sender and receiver cache them, within bounds: a peer chooses what the receiver caches.
 """
 
 import functools
@@ -24,7 +24,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 class Layout(NamedTuple):
-    """A checked description: what `numpy.ndarray` needs, and how many bytes that must be."""
+    """A validated description: the arguments of `numpy.ndarray`, and the bytes of the array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -34,79 +34,79 @@ class Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=REMEMBERED)
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
-    """Return the description of an array. Raises TypeError for Python objects and items of no bytes."""
+    """Return the description of an array. Raises TypeError for dtypes of objects or of zero bytes."""
     if dtype.hasobject or dtype.kind == "T":
         raise TypeError(f"an array of dtype {dtype} holds Python objects, which cannot be sent")
     if _has_empty_items(dtype):
-        raise TypeError(f"an array of dtype {dtype} has items of no bytes and cannot be sent")
+        raise TypeError(f"an array of dtype {dtype} has items of zero bytes and cannot be sent")
     simple = dtype.names is None and dtype.subdtype is None
     return _encode([dtype.str if simple else np.lib.format.dtype_to_descr(dtype), shape, order])
 
 
 def order_of(array: Array) -> str:
-    """Return 'F' for an array in column order only, else 'C' (a copy puts any other array in that order)."""
+    """Return 'F' for an array in Fortran order only, else 'C' (other layouts are copied to that order)."""
     return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
 
 
 def flat_bytes(array: Array) -> Array:
-    """Return the array's memory as bytes, in its own order; a copy only when it is not contiguous."""
+    """Return the bytes of an array in its own order, copied only if it is not contiguous."""
     if array.nbytes == 0:
         return np.empty(0, np.uint8)
-    laid_out = array.T if order_of(array) == "F" else np.ascontiguousarray(array)
-    return laid_out.reshape(-1).view(np.uint8)
+    contiguous = array.T if order_of(array) == "F" else np.ascontiguousarray(array)
+    return contiguous.reshape(-1).view(np.uint8)
 
 
 class Layouts:
-    """Descriptions back to layouts, each checked once and remembered."""
+    """Reads descriptions, and caches the layouts."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Layout] = {}
 
     def read(self, description: bytes) -> Layout:
-        """Return the layout of a description. Raises ValueError for anything `describe` cannot have made."""
-        known = self._known.get(description)
-        if known is None:
-            known = check_layout(_decode(description))
+        """Return the layout of a description. Raises ValueError, TypeError."""
+        layout = self._known.get(description)
+        if layout is None:
+            layout = check_layout(_decode(description))
             if len(description) <= REMEMBERED_BYTES:
                 if len(self._known) >= REMEMBERED:
                     self._known.clear()
-                self._known[description] = known
-        return known
+                self._known[description] = layout
+        return layout
 
 
-def check_layout(described: Any) -> Layout:
-    """Return the layout of an untrusted description. Raises ValueError for objects and senseless shapes."""
-    match described:
+def check_layout(description: Any) -> Layout:
+    """Return the layout of an untrusted description. Raises ValueError."""
+    match description:
         case [dtype_name, list(), "C" | "F"]:
             dtype = _check_dtype(dtype_name)
         case _:
             raise ValueError("the description of an array is malformed")
     shape: list[int] = []
     nbytes = dtype.itemsize
-    for length in described[1]:
+    for length in description[1]:
         if type(length) is not int or not 0 <= length < 1 << 62:
             raise ValueError("an array has an invalid shape")
         shape.append(length)
         nbytes *= length
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"an array has {len(shape)} dimensions; the maximum is {MAX_DIMENSIONS}")
-    return Layout(dtype, tuple(shape), described[2], nbytes)
+    return Layout(dtype, tuple(shape), description[2], nbytes)
 
 
-def _check_dtype(named: object) -> np.dtype[Any]:
+def _check_dtype(name: object) -> np.dtype[Any]:
     try:
-        if isinstance(named, str):
-            if not _SIMPLE_DTYPE.fullmatch(named):
-                raise ValueError(f"an array has an invalid dtype: {named[:40]!r}")
-            dtype = np.dtype(named)
+        if isinstance(name, str):
+            if not _SIMPLE_DTYPE.fullmatch(name):
+                raise ValueError(f"an array has an invalid dtype: {name[:40]!r}")
+            dtype = np.dtype(name)
         else:
-            dtype = _structured_dtype(named)
+            dtype = _structured_dtype(name)
     except (TypeError, KeyError, IndexError, OverflowError, SyntaxError, RecursionError) as error:
         raise ValueError(f"an array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("the dtype of an array holds Python objects")
     if _has_empty_items(dtype):
-        raise ValueError("the items of an array are of no bytes, so that its size would be unlimited")
+        raise ValueError("the items of an array have no bytes, so that its size would be unlimited")
     return dtype
 
 
@@ -120,7 +120,7 @@ def _has_empty_items(dtype: np.dtype[Any]) -> bool:
 
 
 def _structured_dtype(descr: Any) -> np.dtype[Any]:
-    """Rebuild what `dtype_to_descr` made, after msgpack turned its tuples into lists."""
+    """Return the dtype of a `dtype_to_descr` whose tuples msgpack has turned into lists."""
     if len(repr(descr)) > 1 << 16:
         raise ValueError("the dtype of an array is too long")
     dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(_tuples(descr))

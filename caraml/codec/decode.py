@@ -1,7 +1,7 @@
 """Decodes message parts to values.
 
-The parts come from any peer: nothing here imports, calls or allocates on a peer's word. Everything is checked
-against the bytes that are there, and anything wrong is a MalformedMessageError.
+The parts may come from a hostile peer: nothing that they name is imported, called or allocated. All sizes are
+checked against the bytes that have arrived, and every fault is a MalformedMessageError.
 """
 
 import struct
@@ -35,9 +35,7 @@ _layout_decoder = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
 
 
 class _ArraysPlan(NamedTuple):
-    """A checked layout of a dict of arrays: where each inline one lies, what each part must be, and whether
-    all of it is within the limits.
-    """
+    """The validated layout of a dict of arrays: positions of inline arrays, and layouts of the parts."""
 
     inline: list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]
     columns: list[tuple[str, Layout, int, int]]
@@ -45,25 +43,26 @@ class _ArraysPlan(NamedTuple):
     names: list[str]
     end: int
     simple: bool
-    allowed: bool
+    within_limits: bool
 
 
-_INLINE, _END, _SIMPLE = 0, 4, 5  # indexes are faster than attributes, for every small message
+_INLINE, _END, _SIMPLE = 0, 4, 5  # indexes are faster than attributes
 
 
 class Decoder:
-    """Decodes messages; any thread may call it: a socket decodes after its turn."""
+    """Decodes messages, in any thread."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._small = min(limits.message_bytes, MAX_ITEMS)  # bytes that are within all limits
+        self._unchecked_bytes = min(limits.message_bytes, MAX_ITEMS)  # up to which all limits are met
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
-        self._alone: dict[bytes, Layout] = {}  # head of a message that is one array -> its layout
+        self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
 
     def decode(self, head: Buffer, parts: Sequence[Buffer] = ()) -> Any:
-        """Return the value. Arrays refer to `parts` where those are writable and large. Raises
-        MalformedMessageError.
+        """Return the value; large arrays refer to `parts` if these are writable.
+
+        Raises MalformedMessageError.
         """
         try:
             if type(head) is bytes and head[:2] == ARRAYS:
@@ -75,13 +74,19 @@ class Decoder:
                         name: _ndarray(shape, dtype, source[start:stop])
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
-                if not parts or (plan is not None and plan.allowed):
+                if not parts or (plan is not None and plan.within_limits):
                     return self._arrays(head, bytearray(head), parts, plan)
-            elif type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._small:
+            elif (
+                type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._unchecked_bytes
+            ):
                 return _Tree(self._layouts, parts).value(memoryview(head)[2:])
-            if type(head) is bytes and len(parts) == 1 and (alone := self._alone.get(head)) is not None:
-                return _array_of(parts[0], alone)
-            return self._any(head, parts)
+            if (
+                type(head) is bytes
+                and len(parts) == 1
+                and (layout := self._single_arrays.get(head)) is not None
+            ):
+                return _array_of(parts[0], layout)
+            return self._decode_checked(head, parts)
         except MalformedMessageError:
             raise
         except (
@@ -96,7 +101,7 @@ class Decoder:
         except MemoryError:
             raise MalformedMessageError("the message does not fit into memory") from None
 
-    def _any(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
+    def _decode_checked(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
@@ -112,10 +117,10 @@ class Decoder:
             raise MalformedMessageError(reason)
         value = _Tree(self._layouts, parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
-            if len(self._alone) >= REMEMBERED:
-                self._alone.clear()
+            if len(self._single_arrays) >= REMEMBERED:
+                self._single_arrays.clear()
             layout = Layout(value.dtype, value.shape, order_of(value), value.nbytes)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            self._alone[bytes(head_view)] = layout
+            self._single_arrays[bytes(head_view)] = layout
         return value  # pyright: ignore[reportUnknownVariableType]
 
     def _arrays(
@@ -166,8 +171,8 @@ class Decoder:
         if len(set(plan.names)) != len(plan.names):
             raise ValueError("two arrays have the same name")
         nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
-        allowed = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
-        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), allowed=allowed)
+        within_limits = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
+        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), within_limits=within_limits)
         if len(packed) <= REMEMBERED_BYTES:
             if len(self._plans) >= REMEMBERED:
                 self._plans.clear()
@@ -176,29 +181,31 @@ class Decoder:
 
 
 class _Tree:
-    """The decoding of one TREE message, with the parts it refers to."""
+    """Decodes one TREE message and counts the parts it refers to."""
 
     def __init__(self, layouts: Layouts, parts: Sequence[Buffer]) -> None:
         self._layouts = layouts
-        self._within = 0
+        self._depth = 0
         self._parts = parts
-        self._next_part = 0
+        self._parts_used = 0
 
     def value(self, body: memoryview) -> Any:
-        """Return the value. Raises MalformedMessageError, ValueError and what msgspec raises."""
-        value = self._shallow(body)
-        if self._next_part != len(self._parts):
+        """Return the value. Raises MalformedMessageError, ValueError and the errors of msgspec."""
+        value = self._unpack_checked(body)
+        if self._parts_used != len(self._parts):
             raise MalformedMessageError(
-                f"the message has {len(self._parts)} parts after the first, but refers to {self._next_part}"
+                f"the message has {len(self._parts)} parts after the first, but refers to {self._parts_used}"
             )
         return value
 
-    def _shallow(self, body: memoryview) -> Any:
-        """Decode, and refuse what nests deeper than the limit; counting the bytes that could open a container
-        first spares small messages the walk."""
+    def _unpack_checked(self, body: memoryview) -> Any:
+        """Unpack msgpack, and refuse values that nest too deeply.
+
+        Messages with few bytes that could begin a container need not be walked.
+        """
         value = _unpack(body, ext_hook=self._extension)
         containers = openers(bytes(body)) if len(body) < 4096 else 4096
-        if containers + self._within > MAX_DEPTH:
+        if containers + self._depth > MAX_DEPTH:
             level = [value]
             for _ in range(MAX_DEPTH):
                 level = [
@@ -210,15 +217,15 @@ class _Tree:
         return value
 
     def _extension(self, code: int, data: memoryview) -> Any:
-        self._within += 1
-        if self._within > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
+        self._depth += 1
+        if self._depth > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
             raise MalformedMessageError(f"nested deeper than {MAX_DEPTH}")
         try:
-            return self._of_extension(code, data)
+            return self._extension_value(code, data)
         finally:
-            self._within -= 1
+            self._depth -= 1
 
-    def _of_extension(self, code: int, data: memoryview) -> Any:
+    def _extension_value(self, code: int, data: memoryview) -> Any:
         if code == structure.ARRAY:
             layout, start = self._layout(data)
             return _array_of(bytearray(data[start:]), layout)
@@ -233,7 +240,7 @@ class _Tree:
                 bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize)
             )[()]
         if code == structure.TUPLE:
-            items = self._shallow(data)
+            items = self._unpack_checked(data)
             if type(items) is not list:
                 raise ValueError("not a tuple")
             return tuple(items)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -241,7 +248,7 @@ class _Tree:
 
     def _rare_value(self, code: int, data: memoryview) -> Any:
         if code == structure.RECORD:
-            record = self._shallow(data)
+            record = self._unpack_checked(data)
             match record:
                 case [str() as name, dict()]:
                     return _build(name, record[1])  # pyright: ignore[reportArgumentType]
@@ -264,10 +271,10 @@ class _Tree:
         return self._layouts.read(bytes(data[4:start])), start
 
     def _part(self) -> Buffer:
-        if self._next_part >= len(self._parts):
+        if self._parts_used >= len(self._parts):
             raise ValueError("the message lacks a part")
-        self._next_part += 1
-        return self._parts[self._next_part - 1]
+        self._parts_used += 1
+        return self._parts[self._parts_used - 1]
 
 
 def _items(container: Any) -> Any:
@@ -280,12 +287,12 @@ def _items(container: Any) -> Any:
 def _build(name: str, fields: dict[Any, Any]) -> object:
     try:
         return records.build(name, fields)
-    except Exception as error:  # __init__ of a record may raise any error for a peer's values
+    except Exception as error:  # a record's __init__ may raise any error
         raise MalformedMessageError(f"{name}: {error}") from None
 
 
 def _array_of(part: Buffer, layout: Layout) -> Array:
-    """Return the array over this memory, or over a copy where that is read-only or unaligned."""
+    """Return an array over the part, which is copied if it is read-only or unaligned."""
     memory: Any = part.buffer if isinstance(part, _FRAMES) else part
     dtype, shape, order, nbytes = layout
     if size(part) != nbytes:

@@ -1,9 +1,8 @@
 """Encodes values to message parts.
 
-Two forms. A dict of arrays alone (an observation, a batch, parameters) is `ARRAYS`: its layout, remembered
-from one message to the next, then the small arrays one after the other. Everything else is `TREE`: msgpack,
-in which what msgpack lacks is an extension. In both, arrays and bytes of 64 KiB and more are parts of their
-own.
+There are two forms. A dict that holds only arrays (an observation, a batch, parameters) is `ARRAYS`: its
+layout, which is cached, and the small arrays one after the other. All other values are `TREE`: msgpack with
+extensions. In both, arrays and bytes of 64 KiB and more are parts of their own.
 """
 
 import enum
@@ -30,7 +29,7 @@ _pack = msgspec.msgpack.Encoder().encode
 
 
 class _ArraysPlan:
-    """The head of every message of one dict layout, and how its arrays are sent."""
+    """The head of messages with one layout, and the names of inline arrays and of those with a part."""
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         layout = [
@@ -48,7 +47,7 @@ class _ArraysPlan:
 
 
 def _can_be_cast(array: Any) -> bool:
-    """Return whether a memoryview takes the array: it refuses dates, empty arrays and strides."""
+    """Return whether a memoryview accepts the array, unlike dates, empty arrays and strides."""
     try:
         memoryview(array).cast("B")
         return True
@@ -65,7 +64,7 @@ _UNKNOWN = _ArraysPlan({})
 
 
 class Encoder:
-    """Encodes values; any thread may call it: a socket encodes before it takes its turn."""
+    """Encodes values, in any thread."""
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
@@ -73,7 +72,7 @@ class Encoder:
         self._plans: dict[object, _ArraysPlan | None] = {}
 
     def encode(self, value: object) -> bytes | Parts:
-        """Return one frame, or Parts. Raises EncodeError, MessageTooLargeError."""
+        """Return one frame as bytes, or Parts. Raises EncodeError, MessageTooLargeError."""
         if type(value) is not dict:
             return self._tree(value)
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
@@ -99,7 +98,7 @@ class Encoder:
             try:
                 plan = _ArraysPlan(value)
             except (TypeError, ValueError, UnicodeEncodeError) as error:
-                raise EncodeError(f"{_where(value)}: {error}") from None
+                raise EncodeError(f"{_path_of_first_fault(value)}: {error}") from None
             total = sum(array.nbytes for array in value.values())
             if len(plan.head) > MAX_HEADER_BYTES:
                 return None
@@ -141,7 +140,7 @@ class Encoder:
                 walk = _Tree(True)
                 body = _pack(walk.node(value, 0))
         except EncodeError as error:
-            raise type(error)(f"{_where(value)}: {error}") from None
+            raise type(error)(f"{_path_of_first_fault(value)}: {error}") from None
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
         parts = walk.parts
@@ -159,14 +158,14 @@ class Encoder:
 
 
 class _Tree:
-    """The encoding of one TREE message, with the parts for its arrays."""
+    """Encodes one TREE message, and collects the parts."""
 
     def __init__(self, wide_integers: bool) -> None:
         self._wide_integers = wide_integers
         self.parts: list[Buffer] = []
 
     def node(self, value: Any, depth: int) -> object:
-        """Return a value as the types that msgspec packs. Raises EncodeError."""
+        """Convert a value to the types that msgspec packs. Raises EncodeError."""
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
@@ -248,8 +247,8 @@ def _describe(array: Array) -> bytes:
     return struct.pack("<I", len(description)) + description
 
 
-def _where(value: Any, path: str = "value") -> str:
-    """Return the path to the first thing in `value` that cannot be sent."""
+def _path_of_first_fault(value: Any, path: str = "value") -> str:
+    """Return the path to the first part of `value` that cannot be sent."""
     if len(path) > 200:
         return path + "..."
     children: list[tuple[str, Any]] = []
@@ -264,7 +263,7 @@ def _where(value: Any, path: str = "value") -> str:
         try:
             tree.node(child, 1)
         except EncodeError:
-            return _where(child, child_path)
+            return _path_of_first_fault(child, child_path)
         except (OverflowError, UnicodeEncodeError, ValueError, TypeError, RecursionError):
             continue
     return path

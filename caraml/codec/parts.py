@@ -1,4 +1,4 @@
-"""The parts of one message and the marks that tell kinds of messages apart."""
+"""The parts of a message, and the marks that distinguish kinds of messages."""
 
 import builtins
 import struct
@@ -24,13 +24,13 @@ _ALIGNMENT = 64
 
 
 class Parts(list[Buffer]):
-    """A message of several frames; its own type, so that a list given by mistake is never sent as one."""
+    """A message of several frames; a type of its own, so that a user's list is never sent as one."""
 
     __slots__ = ()
 
 
 def view(part: "Buffer | Inline") -> memoryview:
-    """Return the bytes of a part, without a copy. Raises EncodeError."""
+    """Return a view of the bytes of a part. Raises EncodeError."""
     memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
     try:
         return memoryview(memory).cast("B")
@@ -39,7 +39,7 @@ def view(part: "Buffer | Inline") -> memoryview:
 
 
 def size(part: Buffer) -> int:
-    """Return the bytes in a part. Raises EncodeError."""
+    """Return the size of a part in bytes. Raises EncodeError."""
     if type(part) is bytes:
         return len(part)
     return part.nbytes if isinstance(part, (np.ndarray, memoryview)) else view(part).nbytes
@@ -52,7 +52,7 @@ def _needs_serializer(value: object) -> EncodeError:
 
 
 class Inline:
-    """A message that came inside another frame, with the two properties of a zmq.Frame that decoders use."""
+    """A message inside another frame, with the properties of a zmq.Frame that decoders use."""
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = data
@@ -62,18 +62,18 @@ class Inline:
 
     @property
     def bytes(self) -> builtins.bytes:
-        """Return a copy, or the bytes themselves."""
+        """Return the data as bytes."""
         data = self._data
         return data if isinstance(data, builtins.bytes) else data.tobytes()
 
     @property
     def buffer(self) -> memoryview:
-        """Return a view."""
+        """Return a view of the data."""
         return memoryview(self._data)
 
 
 def join(parts: Sequence[Buffer]) -> bytes:
-    """Return a message of several parts as one: a table of lengths, then the parts, aligned."""
+    """Join parts into one frame: a table of lengths, then the aligned parts."""
     lengths = [size(part) for part in parts]
     pieces: list[bytes | memoryview] = [JOINED + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths)]
     position = len(pieces[0])
@@ -85,7 +85,7 @@ def join(parts: Sequence[Buffer]) -> bytes:
 
 
 def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
-    """Return the parts of a joined message, as views. Raises MalformedMessageError."""
+    """Return views of the parts of a joined message. Raises MalformedMessageError."""
     whole = memoryview(joined)
     try:
         if bytes(whole[:2]) != JOINED:

@@ -1,4 +1,4 @@
-"""Measures the msgpack of a message before it is decoded: how much memory its structure can take."""
+"""Measures the structure of a msgpack message before it is decoded, to bound the memory that it takes."""
 
 import re
 
@@ -6,7 +6,7 @@ from caraml.limits import MAX_HEADER_BYTES, MAX_ITEMS
 
 _OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
-_PLAIN = re.compile(  # numbers, None, bool, and strings so short that they count as structure
+_PLAIN = re.compile(  # numbers, None, bool and short strings
     rb"(?:[\x00-\x7f\xc0-\xc3\xe0-\xff]+|[\xcc\xd0].|[\xcd\xd1]..|[\xca\xce\xd2].{4}|[\xcb\xcf\xd3].{8}|"
     + _SHORT_STRINGS
     + rb")*+",
@@ -19,15 +19,14 @@ _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 
 def openers(body: bytes) -> int:
-    """Count the bytes that may begin a list, dict or extension: at least as many as do."""
+    """Count the bytes that may begin a list, dict or extension: an upper bound of their number."""
     return len(body) - len(body.translate(None, _OPENERS))
 
 
 def over_limits(body: bytes) -> str:
-    """Return why a structure is too large, "" if it is not.
+    """Return why a structure is over the limits, "" if it is not.
 
-    Small structures cannot be, and most large ones are cleared by one count of bytes; only the others are
-    walked, at most as far as the limits reach.
+    Counting bytes clears all small messages and most large ones; the others are walked, up to the limits.
     """
     if len(body) <= MAX_HEADER_BYTES and (len(body) <= MAX_ITEMS or openers(body) <= MAX_ITEMS):
         return ""
@@ -40,7 +39,7 @@ def over_limits(body: bytes) -> str:
 
 
 def _measure(body: bytes) -> tuple[int, int]:
-    """Return the bytes of structure and the number of items, counted until one is over its limit."""
+    """Return the bytes of the structure and the number of items, counted up to the limits."""
     skipped = items = position = 0
     end = len(body)
     while items <= MAX_ITEMS and position - skipped <= MAX_HEADER_BYTES:
@@ -61,16 +60,16 @@ def _measure(body: bytes) -> tuple[int, int]:
             position += head + content
         elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
             head, content = _extension(body, position, lead)
-            items += content >= 0  # the items of a tuple or record are counted by themselves
+            items += content >= 0  # items of tuples and records are counted later
             skipped += max(0, content)
             position += head + max(0, content)
         else:
-            break  # cut short: the decoder says so
+            break  # malformed: the decoder reports it
     return min(position, end) - skipped, items
 
 
 def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
-    """Return the bytes of an extension's head and content; -1 for content that is msgpack itself."""
+    """Return the sizes of an extension's head and content; -1 for content that is msgpack."""
     if lead in _FIXED_EXTENSIONS:
         head, content = 2, _FIXED_EXTENSIONS[lead]
     else:

@@ -1,4 +1,4 @@
-"""Values handed between processes of one host through shared memory: see `caraml.inmemory.pool`."""
+"""Passes values between processes of one host through shared memory: see `caraml.inmemory.pool`."""
 
 from typing import Any
 
@@ -9,27 +9,22 @@ from caraml.inmemory.pool import get as get
 from caraml.utils.serializer import pa_deserialize
 
 SharedMemoryObject = Shared
-
-
 _RAW = b"\xca\x08"
 _pool = SharedPool()
 
 
 def inmem_dump(data: Any, name: object = None) -> bytes:
-    """Share bytes that are serialized already (`get_serializer('pyarrow')`) or plain; returns their name.
-
-    `name` is accepted and ignored: names are made here.
-    """
+    """Share bytes, plain or from `get_serializer('pyarrow')`, and return their name; `name` is ignored."""
     return _pool.put_parts(Parts((_RAW, bytes(data))))
 
 
 def inmem_serialize(data: object, name: object = None) -> bytes:
-    """Share a value (see caraml.codec for which); returns its name. `name` is accepted and ignored."""
+    """Share a value that caraml.codec can encode, and return its name; `name` is ignored."""
     return _pool.put(data)
 
 
 def inmem_deserialize(name_bin: bytes) -> Shared:
-    """Return the value of a name, as `.data`, until `.delete()`. Raises SharedMemoryError."""
+    """Return the shared value of a name: `.data`, until `.delete()`. Raises SharedMemoryError."""
     shared = get(name_bin, raw=_RAW)
     data: Any = shared.data
     if type(data) is memoryview and bytes(data[:2]) == JOINED:

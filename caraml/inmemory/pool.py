@@ -1,4 +1,4 @@
-"""SharedPool: values handed from process to process of one host through reused shared memory.
+"""SharedPool: passes values between processes of one host through reused shared memory.
 
 >>> import numpy
 >>> pool = SharedPool()
@@ -7,7 +7,7 @@
 ...     value["frame"].shape, value["step"]
 ((512, 512), 3)
 
-In place, nothing is copied at all: write into the buffer, then put it.
+A value that is written into a buffer of the pool is not copied at all:
 
 >>> buffer = pool.empty((512, 512), "f8")
 >>> buffer[:] = 1
@@ -15,13 +15,12 @@ In place, nothing is copied at all: write into the buffer, then put it.
 ...     float(array.sum())
 262144.0
 
-**Promise.** A name (bytes, for any socket) is for one `get`: the first one; every other raises, also when the
-memory is in use again. Its memory is reused when the last array made from it is gone in the process that got
-it, or when that process died. The memory of a name that is never got stays in use: `forget` gives it back.
-Values under 64 KiB, and whatever finds no room (`max_bytes`, or no memory), are inside the name itself: the
-same to the reader, only slower. The owner's memory goes with its process; nothing is ever left. Names open
-only memory of this user's own processes that a pool made, and that cannot shrink while it is read. Any
-thread may use a pool.
+**Promise.** A name (bytes, to send over any socket) is good for one `get`; every later one raises, also when
+the memory holds another value by then. The memory is reused when the reader has dropped its last array, or
+has died. If a name is never read, `forget` frees its memory. Values under 64 KiB, and those that do not fit
+into `max_bytes` or into memory, are in the name itself, which is slower and otherwise the same. The memory of
+a pool ends with its process. Names open only memory that a pool of this user created and that cannot shrink.
+Any thread may use a pool.
 """
 
 import os
@@ -51,9 +50,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class _Name(msgspec.Struct, array_like=True):
-    """The fields of a name: the owner of the memory, its generation, the first part of the message, and where
-    the others lie.
-    """
+    """The fields of a name: the segment and its generation, the first part, and the spans of the others."""
 
     owner: int
     descriptor: int
@@ -66,97 +63,92 @@ class _Name(msgspec.Struct, array_like=True):
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Name).decode
 _decoder = Decoder(_LIMITS)
-
-
 _pools: "weakref.WeakSet[SharedPool]" = weakref.WeakSet()
 
 
 class SharedPool:
-    """Segments of this process, each free, being filled, or waiting for its reader; for any thread.
-
-    `max_bytes` bounds all segments together. `inline` counts the values that found no room.
-    """
+    """Shared memory of this process, of at most `max_bytes`; `inline` counts the values that did not fit."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.inline = 0
         self._encoder = Encoder(_LIMITS)
-        self._start_empty()
+        self._reset()
         _pools.add(self)
 
-    def _start_empty(self) -> None:
-        """Forget all segments: at first, and after a fork, where they are the parent's."""
-        self._taking = threading.Lock()
+    def _reset(self) -> None:
+        """Forget all segments: after a fork they are the parent's."""
+        self._lock = threading.Lock()
         self._segments: list[Segment] = []
         self._buffers: dict[int, tuple[Segment, int]] = {}
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of shared memory that the pool has."""
+        """Return the bytes of shared memory in use."""
         return sum(segment.capacity for segment in self._segments)
 
     def put(self, value: object) -> bytes:
-        """Make a value available to one `get` in a process of this user on this host. Raises EncodeError."""
+        """Share a value, and return the name for one `get`. Raises EncodeError."""
         parts = self._encoder.encode(value)
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
 
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
-        """Put an encoded message."""
+        """Share the parts of an encoded message, and return the name."""
         head, *others = parts
         if not others:
             return join(parts)
-        in_place = self._in_place(others)
-        if in_place is not None:
-            segment, where = in_place, [(0, size(others[0]))]
+        own_segment = self._segment_of(others)
+        if own_segment is not None:
+            segment, spans = own_segment, [(0, size(others[0]))]
         else:
-            segment, where = self._copy(others)
+            segment, spans = self._copy_in(others)
         if segment is None:
             self.inline += 1
             return join(parts)
-        return _filled(segment, bytes(view(head)), where)
+        return _publish(segment, bytes(view(head)), spans)
 
     def forget(self, name: bytes) -> bool:
-        """Give back the memory of a name of this pool; return False when it was got, or needs none.
+        """Free the memory of an unread name; return False if it was read or has no memory.
 
         Raises MalformedMessageError.
         """
         if name[:2] == JOINED:
             return False
-        parsed = _parse(name)
+        fields = _parse_name(name)
         return any(
-            segment.cookie == parsed.cookie and segment.take(parsed.generation, 0)
+            segment.cookie == fields.cookie and segment.take(fields.generation, 0)
             for segment in list(self._segments)
         )
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
-        """Return an array in shared memory: fill it, `put` it once (no copy), and leave it alone after that.
+        """Return an uninitialized array in shared memory, for one `put` that does not copy it.
 
-        Plain memory where there is no room: `put` works the same.
+        Do not change the array after the `put`. If there is no room, it is an array in plain memory.
         """
         plain_dtype = np.dtype(dtype)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         nbytes = plain_dtype.itemsize
         for length in sizes:
             nbytes *= length
-        segment = self._take(nbytes) if nbytes >= OUT_OF_BAND else None
+        segment = self._reserve(nbytes) if nbytes >= OUT_OF_BAND else None
         if segment is None:
             return np.empty(sizes, plain_dtype)
         buffer = segment, nbytes
         self._buffers[segment.address] = buffer
         return np.ndarray(
-            sizes, plain_dtype, lease(segment, nbytes, self._buffer_gone, segment.address, buffer)
+            sizes, plain_dtype, lease(segment, nbytes, self._release_buffer, segment.address, buffer)
         )
 
-    def _buffer_gone(self, address: int, buffer: tuple[Segment, int]) -> None:
-        """Free the segment of a buffer that was never put.
+    def _release_buffer(self, address: int, buffer: tuple[Segment, int]) -> None:
+        """Free the segment of a buffer that was dropped without a `put`.
 
-        A buffer that was put, and is only now let go, must not free the next one at the same address.
+        After a `put`, the buffer at this address may be another one.
         """
         if self._buffers.get(address) is buffer:
             del self._buffers[address]
             buffer[0].held = False
 
-    def _in_place(self, parts: Sequence[Buffer]) -> Segment | None:
+    def _segment_of(self, parts: Sequence[Buffer]) -> Segment | None:
         if len(parts) != 1 or not isinstance(parts[0], (np.ndarray, memoryview)):
             return None
         address = np.frombuffer(parts[0], np.uint8).ctypes.data  # pyright: ignore[reportArgumentType]
@@ -165,38 +157,38 @@ class SharedPool:
             return None
         return segment if self._buffers.pop(address, None) else None
 
-    def _copy(self, parts: Sequence[Buffer]) -> tuple[Segment | None, list[tuple[int, int]]]:
-        where: list[tuple[int, int]] = []
+    def _copy_in(self, parts: Sequence[Buffer]) -> tuple[Segment | None, list[tuple[int, int]]]:
+        spans: list[tuple[int, int]] = []
         end = 0
         for part in parts:
             end += -end % _ALIGNMENT
-            where.append((end, size(part)))
+            spans.append((end, size(part)))
             end += size(part)
-        segment = self._take(end)
+        segment = self._reserve(end)
         if segment is not None:
-            for (start, nbytes), part in zip(where, parts, strict=True):
+            for (start, nbytes), part in zip(spans, parts, strict=True):
                 np.copyto(segment.bytes_from(start, nbytes), np.frombuffer(view(part), np.uint8))
-        return segment, where
+        return segment, spans
 
-    def _take(self, nbytes: int) -> Segment | None:
-        """Return the smallest free segment that is large enough (at most four times), a new one, or None."""
+    def _reserve(self, nbytes: int) -> Segment | None:
+        """Reserve the smallest free segment that fits (of at most four times the size), or a new one."""
         wanted = max(_SMALLEST, nbytes)
-        with self._taking:
-            chosen: Segment | None = None
+        with self._lock:
+            best: Segment | None = None
             for segment in self._segments:
                 capacity = segment.capacity
                 if (
                     wanted <= capacity <= 4 * wanted
-                    and (chosen is None or capacity < chosen.capacity)
+                    and (best is None or capacity < best.capacity)
                     and not segment.held
                     and _is_free(segment)
                 ):
-                    chosen = segment
-            if chosen is None:
-                chosen = self._create(wanted)
-            if chosen is not None:
-                chosen.held = True
-            return chosen
+                    best = segment
+            if best is None:
+                best = self._create(wanted)
+            if best is not None:
+                best.held = True
+            return best
 
     def _create(self, nbytes: int) -> Segment | None:
         for spare in [segment for segment in self._segments if not segment.held and _is_free(segment)]:
@@ -214,10 +206,9 @@ class SharedPool:
 
 
 class Shared:
-    """A value that may lie in shared memory: `data`, until `delete()`. A context manager that gives the
-    value.
+    """A shared value: `data`, until `delete()`; as a context manager it returns the value.
 
-    `delete` only lets go here: arrays taken from `data` stay good, and keep the memory from being reused.
+    Arrays that were taken from `data` stay valid after `delete`, and their memory in use.
     """
 
     def __init__(self, data: Any) -> None:
@@ -225,7 +216,7 @@ class Shared:
         self.deleted = False
 
     def delete(self) -> None:
-        """Let go of the value."""
+        """Drop the value."""
         self.data = None
         self.deleted = True
 
@@ -237,17 +228,17 @@ class Shared:
 
 
 def get(name: bytes, raw: bytes | None = None) -> Shared:
-    """Return the value of a name, once; where the message is marked `raw`, its one part as it is.
+    """Return the value of a name; a message with the head `raw` is returned undecoded.
 
-    Raises SharedMemoryError, MalformedMessageError.
+    Raises SharedMemoryError if the name was read before, MalformedMessageError.
     """
     if name[:2] == JOINED:
         first, *others = split(name)
-        return _decoded(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
-    parsed = _parse(name)
-    segment = open_segment(parsed.owner, parsed.descriptor, parsed.cookie)
-    capacity, generation = segment.capacity, parsed.generation
-    for start, nbytes in parsed.parts:
+        return _decoded_value(bytes(first), [memoryview(bytearray(part)) for part in others], raw)
+    fields = _parse_name(name)
+    segment = open_segment(fields.owner, fields.descriptor, fields.cookie)
+    capacity, generation = segment.capacity, fields.generation
+    for start, nbytes in fields.parts:
         if start < 0 or nbytes < 0 or start + nbytes > capacity:
             raise MalformedMessageError("the name points beyond the end of its shared memory")
     reader = os.getpid()
@@ -256,18 +247,18 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
             "the name was used already: its memory belongs to another value, or to its reader"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
-    parts = [whole[start : start + nbytes] for start, nbytes in parsed.parts]
-    return _decoded(parsed.head, parts, raw)
+    parts = [whole[start : start + nbytes] for start, nbytes in fields.parts]
+    return _decoded_value(fields.head, parts, raw)
 
 
-def _filled(segment: Segment, head: bytes, where: list[tuple[int, int]]) -> bytes:
-    """Release a segment that is filled, and return its name."""
-    name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.fill(), head, where)
+def _publish(segment: Segment, head: bytes, spans: list[tuple[int, int]]) -> bytes:
+    """Mark a segment as full, and return its name."""
+    name = _Name(segment.owner, segment.descriptor, segment.cookie, segment.fill(), head, spans)
     segment.held = False
     return _SHARED + _pack(name)
 
 
-def _parse(name: bytes) -> _Name:
+def _parse_name(name: bytes) -> _Name:
     if name[:2] != _SHARED:
         raise MalformedMessageError("the value is not the name of shared memory")
     try:
@@ -276,7 +267,7 @@ def _parse(name: bytes) -> _Name:
         raise MalformedMessageError(f"the value is not the name of shared memory: {error}") from None
 
 
-def _decoded(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
+def _decoded_value(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:
     return Shared(parts[0] if parts and head == raw else _decoder.decode(head, parts))
 
 
@@ -297,14 +288,14 @@ def _alive(pid: int) -> bool:
         return True
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
-        return status.rpartition(b")")[2].split()[0] != b"Z"  # a zombie reads nothing more
+        return status.rpartition(b")")[2].split()[0] != b"Z"  # not a zombie
     except OSError:
         return False
 
 
 def _after_fork() -> None:
     for pool in list(_pools):
-        pool._start_empty()  # pyright: ignore[reportPrivateUsage]
+        pool._reset()  # pyright: ignore[reportPrivateUsage]
 
 
 process.after_fork(_after_fork)

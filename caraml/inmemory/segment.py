@@ -1,8 +1,8 @@
-"""One piece of shared memory with a name other processes of this user can open.
+"""Segments of shared memory that other processes of this user can open.
 
-It is an anonymous file (memfd): it has no path, so nothing is left behind when a process is killed, and the
-size of /dev/shm does not matter. Its first bytes say whether it is free and which filling it holds, so that a
-reader gives it back without a message, and the name of an earlier filling opens nothing.
+A segment is an anonymous file (memfd): it has no path, so nothing stays behind when a process is killed, and
+the size of /dev/shm does not matter. Its header holds its state and its generation, so that a reader frees it
+without a message, and the name of an earlier generation opens nothing.
 """
 
 import ctypes
@@ -29,16 +29,16 @@ _PREFIX = "caraml-"
 _COOKIE_BYTES = 16
 _header = struct.Struct("<IIQ16s")  # state, reader's pid, generation, cookie
 _state = struct.Struct("<IIQ")
-_MOST_MAPPED = 64
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL  # to read beyond its end is a SIGBUS
+_MAX_MAPPED = 64
+# Without them an owner could shrink its segment, and reading it would be a SIGBUS.
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _flock, _LOCK, _UNLOCK = fcntl.flock, fcntl.LOCK_EX, fcntl.LOCK_UN
 
 
 class Segment:
-    """Mapped shared memory; `capacity` bytes from DATA_START on are for data.
+    """Mapped shared memory, with `capacity` bytes of data from DATA_START on, at `address` in this process.
 
-    The owner's `descriptor` is part of the name; `held` is the owner's note that it is being filled;
-    `address` is where this process has the data.
+    Names contain the owner's `descriptor`. `held` is True while the owner fills the segment.
     """
 
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
@@ -54,7 +54,7 @@ class Segment:
 
     @classmethod
     def create(cls, capacity: int) -> "Segment":
-        """Allocate new memory. Raises OSError where there is not enough."""
+        """Allocate a segment. Raises OSError if there is not enough memory."""
         size = DATA_START + -(-capacity // mmap.PAGESIZE) * mmap.PAGESIZE
         cookie = secrets.token_bytes(_COOKIE_BYTES)
         descriptor = os.memfd_create(_PREFIX + cookie.hex(), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -74,16 +74,16 @@ class Segment:
         return state, reader, generation
 
     def fill(self) -> int:
-        """Mark the segment as full, for the reader of its name; return the generation."""
+        """Mark the segment as full, and return the generation."""
         self.generation += 1
         _state.pack_into(self.map, 0, FREE, 0, self.generation)
         _state.pack_into(self.map, 0, FULL, 0, self.generation)
         return self.generation
 
     def take(self, generation: int, reader: int) -> bool:
-        """Give this generation to a reader, or free it (reader 0); return whether it was still full.
+        """Give a generation to a reader, or free it (reader 0); return whether it was still full.
 
-        One of several simultaneous callers, in any processes and threads, gets True.
+        Of several simultaneous callers, in any process and thread, one gets True.
         """
         with _Mapped.taking:
             _flock(self.descriptor, _LOCK)
@@ -96,7 +96,7 @@ class Segment:
                 _flock(self.descriptor, _UNLOCK)
 
     def release(self, reader: int, generation: int) -> None:
-        """Free the segment after the reader's last array is gone; in a fork of the reader do nothing."""
+        """Free the segment after the reader's last array is gone, unless this is a fork of the reader."""
         if reader == os.getpid() and self.state() == (TAKEN, reader, generation):
             _state.pack_into(self.map, 0, FREE, 0, generation)
 
@@ -105,19 +105,19 @@ class Segment:
         _state.pack_into(self.map, 0, FREE, 0, self.generation)
 
     def bytes_from(self, start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return a view of some of the data."""
+        """Return a view of a span of the data."""
         return np.ndarray((nbytes,), np.uint8, self.map, DATA_START + start)
 
 
 class _Mapped:
-    """The segments of other processes this one has open; the pages stay warm between messages."""
+    """The open segments of other processes, cached so that their pages stay mapped between messages."""
 
     segments: dict[tuple[int, int, bytes], Segment] = {}
     taking = threading.Lock()
 
 
 def _forget() -> None:
-    """Open segments again in a forked child: it shares the locks on a file with the parent that opened it."""
+    """Drop the open segments in a forked child, which would share their file locks with the parent."""
     _Mapped.segments = {}
     _Mapped.taking = threading.Lock()
 
@@ -126,14 +126,14 @@ process.after_fork(_forget)
 
 
 def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
-    """Return the segment of a name. Raises SharedMemoryError where its owner ended or is on another host."""
+    """Return the segment of a name. Raises SharedMemoryError if its owner ended or is on another host."""
     key = owner, descriptor, cookie
-    known = _Mapped.segments.get(key)
-    if known is None:
-        if len(_Mapped.segments) >= _MOST_MAPPED:
-            _Mapped.segments.clear()  # arrays in use keep their own mapping
-        known = _Mapped.segments[key] = _map(owner, descriptor, cookie)
-    return known
+    segment = _Mapped.segments.get(key)
+    if segment is None:
+        if len(_Mapped.segments) >= _MAX_MAPPED:
+            _Mapped.segments.clear()  # arrays keep their mappings
+        segment = _Mapped.segments[key] = _map(owner, descriptor, cookie)
+    return segment
 
 
 def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
@@ -163,10 +163,9 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
 
 
 class Lease:
-    """An object over the first bytes of a segment's data, which the arrays made from it keep alive.
+    """The memory of a segment as an object that arrays keep alive; `on_end` is called after the last one.
 
-    It dies after the last of these arrays, and then calls `on_end`: `__del__` costs a fifth of
-    weakref.finalize.
+    `__del__` costs a fifth of weakref.finalize.
     """
 
     __slots__ = ()
@@ -178,17 +177,17 @@ class Lease:
 
 
 def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments: Any) -> Any:
-    """Return a Lease of `nbytes`; it makes `call(*arguments)` when the last array is gone."""
-    leased = _lease_of(nbytes).from_buffer(segment.map, DATA_START)
-    leased.on_end = call, arguments
-    return leased
+    """Return a Lease of `nbytes` that calls `call(*arguments)` when its last array is gone."""
+    new_lease = _lease_type(nbytes).from_buffer(segment.map, DATA_START)
+    new_lease.on_end = call, arguments
+    return new_lease
 
 
 @functools.lru_cache(maxsize=64)
-def _lease_of(nbytes: int) -> Any:
-    """Return the ctypes type, cached because making a type is slower than making an object."""
+def _lease_type(nbytes: int) -> Any:
+    """Return the ctypes type, cached because creating a type is slow."""
 
-    class OfBytes(Lease, ctypes.c_ubyte * nbytes):
+    class SizedLease(Lease, ctypes.c_ubyte * nbytes):
         __slots__ = ("on_end",)
 
-    return OfBytes
+    return SizedLease

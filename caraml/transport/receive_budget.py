@@ -1,9 +1,9 @@
-"""ReceiveBudget: disconnects a peer that has sent far more than the program received.
+"""ReceiveBudget: disconnects peers that have sent far more than the program has received.
 
-ZeroMQ stops reading at so many whole messages; it counts neither their bytes nor the parts of one that is not
-whole yet. The kernel counts what each connection brought. Once that is much, each frame that the program
-receives is asked by which connection it came, until all that was there is received or too much more has
-come. Until then a message costs nothing. Only Linux counts, and only TCP.
+ZeroMQ's high-water mark counts whole messages, but neither their bytes nor the parts of an incomplete
+message. The kernel counts the bytes of each TCP connection (on Linux). When a connection has brought much,
+caraml looks up the connection of each frame that the program receives, until the program has caught up or the
+connection is over the budget. Until then a message costs nothing.
 """
 
 import contextlib
@@ -20,45 +20,48 @@ from typing import Any
 import zmq
 
 _TCP_INFO = 11
-_RECEIVED_AT = 128  # tcpi_bytes_received
+_BYTES_RECEIVED_AT = 128  # tcpi_bytes_received
 _INFO_BYTES = 136
-_BYTES_A_MILLISECOND = 4 << 20  # as fast as a peer on the same machine sends
+_BYTES_PER_MS = 4 << 20  # as fast as a peer on the same machine sends
 _SHORTEST_MS, _LONGEST_MS = 20, 250
-_CONNECTIONS_A_MILLISECOND = 5
-_FRAME_OVERHEAD = 64  # more than ZeroMQ adds, so that an honest peer is never short
-_DISCARDED = 1 << 20
-_READ_AHEAD = 1 << 20  # what ZeroMQ itself may hold beside messages
+_CONNECTIONS_PER_MS = 5
+_FRAME_OVERHEAD = 64  # more than ZeroMQ's framing, so that an honest peer is never over the budget
+_DISCARD_BYTES = 1 << 20
+_READ_AHEAD = 1 << 20  # bytes in the buffers of ZeroMQ
 
 
 class _Connection:
-    """`settled` of its bytes are received for sure. While `asked_at` is not 0, `owed` bytes must be received
-    to settle what there was then.
+    """Counts the bytes of one connection.
+
+    The program has received the first `settled` bytes. While frames are counted, `counted_until` is the
+    number of bytes that had arrived when counting began, and `outstanding` of these are not received yet.
     """
 
     def __init__(self, name: object) -> None:
         self.name = name
-        self.settled = self.asked_at = self.owed = 0
+        self.settled = self.counted_until = self.outstanding = 0
 
 
 class ReceiveBudget:
-    """The budget of one Wire. `most` is the bytes an honest peer can have waiting, and one frame more, which
-    was being received when we began to count. All but `_receive` runs in the background thread.
+    """The budget of one Wire: the bytes that an honest peer can have waiting, and one frame more.
+
+    All but `_receive_counted` runs in the background thread.
     """
 
-    def __init__(self, wire: Any, most: int) -> None:
-        self._wire: weakref.ref[Any] = weakref.ref(wire)  # a wire that is dropped must go
-        self._most = most + _READ_AHEAD
+    def __init__(self, wire: Any, max_unread: int) -> None:
+        self._wire: weakref.ref[Any] = weakref.ref(wire)  # must not keep the wire alive
+        self._max_unread = max_unread + _READ_AHEAD
         self._connections: dict[int, _Connection] = {}
-        self._asking = False
+        self._counting = False
         self.dropped = 0
 
     def opened(self, descriptor: int) -> None:
-        """Begin to count a connection."""
+        """Start to count a connection."""
         with contextlib.suppress(OSError):
             self._connections[descriptor] = _Connection(connection_name(descriptor))
 
     def end(self) -> None:
-        """Stop: the program receives without the wire."""
+        """Stop counting: the program receives without the wire."""
         self._connections.clear()
 
     def closed(self, descriptor: int) -> None:
@@ -66,51 +69,51 @@ class ReceiveBudget:
         self._connections.pop(descriptor, None)
 
     def wait_ms(self) -> int:
-        """Return after how many milliseconds to look again; -1 while there is no connection."""
+        """Return the milliseconds until the next look; -1 while there is no connection."""
         if not self._connections or self._wire() is None:
             return -1
-        fill = self._most // 4 // _BYTES_A_MILLISECOND
-        return max(_SHORTEST_MS, min(_LONGEST_MS, fill), len(self._connections) // _CONNECTIONS_A_MILLISECOND)
+        fill = self._max_unread // 4 // _BYTES_PER_MS
+        return max(_SHORTEST_MS, min(_LONGEST_MS, fill), len(self._connections) // _CONNECTIONS_PER_MS)
 
     def look(self) -> None:
-        """Count what connections brought; disconnect those over the budget."""
+        """Count the bytes of the connections, and disconnect those over the budget."""
         wire = self._wire()
         if wire is None or sys.platform != "linux":
             return
-        asking = False
+        counting = False
         for descriptor, connection in list(self._connections.items()):
             if (brought := received(descriptor)) is None:
                 self.closed(descriptor)
                 continue
-            if connection.asked_at and connection.owed <= 0:
-                connection.settled, connection.asked_at = connection.asked_at, 0
-            if not connection.asked_at and brought - connection.settled > self._most // 4:
-                self._ask(wire)
+            if connection.counted_until and connection.outstanding <= 0:
+                connection.settled, connection.counted_until = connection.counted_until, 0
+            if not connection.counted_until and brought - connection.settled > self._max_unread // 4:
+                self._count_frames(wire)
                 brought = received(descriptor) or brought
-                connection.owed, connection.asked_at = brought - connection.settled, brought
-            if connection.asked_at:
-                asking = True
-                before = connection.asked_at - connection.settled
-                if brought - connection.asked_at > before + self._most:
+                connection.outstanding, connection.counted_until = brought - connection.settled, brought
+            if connection.counted_until:
+                counting = True
+                before = connection.counted_until - connection.settled
+                if brought - connection.counted_until > before + self._max_unread:
                     self._disconnect(descriptor, connection)
-        if self._asking and not asking:
-            self._asking = False
-            wire.receive_part = wire.receive_plainly
+        if self._counting and not counting:
+            self._counting = False
+            wire.receive_part = wire.receive_uncounted
 
-    def _ask(self, wire: Any) -> None:
-        if not self._asking:
-            self._asking = True
-            wire.receive_part = partial(self._receive, wire.receive_plainly)
+    def _count_frames(self, wire: Any) -> None:
+        if not self._counting:
+            self._counting = True
+            wire.receive_part = partial(self._receive_counted, wire.receive_uncounted)
 
-    def _receive(self, receive: Any, flags: int = 0, copy: bool = True) -> Any:
-        """Receive a frame, in place of the wire's `receive_part`, and count it for its connection."""
+    def _receive_counted(self, receive: Any, flags: int = 0, copy: bool = True) -> Any:
+        """Receive a frame in place of the wire's `receive_part`, and count its bytes."""
         frame = receive(flags, False)
         try:
             connection = self._connections.get(int(frame.get(zmq.SRCFD)))
-        except (zmq.ZMQError, ValueError):  # a part that came over no connection
+        except (zmq.ZMQError, ValueError):  # inproc
             connection = None
         if connection is not None:
-            connection.owed -= len(frame) + _FRAME_OVERHEAD
+            connection.outstanding -= len(frame) + _FRAME_OVERHEAD
         return frame.bytes if copy else frame
 
     def _disconnect(self, descriptor: int, connection: _Connection) -> None:
@@ -120,18 +123,18 @@ class ReceiveBudget:
 
 
 def connection_name(descriptor: int) -> tuple[Any, Any]:
-    """Return both addresses of a connection, which no other has at the same time."""
-    with _opened(descriptor) as connection:
+    """Return the local and the remote address of a connection, which identify it."""
+    with _socket_of(descriptor) as connection:
         return connection.getsockname(), connection.getpeername()
 
 
 def received(descriptor: int) -> int | None:
-    """Return the bytes that ZeroMQ read from a connection; None where they are not counted, or it is gone."""
+    """Return the bytes that ZeroMQ has read from a connection; None if unknown."""
     try:
-        with _opened(descriptor) as connection:
+        with _socket_of(descriptor) as connection:
             info = connection.getsockopt(plain_sockets.IPPROTO_TCP, _TCP_INFO, _INFO_BYTES)
             unread = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
-            return int(struct.unpack_from("=Q", info, _RECEIVED_AT)[0]) - int.from_bytes(
+            return int(struct.unpack_from("=Q", info, _BYTES_RECEIVED_AT)[0]) - int.from_bytes(
                 unread, sys.byteorder
             )
     except (OSError, struct.error):
@@ -139,10 +142,10 @@ def received(descriptor: int) -> int | None:
 
 
 def disconnect(descriptor: int, name: object) -> bool:
-    """Disconnect the connection of this name; return False where it is gone."""
+    """Shut a connection down; return False if the descriptor is another connection's by now."""
     with contextlib.suppress(OSError):
         if connection_name(descriptor) == name:
-            with _opened(descriptor) as connection:
+            with _socket_of(descriptor) as connection:
                 connection.shutdown(plain_sockets.SHUT_RDWR)
                 if connection.family != plain_sockets.AF_UNIX:
                     _discard(connection)
@@ -151,15 +154,15 @@ def disconnect(descriptor: int, name: object) -> bool:
 
 
 def _discard(connection: plain_sockets.socket) -> None:
-    """Discard the bytes that the kernel holds: ZeroMQ would read it before it sees the end."""
+    """Discard the bytes in the kernel's buffer, which ZeroMQ would read first."""
     with contextlib.suppress(OSError):
-        while connection.recv(_DISCARDED, plain_sockets.MSG_TRUNC | plain_sockets.MSG_DONTWAIT):
+        while connection.recv(_DISCARD_BYTES, plain_sockets.MSG_TRUNC | plain_sockets.MSG_DONTWAIT):
             pass
 
 
 @contextlib.contextmanager
-def _opened(descriptor: int) -> Generator[plain_sockets.socket]:
-    """Open a descriptor without a copy, which would keep the connection open."""
+def _socket_of(descriptor: int) -> Generator[plain_sockets.socket]:
+    """Return the socket of a descriptor, without duplicating it."""
     connection = plain_sockets.socket(fileno=descriptor)
     try:
         yield connection

@@ -35,38 +35,47 @@ _MODES = {
     name: int(getattr(zmq, name))
     for name in ("PULL", "PUSH", "PUB", "SUB", "XPUB", "XSUB", "REQ", "REP", "ROUTER", "DEALER", "PAIR")
 }
-_NAMES = {value: name for name, value in _MODES.items()}
+_MODE_NAMES = {value: name for name, value in _MODES.items()}
 _HANDSHAKE_MS = 10_000
-_HANDSHAKE_WITH_KEYS_MS = 1500  # a silent peer is reported within two seconds
+_HANDSHAKE_WITH_KEYS_MS = 1500  # so that a silent peer is reported within two seconds
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
-# In bytes. The system's default grows beyond the processor's own cache: a large message within one
-# machine then takes up to half as long again. Not with keys: a sender that encrypts is best far ahead of the
-# reader. The reader's own buffer stays the system's: one of a fixed size drops what small messages
-# overfill, and the sender then waits a second, and twice that for each further try.
+# In bytes. The system's default grows beyond the processor's cache, and a large message within one machine
+# then takes up to half as long again. Encrypted connections keep the default: their sender should be far
+# ahead of the reader. The receive buffer keeps it too: when small messages overfill one of a fixed size, TCP
+# drops segments and retransmits them after a second.
 _LOOPBACK_SEND_BUFFER = 1 << 18
-_LETTING_GO = 2.0
-_MOST_CLOSED = 1024
-_FLAGS_AT = {  # the pyzmq calls that block, and which argument their flags are
+_RELEASE_SECONDS = 2.0
+_MAX_CLOSED = 1024
+_FLAGS_AT = {  # pyzmq's blocking calls, and the position of their argument `flags`
     **dict.fromkeys(["recv", "recv_json", "recv_multipart", "recv_pyobj", "recv_string"], 0),
     **dict.fromkeys(["send", "send_json", "send_multipart", "send_pyobj", "send_string"], 1),
     **{"recv_into": 9, "recv_serialized": 1, "send_serialized": 2},
 }
-_closed_at: dict[int | str, float] = {}  # port or path -> time, for all interfaces
+_closed_at: dict[int | str, float] = {}  # by port or path
 
 
 class ZmqSocket:
-    """A pyzmq socket that knows its address. Made at once, bound or connected by `establish()`.
+    """A pyzmq socket with an address; `establish()` binds or connects it.
 
-    `address`, or `host` and `port`, or `service` (read from the SYMPH_* variables); `socket_mode` a constant
-    of zmq or its name; `bind` True to bind, False to connect; `context` None for the process's own (a socket
-    given a context never closes it; give sockets with keys another than those without); `hwm` the high-water
-    mark both ways, in messages (else 1,000 for sending, and by `limits` for receiving); `keys` a key folder
-    (caraml.keys), after which only allowed keys connect; `limits` what a peer may send; `heartbeat` seconds
-    between heartbeats, None for none. `verbose` is
-    accepted and ignored: what happens is logged to the logger `caraml`, never printed.
+    Methods and options of the pyzmq socket are attributes of this one too.
 
-    Everything else is the pyzmq socket's: methods, options as attributes. Raises AddressError, SocketError.
+    Args:
+        address: The address; or give `host` and `port`, or `service` (read from the SYMPH_* variables). host:
+            See `address`. port: See `address`; 0 binds a free port. service: See `address`. socket_mode: A
+            constant of zmq, or its name. bind: True to bind, False to connect. context: None for the context
+            of the process. A socket never closes a context that it is given; sockets with keys need another
+            one than those without.
+        verbose: Ignored: events are logged to the logger `caraml`, never printed.
+        hwm: The high-water mark for sending and receiving, in messages; by default 1,000 for sending, and
+            derived from `limits` for receiving.
+        keys: A key folder (caraml.keys): only allowed keys may connect.
+        limits: The limits on what a peer may send.
+        heartbeat: The seconds between heartbeats, None for none.
+
+    Raises:
+        AddressError: The address cannot be parsed.
+        SocketError: ZeroMQ cannot create the socket.
     """
 
     def __init__(
@@ -85,20 +94,20 @@ class ZmqSocket:
         limits: Limits = DEFAULT_LIMITS,
         heartbeat: float | None = None,
     ) -> None:
-        where = resolve(address=address, host=host, port=port, service=service, bind=bind)
-        self.address: str = where.endpoint
-        self.scheme: str = where.scheme
-        self.host: str | None = where.host
-        self.port: int | None = where.port
+        target = resolve(address=address, host=host, port=port, service=service, bind=bind)
+        self.address: str = target.endpoint
+        self.scheme: str = target.scheme
+        self.host: str | None = target.host
+        self.port: int | None = target.port
         self.socket_mode = _mode(socket_mode)
         self.bind = bind
         self.established = False
         self.limits = limits
         self.keys = None if keys is None else Keys.of(keys)
         self.heartbeat = heartbeat
-        self.unread_bytes = 0  # what one connection may have waiting; 0 for no bound
+        self.unread_bytes = 0  # of one connection; 0 for no bound
         self._inode = -1
-        self._sliced: tuple[int, int] | None = None
+        self._wire_timeouts: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
         self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
         self.link = Link(self.address, bind, keyed=keyed)
@@ -109,27 +118,27 @@ class ZmqSocket:
                 error.errno, f"{self.address}: could not create a socket: {error.strerror}"
             ) from error
         try:
-            self._configure(hwm, where)
+            self._configure(hwm, target)
         except BaseException:
             self._raw.close(0)
             raise
 
-    def _configure(self, hwm: int | None, where: Address) -> None:
+    def _configure(self, hwm: int | None, target: Address) -> None:
         raw = self._raw
-        raw.zap_domain = NULL_DOMAIN  # refuses peers without a security handshake (ZMTP/1.0, raw TCP)
+        raw.zap_domain = NULL_DOMAIN  # refuses peers without a ZMTP 3 handshake (ZMTP/1.0, raw TCP)
         raw.maxmsgsize = self.limits.message_bytes
         raw.handshake_ivl = _HANDSHAKE_MS if self.keys is None else _HANDSHAKE_WITH_KEYS_MS
         raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
-        if where.is_ipv6:
+        if target.is_ipv6:
             raw.ipv6 = True
-        if where.is_loopback and self.keys is None:
+        if target.is_loopback and self.keys is None:
             raw.sndbuf = _LOOPBACK_SEND_BUFFER
-        largest = self.limits.message_bytes
-        self.unread_bytes = max(self.limits.unread_bytes, 2 * largest)
+        max_frame = self.limits.message_bytes
+        self.unread_bytes = max(self.limits.unread_bytes, 2 * max_frame)
         if hwm is not None:
             raw.set_hwm(hwm)
-            self.unread_bytes = (hwm + 1) * largest if hwm else 0
-        elif self.heartbeat is None and self.scheme != "inproc":  # a mark that is reached stalls heartbeats
+            self.unread_bytes = (hwm + 1) * max_frame if hwm else 0
+        elif self.heartbeat is None and self.scheme != "inproc":  # a reached mark stalls heartbeats
             raw.rcvhwm = self.limits.unread_messages()
         if self.heartbeat is not None:
             milliseconds = max(1, round(self.heartbeat * 1000))
@@ -141,11 +150,11 @@ class ZmqSocket:
     @property
     def socket_type(self) -> str:
         """Return the name of the mode, such as 'PUSH'."""
-        return _NAMES[self.socket_mode]
+        return _MODE_NAMES[self.socket_mode]
 
     @property
     def state(self) -> str:
-        """Return the mode, what was done with the address, and the address."""
+        """Return a text such as 'PUSH connected to tcp://127.0.0.1:7000'."""
         if self._raw.closed:
             return f"{self.socket_type}, closed, {self.address}"
         done = ("bound to" if self.bind else "connected to") if self.established else "not established,"
@@ -155,22 +164,22 @@ class ZmqSocket:
         return f"<ZmqSocket {self.state}>"
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # a half made object, or one at exit, may lack attributes
+        with contextlib.suppress(Exception):  # attributes are missing if __init__ failed, or at exit
             if self.bind and not self._raw.closed:
-                _closed_at[self.port or self.address] = time.monotonic()  # pyzmq closes it now
+                _closed_at[self.port or self.address] = time.monotonic()  # pyzmq closes it
 
     @property
     def trusted(self) -> bool:
-        """Return whether only this process or holders of an allowed key can be the peer."""
+        """Return whether peers are in this process or have an allowed key."""
         return self.scheme == "inproc" or self.keys is not None
 
     def unwrap(self) -> zmq.Socket[Any]:
         """Return the pyzmq socket."""
         return self._raw
 
-    def sliced(self, receive_ms: int, send_ms: int) -> None:
-        """Note the short timeouts that a Wire has set: the program's own calls wait beyond them."""
-        self._sliced = receive_ms, send_ms
+    def set_wire_timeouts(self, receive_ms: int, send_ms: int) -> None:
+        """Record the timeouts that a Wire has set: the program's own calls wait beyond them."""
+        self._wire_timeouts = receive_ms, send_ms
 
     def establish(self) -> "ZmqSocket":
         """Bind or connect, once. Raises AddressInUseError, AddressError, SocketError."""
@@ -184,7 +193,7 @@ class ZmqSocket:
             else:
                 self._raw.connect(self.address)
         except zmq.ZMQError as error:
-            raise self._refused(error) from error
+            raise self._establish_error(error) from error
         self.established = True
         log.info("[%s] %s %s", self.socket_type, "bound to" if self.bind else "connecting to", self.address)
         return self
@@ -192,7 +201,7 @@ class ZmqSocket:
     def _bind(self) -> None:
         if self.scheme == "ipc":
             self._refuse_taken_path()
-        self._bind_patiently()
+        self._bind_when_released()
         if self.scheme == "ipc":
             path = self.address.removeprefix("ipc://")
             if not path.startswith("@"):
@@ -204,9 +213,9 @@ class ZmqSocket:
             self.port = int(self.address.rpartition(":")[2])
         self.link.endpoint = self.address
 
-    def _bind_patiently(self) -> None:
-        """Bind; wait for an address that this process just closed: ZeroMQ releases it in the background."""
-        give_up = _closed_at.get(self.port or self.address, -_LETTING_GO) + _LETTING_GO
+    def _bind_when_released(self) -> None:
+        """Bind; retry an address that this process just closed, since ZeroMQ releases it later."""
+        give_up = _closed_at.get(self.port or self.address, -_RELEASE_SECONDS) + _RELEASE_SECONDS
         while True:
             try:
                 self._raw.bind(self.address)
@@ -217,7 +226,7 @@ class ZmqSocket:
                 time.sleep(0.005)
 
     def _refuse_taken_path(self) -> None:
-        """Raise AddressInUseError for a path that is bound: ZeroMQ would take it over silently."""
+        """Raise AddressInUseError if the path is bound: ZeroMQ would take it over silently."""
         path = self.address.removeprefix("ipc://")
         with plain_sockets.socket(plain_sockets.AF_UNIX, plain_sockets.SOCK_STREAM) as probe:
             probe.settimeout(0.5)
@@ -229,7 +238,7 @@ class ZmqSocket:
                 raise AddressError(f"{self.address}: {error.strerror or error}") from error
         raise AddressInUseError(errno.EADDRINUSE, f"{self.address}: the address is already in use")
 
-    def _refused(self, error: zmq.ZMQError) -> Exception:
+    def _establish_error(self, error: zmq.ZMQError) -> Exception:
         self.close(0)
         if error.errno == zmq.EADDRINUSE:
             return AddressInUseError(error.errno, f"{self.address}: the address is already in use")
@@ -241,20 +250,20 @@ class ZmqSocket:
         return "bind" if self.bind else "connect to"
 
     def close(self, linger: int | None = None) -> None:
-        """Close the socket; `linger` milliseconds for what is unsent (None: as the option says)."""
+        """Close the socket; unsent messages get `linger` milliseconds (None: as the option says)."""
         if not self._raw.closed:
             if self.established and self.scheme != "inproc":
                 self._raw.disable_monitor()
             self._raw.close(linger)
             if self.bind:
-                if len(_closed_at) >= _MOST_CLOSED:
+                if len(_closed_at) >= _MAX_CLOSED:
                     _closed_at.clear()
                 _closed_at[self.port or self.address] = time.monotonic()
             if self._inode >= 0:
                 self._remove_path()
 
     def _remove_path(self) -> None:
-        """Remove the file of a path, which ZeroMQ leaves where it took it over from a killed process."""
+        """Remove the file of an ipc path, which ZeroMQ leaves behind after a killed process had bound it."""
         path = Path(self.address.removeprefix("ipc://"))
         with contextlib.suppress(OSError):
             if path.stat().st_ino == self._inode:
@@ -265,10 +274,16 @@ class ZmqSocket:
         if name.startswith("recv") and self.link.budget is not None:
             self.link.budget.end()
             self.link.budget = None
-        return partial(self._patiently, attribute, name) if name in _FLAGS_AT and self._sliced else attribute
+        return (
+            partial(self._call_until_own_timeout, attribute, name)
+            if name in _FLAGS_AT and self._wire_timeouts
+            else attribute
+        )
 
-    def _patiently(self, call: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
-        """Call again if the timeout that passed was the Wire's, not the program's."""
+    def _call_until_own_timeout(
+        self, call: Callable[..., Any], name: str, *arguments: Any, **options: Any
+    ) -> Any:
+        """Repeat a call that ended by the timeout of the Wire, not by the program's own."""
         position = _FLAGS_AT[name]
         flags = options.get("flags", arguments[position] if len(arguments) > position else 0)
         sending = name.startswith("send")
@@ -277,12 +292,12 @@ class ZmqSocket:
                 return call(*arguments, **options)
             except zmq.Again:
                 now = self._raw.sndtimeo if sending else self._raw.rcvtimeo
-                own = self._sliced is None or now != self._sliced[sending]
+                own = self._wire_timeouts is None or now != self._wire_timeouts[sending]
                 if own or flags & zmq.NOBLOCK or process.closing():
                     raise
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Attributes set before there is a pyzmq socket are ours; all others are options of that socket.
+        # Attributes that __init__ set before the pyzmq socket are ours; others are options of that socket.
         if name.startswith("_") or name in self.__dict__ or "_raw" not in self.__dict__:
             object.__setattr__(self, name, value)
         else:

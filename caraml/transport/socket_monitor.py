@@ -36,79 +36,79 @@ _HANDSHAKE_ERRORS = {
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
 }
 _event = struct.Struct("=Hi")  # as ZeroMQ writes it; pyzmq's own reader loads asyncio
-_AT_ONCE = 1.0
-_PATIENCE = 2  # handshakes closed without a reason before a connector calls it a refusal: servers do restart
+_RETRY_PAUSE = 1.0
+_MAX_UNEXPLAINED = 2  # a restarting server closes handshakes without a reason, too
 
 
 class Link:
-    """The connections of a socket: refusals, losses, and the error that its calls raise."""
+    """State of a socket's connections: refusals, losses, and the error that calls raise."""
 
     def __init__(self, endpoint: str, bind: bool, *, keyed: bool = False) -> None:
         self.endpoint = endpoint
         self.bind = bind
         self.keyed = keyed
-        self.budget: Any = None  # counts what connections bring: opened(), closed(), end()
+        self.budget: Any = None  # has opened(), closed() and end()
         self.fault: AuthenticationError | None = None
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
         self.denied_count = 0
         self.lost = 0
-        self.news = 0  # changes with `lost` and `fault`: one look tells that there is something to look at
-        self.made = 0
+        self.changes = 0  # counts the changes of `lost` and `fault`
+        self.handshakes = 0
         self.counts_unsent = False
-        self.alone = False  # no peer is connected, and messages are counted
+        self.without_peer = False  # no peer is connected, and sent messages are counted
         self.unsent = 0
-        self.unexplained = 0
+        self.unexplained_refusals = 0
         self.refused_at = 0.0
-        self.shaking: dict[int, None] = {}
+        self.handshaking: dict[int, None] = {}
 
     def handle(self, event: zmq.Event, descriptor: int) -> None:
-        """Take in one event of the monitor."""
+        """Handle one event of the monitor."""
         if self.budget is not None and event in (zmq.Event.ACCEPTED, zmq.Event.CONNECTED):
             self.budget.opened(descriptor)
         elif self.budget is not None and event == zmq.Event.DISCONNECTED:
             self.budget.closed(descriptor)
         if event == zmq.Event.ACCEPTED:
-            self.shaking[descriptor] = None
+            self.handshaking[descriptor] = None
         elif event == zmq.Event.HANDSHAKE_SUCCEEDED:
-            self.fault, self.unexplained = None, 0
-            self.made += 1
-            self.alone = False
-            self._settle_oldest()
+            self.fault, self.unexplained_refusals = None, 0
+            self.handshakes += 1
+            self.without_peer = False
+            self._end_oldest_handshake()
         elif event == zmq.Event.DISCONNECTED:
-            if descriptor in self.shaking:
-                del self.shaking[descriptor]
+            if descriptor in self.handshaking:
+                del self.handshaking[descriptor]
                 if self.keyed or not self.bind:
                     self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
             else:
                 self.lost += 1
-                self.news += 1
-                self._begin_count()
+                self.changes += 1
+                self._count_from_zero()
         elif event in _HANDSHAKE_ERRORS:
-            self._settle_oldest()
+            self._end_oldest_handshake()
             self._refused(event)
 
     def count_unsent(self) -> None:
-        """Have the messages counted that are sent while no peer is connected."""
+        """Count the messages that are sent while no peer is connected."""
         self.counts_unsent = True
-        self._begin_count()
+        self._count_from_zero()
 
-    def _begin_count(self) -> None:
+    def _count_from_zero(self) -> None:
         self.unsent = 0
-        self.alone = self.counts_unsent
+        self.without_peer = self.counts_unsent
 
-    def waiting(self) -> int:
-        """Return how many messages wait for a peer to connect."""
-        return self.unsent if self.alone else 0
+    def waiting_messages(self) -> int:
+        """Return the number of messages that wait for a peer to connect."""
+        return self.unsent if self.without_peer else 0
 
-    def _settle_oldest(self) -> None:
-        """Take the oldest handshake for the one that ended: ZeroMQ does not say which did."""
-        for descriptor in self.shaking:
-            del self.shaking[descriptor]
+    def _end_oldest_handshake(self) -> None:
+        """Forget the oldest handshake: ZeroMQ does not say which one ended."""
+        for descriptor in self.handshaking:
+            del self.handshaking[descriptor]
             break
 
     def _refused(self, event: zmq.Event) -> None:
         if self.bind and not self.keyed and event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
-            return  # no peer: a tcp probe of Kubernetes connects, says nothing, and closes
+            return  # such as a tcp probe of Kubernetes
         error = AuthenticationError(f"{self.endpoint}: refused: {_HANDSHAKE_ERRORS[event]}")
         self.denied_count += 1
         self.denied.append(error)
@@ -116,17 +116,17 @@ class Link:
             log.warning("%s", error)
         if self.bind:
             return
-        if time.monotonic() - self.refused_at > _AT_ONCE:
-            self.unexplained = 0  # a server that was too slow to answer, and not one that refuses
+        if time.monotonic() - self.refused_at > _RETRY_PAUSE:
+            self.unexplained_refusals = 0  # the server was too slow; it did not refuse
         self.refused_at = time.monotonic()
-        self.unexplained += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
-        if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained > _PATIENCE:
+        self.unexplained_refusals += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
+        if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained_refusals > _MAX_UNEXPLAINED:
             self.fault = error
-            self.news += 1
+            self.changes += 1
 
 
 def watch(raw: zmq.Socket[Any], link: Link) -> None:
-    """Report the connections of `raw` to `link` until its monitor is disabled."""
+    """Report the events of `raw` to `link` until its monitor is disabled."""
     name = f"inproc://caraml-monitor-{next(_numbers)}"
     raw.monitor(name, _EVENTS)
     monitor = private_socket(raw.context, zmq.PAIR)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
@@ -135,7 +135,7 @@ def watch(raw: zmq.Socket[Any], link: Link) -> None:
 
 
 def _read_event(link: Link, monitor: zmq.Socket[Any]) -> bool:
-    """Hand the next event to `link`; False after the last one."""
+    """Pass the next event to `link`; return False after the last one."""
     try:
         event, value = _event.unpack(monitor.recv_multipart(zmq.NOBLOCK)[0])
         if event == zmq.Event.MONITOR_STOPPED:
@@ -148,16 +148,15 @@ def _read_event(link: Link, monitor: zmq.Socket[Any]) -> bool:
 
 _numbers = itertools.count()
 
-
 Handle: TypeAlias = Callable[[zmq.Socket[Any]], bool]
 OnArrival: TypeAlias = Callable[[int], None]
 
 
 class Watch(Protocol):
-    """An object that the background thread looks at now and then."""
+    """An object whose `look()` the background thread calls periodically."""
 
     def wait_ms(self) -> int:
-        """Return after how many milliseconds to look; negative: when a socket is readable again."""
+        """Return the milliseconds until the next look; negative for none."""
         ...
 
     def look(self) -> None:
@@ -166,10 +165,10 @@ class Watch(Protocol):
 
 
 class BackgroundThread:
-    """Sleeps until a socket of its own is readable or a watch is due; no message of a program passes by."""
+    """A thread that serves monitors, ZAP requests and watches; messages of programs never pass through it."""
 
     def __init__(self) -> None:
-        self._wake_in, self._wake_out = _socket_pair(process.context())
+        self._wake_sender, self._wake_receiver = _socket_pair(process.context())
         self._added: deque[tuple[zmq.Socket[Any], Handle] | None] = deque()
         self._lock = threading.Lock()
         self._handlers: dict[zmq.Socket[Any], Handle] = {}
@@ -182,32 +181,32 @@ class BackgroundThread:
         process.close_at_exit(self)
 
     def add(self, raw: zmq.Socket[Any], handle: Handle) -> None:
-        """Call `handle(raw)` whenever the socket is readable, until it returns False; the thread then closes
-        the socket.
-        """
+        """Call `handle(raw)` whenever the socket is readable; close the socket when it returns False."""
         self._send((raw, handle))
 
     def watch(self, watch: Watch) -> None:
-        """Look at an object now and then, as long as it lives."""
+        """Call `look()` of an object periodically, as long as it lives."""
         with self._lock:
             self._watches = [known for known in self._watches if known() is not None]
             self._watches.append(weakref.ref(watch))
 
     def on_arrival(self, descriptor: int, handle: OnArrival) -> None:
         """Call the method `handle(descriptor)` whenever bytes arrive, until its object or the connection is
-        gone. Linux only. Call in the background thread.
+        gone.
+
+        Only on Linux, and only from the background thread.
         """
         if self._arrivals is not None:
             self._on_arrival[descriptor] = weakref.WeakMethod(handle)
             self._arrivals.register(descriptor, select.EPOLLIN | select.EPOLLET)
 
-    def _tell_arrivals(self, arrivals: select.epoll) -> None:
+    def _report_arrivals(self, arrivals: select.epoll) -> None:
         for descriptor, _ in arrivals.poll(0):
             if (handle := self._on_arrival.get(descriptor, _nothing)()) is not None:
                 handle(descriptor)
 
     def _look(self) -> int | None:
-        """Look at the objects that are due; return the milliseconds until the next time, or None."""
+        """Call `look()` of the watches when due; return the milliseconds until the next time, or None."""
         watches = [watch for known in self._watches if (watch := known()) is not None]
         waits = [wait for watch in watches if (wait := watch.wait_ms()) >= 0]
         if not waits:
@@ -220,43 +219,43 @@ class BackgroundThread:
         self._looked_at = time.monotonic()
         return min(waits)
 
-    def _send(self, addition: tuple[zmq.Socket[Any], Handle] | None) -> None:
+    def _send(self, added: tuple[zmq.Socket[Any], Handle] | None) -> None:
         with self._lock:
-            self._added.append(addition)
-            self._wake_in.send(b"")
+            self._added.append(added)
+            self._wake_sender.send(b"")
 
     def _run(self) -> None:
         poller = zmq.Poller()
-        poller.register(self._wake_out, zmq.POLLIN)
+        poller.register(self._wake_receiver, zmq.POLLIN)
         if self._arrivals is not None:
             poller.register(self._arrivals.fileno(), zmq.POLLIN)
         while True:
             try:
                 ready = poller.poll(self._look())
             except zmq.ZMQError:
-                self._drop_terminated(poller)
+                self._drop_of_terminated_contexts(poller)
                 continue
             for raw, _ in ready:
-                if raw is self._wake_out:
-                    if not self._take_addition(poller):
+                if raw is self._wake_receiver:
+                    if not self._register_added(poller):
                         return
                 elif isinstance(raw, int):
                     if self._arrivals is not None:
-                        self._tell_arrivals(self._arrivals)
+                        self._report_arrivals(self._arrivals)
                 elif raw not in self._handlers:
-                    self._drop_terminated(poller)
+                    self._drop_of_terminated_contexts(poller)
                 elif not self._handlers[raw](raw):
                     self._drop(poller, raw)
 
-    def _take_addition(self, poller: zmq.Poller) -> bool:
-        """Register the next socket; False when the thread is to end."""
-        self._wake_out.recv()
-        addition = self._added.popleft()
-        if addition is None:
-            for raw in [*self._handlers, self._wake_out]:
+    def _register_added(self, poller: zmq.Poller) -> bool:
+        """Register the next socket; return False when the thread is to end."""
+        self._wake_receiver.recv()
+        added = self._added.popleft()
+        if added is None:
+            for raw in [*self._handlers, self._wake_receiver]:
                 raw.close(0)
             return False
-        raw, self._handlers[raw] = addition
+        raw, self._handlers[raw] = added
         poller.register(raw, zmq.POLLIN)
         return True
 
@@ -265,8 +264,8 @@ class BackgroundThread:
         del self._handlers[raw]
         raw.close(0)
 
-    def _drop_terminated(self, poller: zmq.Poller) -> None:
-        """Close our sockets of a context that its owner terminates."""
+    def _drop_of_terminated_contexts(self, poller: zmq.Poller) -> None:
+        """Close the sockets of contexts that their owner terminates."""
         for raw in list(self._handlers):
             try:
                 raw.getsockopt(zmq.EVENTS)
@@ -278,7 +277,7 @@ class BackgroundThread:
         if stage == 3 and self._thread.is_alive():
             self._send(None)
             self._thread.join(0.5)
-            self._wake_in.close(0)
+            self._wake_sender.close(0)
 
     def in_use(self) -> bool:
         """Return whether the thread still holds sockets."""
@@ -290,7 +289,7 @@ def _nothing() -> None:
 
 
 def private_socket(context: Any, mode: int) -> zmq.Socket[Any]:
-    """Return a socket that `context.destroy()` of a program does not close."""
+    """Return a socket that the program's `context.destroy()` does not close."""
     contexts: Any = zmq.Context
     private: zmq.Socket[Any] = contexts.shadow(context.underlying).socket(mode)
     private.linger = 0

@@ -1,4 +1,4 @@
-"""The ZAP authenticator (RFC 27): which peers may connect to the sockets that have keys."""
+"""The ZAP authenticator (RFC 27): decides which peers may connect to sockets with keys."""
 
 import itertools
 import logging
@@ -21,7 +21,7 @@ _ENDPOINT = "inproc://zeromq.zap.01"
 
 
 class Authenticator:
-    """Decides for every context of this process that has a socket with keys, by the socket's ZAP domain."""
+    """Answers the ZAP requests of all contexts in this process; each socket with keys has a domain."""
 
     def __init__(self) -> None:
         self._domains: dict[bytes, Keys] = {}
@@ -30,14 +30,14 @@ class Authenticator:
         self._numbers = itertools.count()
 
     def open_domain(self, keys: Keys) -> bytes:
-        """Return a new domain, in which the allowed clients of `keys` are admitted."""
+        """Return a new domain that admits the allowed clients of `keys`. Raises KeyFileError."""
         keys.allowed()
         domain = b"caraml-keys-%d" % next(self._numbers)
         self._domains[domain] = keys
         return domain
 
     def answer(self, request: list[bytes]) -> list[bytes]:
-        """Return the reply to a ZAP request (RFC 27): admitted (200) or not (400)."""
+        """Return the reply to a ZAP request: admitted (200) or not (400)."""
         version, request_id, domain, _, _, mechanism, *credentials = request
         keys = self._domains.get(domain)
         admitted = mechanism == b"NULL"
@@ -51,14 +51,11 @@ class Authenticator:
         return [version, request_id, code, text, b"", b""]
 
     def forget_lock(self) -> None:
-        """Make a new lock, in a forked child: another thread may have held the old one."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def start(self, context: zmq.Context[Any]) -> None:
-        """Answer the ZAP requests of this context.
-
-        Raises SocketError where the program's own context has an authenticator of its own.
-        """
+        """Answer the ZAP requests of a context. Raises SocketError if it has an authenticator already."""
         with self._lock:
             if context in self._contexts:
                 return

@@ -3,7 +3,7 @@
 >>> get_deserializer("json")(get_serializer("json")({"a": 1}))
 {'a': 1}
 
-A socket given the pickle functions, as a name or as these functions, holds to the rules of caraml.pickled.
+Sockets apply the rules of caraml.pickled to pickle, whether it is given as a name or as functions.
 """
 
 import json
@@ -18,24 +18,24 @@ Function: TypeAlias = Callable[[Any], Any]
 
 
 def pa_serialize(obj: object) -> bytes:
-    """Serialize native types, dicts, lists and numpy arrays, as `'pyarrow'` did. Raises EncodeError."""
+    """Serialize native types, dicts, lists and numpy arrays. Raises EncodeError."""
     return join(codec.encode(obj))
 
 
 def pa_deserialize(binary: bytes) -> Any:
-    """Deserialize what `pa_serialize` made. Raises MalformedMessageError."""
+    """Deserialize the result of `pa_serialize`. Raises MalformedMessageError."""
     return codec.decode(
         [bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))]
     )
 
 
 def bytes2str(bytestring: bytes | str) -> str:
-    """Return UTF-8 bytes as str; str as it is."""
+    """Decode UTF-8 bytes; return a str unchanged."""
     return bytestring if isinstance(bytestring, str) else bytestring.decode("UTF-8")
 
 
 def str2bytes(string: str | bytes) -> bytes:
-    """Return a str as UTF-8 bytes; bytes as they are."""
+    """Encode a str as UTF-8; return bytes unchanged."""
     return string if isinstance(string, bytes) else string.encode("UTF-8")
 
 
@@ -70,12 +70,12 @@ _DESERIALIZERS: dict[str, Function] = {
 
 
 def get_serializer(serializer: str | Function | None) -> Function:
-    """Return the function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    """Return the named serializer, or a callable unchanged; None does nothing. Raises ValueError."""
     return _get(serializer, _SERIALIZERS)
 
 
 def get_deserializer(deserializer: str | Function | None) -> Function:
-    """Return the function of a name, a callable as it is, no-op for None. Raises ValueError."""
+    """Return the named deserializer, or a callable unchanged; None does nothing. Raises ValueError."""
     return _get(deserializer, _DESERIALIZERS)
 
 
@@ -90,14 +90,14 @@ def _get(serializer: str | Function | None, named: dict[str, Function]) -> Funct
 
 
 def string_hash(s: str) -> str:
-    """Return a short hash of a str."""
+    """Return a 16-character hash of a str."""
     return binary_hash(s.encode("utf-8"))
 
 
 def binary_hash(binary: bytes) -> str:
-    """Return a 16-character hash of bytes; to tell things apart, not to protect them."""
+    """Return a 16-character hash of bytes, not for security."""
     import base64
-    import hashlib  # slow to load, and hardly ever used
+    import hashlib  # slow to import, and rarely used
 
     return base64.b64encode(hashlib.md5(binary, usedforsecurity=False).digest())[:16].decode("utf-8")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from caraml.zmq.proxy import ZmqProxyThread as ZmqProxyThread
 
 ZmqPull, ZmqPush = ZmqPuller, ZmqPusher
-# Loaded on first use: multiprocessing takes as long to load as all the others.
+# Imported on first use: multiprocessing takes as long to import as all the others.
 _LAZY = {
     "DataFetcher": "caraml.zmq.data_fetcher",
     "ZmqProxy": "caraml.zmq.proxy",

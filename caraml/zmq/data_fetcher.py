@@ -1,4 +1,4 @@
-"""DataFetcher: many requests to one server by worker processes, each reply handed over through shared memory.
+"""DataFetcher: sends requests to a server from worker processes; replies come through shared memory.
 
 >>> from caraml.zmq.request_reply import ZmqServer
 >>> server = ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
@@ -12,9 +12,9 @@
 [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
 >>> server.close()
 
-**Promise.** Every request is answered by the handler once, in no particular order. A worker that dies is
-replaced and what it was fetching is fetched again (so the server may serve a request twice). A reply that
-finds no room in shared memory comes through the socket.
+**Promise.** The handler is called once for every request, in no particular order. A worker that dies is
+replaced and its requests are sent again, so the server may serve a request twice. A reply that does not fit
+into the pool comes through the pipe.
 """
 
 import logging
@@ -38,24 +38,32 @@ from caraml.zmq.request_reply import ZmqClient
 log = logging.getLogger("caraml")
 
 _TICK = 0.1
-_ATTEMPTS = 3
-_STILLBORN = 3
+_MAX_ATTEMPTS = 3
+_MAX_FAILED_STARTS = 3
 _END_WAIT = 2.0
 _forking = multiprocessing.get_context("fork")
 
 
 class DataFetcher(threading.Thread):
-    """A daemon thread: `start()`, `join()`, `stop()`.
+    """A daemon thread: `start()`, `join()`, `stop()`. A request that fails three times is in `failures`.
 
-    `handler(request, shared)` is called in this process, one at a time; `shared.data` is the reply,
-    `shared.delete()` lets go of it. `requests` is iterated in the thread, as fast as replies come. The server
-    is at `remote_host` and `remote_port`, or is the service `remote_service`. There are `n_workers` processes
-    with `threads_per_worker` each; they are reached through pipes, and `worker_comm_port` is accepted and
-    ignored. `remote_serializer` is of the requests, `remote_deserializer` (or `remote_deserialzer`) of the
-    replies, which lie in at most `pool_bytes` of shared memory. `worker_handler(reply)` runs in the worker,
-    on every reply. `timeout` seconds for one request (negative: for ever); one that fails three times is in
-    `failures`, and `join` raises for it. `handler` may take as long as it likes: the workers wait. `limits`
-    are those of the server's replies.
+    Args:
+        handler: Called as `handler(request, shared)` in this process, one call at a time; `shared.data` is
+            the reply, `shared.delete()` releases it.
+        remote_host: The host of the server; or give `remote_service`.
+        remote_port: The port of the server.
+        requests: Iterated in the thread, as fast as replies arrive.
+        worker_comm_port: Ignored: workers are reached through pipes.
+        remote_serializer: The serializer of requests.
+        remote_deserialzer: The deserializer of replies, as caraml 0.10 spells it.
+        n_workers: The number of processes.
+        threads_per_worker: The number of threads in each process.
+        worker_handler: Called as `worker_handler(reply)` in the worker; its result replaces the reply.
+        remote_deserializer: The deserializer of replies.
+        remote_service: The service that the server binds.
+        timeout: The seconds for one request, negative for ever.
+        pool_bytes: The bytes of shared memory for replies.
+        limits: The limits on replies.
     """
 
     def __init__(
@@ -85,11 +93,11 @@ class DataFetcher(threading.Thread):
         self.failures: list[tuple[Any, str]] = []
         self.refetched = 0
         self._requests: Iterator[Any] = iter(requests)
-        self._again: deque[_Task] = deque()
+        self._to_retry: deque[_Task] = deque()
         self._fetching: dict[Any, _Task] = {}  # pipe -> task
         self._workers: dict[Any, Any] = {}  # by the pipe of each of their threads
         self._n_workers, self._threads = n_workers, threads_per_worker
-        self._stillborn = 0
+        self._failed_starts = 0
         self._stopped = False
         self._error: BaseException | None = None
         self._plan = FetchPlan(
@@ -109,8 +117,9 @@ class DataFetcher(threading.Thread):
         super().start()
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until every request is handled, at most `timeout` seconds. Raises what the handler raised;
-        CaramlError for failed requests.
+        """Wait until every request is handled, at most `timeout` seconds.
+
+        Raises the exception of the handler; CaramlError for failed requests.
         """
         super().join(timeout)
         if self.is_alive():
@@ -122,32 +131,32 @@ class DataFetcher(threading.Thread):
             raise CaramlError(f"{len(self.failures)} requests failed; the first, {request!r}: {reason}")
 
     def stop(self) -> None:
-        """End early; what is being fetched is dropped."""
+        """End early; requests in progress are dropped."""
         self._stopped = True
 
     def run(self) -> None:
         """Keep the workers busy until every request is handled."""
         try:
-            while not self._stopped and not process.closing() and self._give():
+            while not self._stopped and not process.closing() and self._assign_requests():
                 for pipe in wait(list(self._workers), _TICK):
-                    self._take(pipe)
+                    self._handle_reply(pipe)
         except BaseException as error:
             self._error = error
             log.exception("DataFetcher failed")
         finally:
             self._end_workers()
 
-    def _give(self) -> bool:
-        """Give requests to the threads that have none; return whether any are being fetched."""
+    def _assign_requests(self) -> bool:
+        """Send requests to idle workers; return whether any are in progress."""
         for pipe in self._workers.keys() - self._fetching.keys():
-            task = self._again.popleft() if self._again else self._next_task()
+            task = self._to_retry.popleft() if self._to_retry else self._next_task()
             if task is None:
                 break
             self._fetching[pipe] = task
             try:
                 pipe.send((task.request,))
             except OSError:
-                continue  # the worker ended: its pipe is readable, and `_take` sees that
+                continue  # the worker ended: `_handle_reply` sees that
         return bool(self._fetching)
 
     def _next_task(self) -> "_Task | None":
@@ -155,14 +164,14 @@ class DataFetcher(threading.Thread):
             return _Task(request)
         return None
 
-    def _take(self, pipe: Any) -> None:
+    def _handle_reply(self, pipe: Any) -> None:
         """Handle a reply, or the end of a worker."""
         try:
             failure, name = pipe.recv()
         except (EOFError, OSError):
-            self._lose(pipe)
+            self._handle_worker_end(pipe)
             return
-        self._stillborn = 0
+        self._failed_starts = 0
         task = self._fetching.pop(pipe)
         if not failure:
             try:
@@ -173,14 +182,14 @@ class DataFetcher(threading.Thread):
             self.handler(task.request, shared)
             return
         task.attempts += 1
-        if task.attempts < _ATTEMPTS:
-            self._again.append(task)
+        if task.attempts < _MAX_ATTEMPTS:
+            self._to_retry.append(task)
         else:
             log.error("request %r failed: %s", task.request, failure)
             self.failures.append((task.request, failure))
 
-    def _lose(self, pipe: Connection) -> None:
-        """Fetch again what a worker that ended was fetching; replace it when its last pipe is gone."""
+    def _handle_worker_end(self, pipe: Connection) -> None:
+        """Repeat the request of a worker's thread that ended; replace the worker after its last one."""
         worker = self._workers.pop(pipe)
         pipe.close()
         if (task := self._fetching.pop(pipe, None)) is not None:
@@ -188,17 +197,17 @@ class DataFetcher(threading.Thread):
         if worker in self._workers.values():
             return
         worker.join(_END_WAIT)
-        self._stillborn += 1
-        if self._stillborn > _STILLBORN * self._n_workers:
+        self._failed_starts += 1
+        if self._failed_starts > _MAX_FAILED_STARTS * self._n_workers:
             raise CaramlError(
-                f"{self._stillborn} worker processes ended, one after the other, before they fetched "
+                f"{self._failed_starts} worker processes ended, one after the other, before they fetched "
                 f"anything; the last with exit code {worker.exitcode} (the log says why)"
             )
         self._start_worker()
 
     def _fetch_again(self, task: "_Task") -> None:
         self.refetched += 1
-        self._again.append(task)
+        self._to_retry.append(task)
 
     def _start_worker(self) -> None:
         pipes = [_forking.Pipe() for _ in range(self._threads)]
@@ -206,7 +215,7 @@ class DataFetcher(threading.Thread):
         worker = _forking.Process(target=work, args=(self._plan, ends), name="caraml-fetch", daemon=True)
         worker.start()
         for pipe, end in pipes:
-            end.close()  # so that the end of the worker is seen
+            end.close()  # so that the pipe closes when the worker ends
             self._workers[pipe] = worker
 
     def _end_workers(self) -> None:
@@ -222,7 +231,7 @@ class DataFetcher(threading.Thread):
             worker.join(1.0)
 
     def at_exit(self, stage: int) -> None:
-        """Leave no worker behind."""
+        """Kill the workers."""
         if stage == 1 and self.is_alive():
             self.stop()
             super().join(0.5)
@@ -235,7 +244,7 @@ class DataFetcher(threading.Thread):
 
 
 class _Task:
-    """A request, and how often it failed."""
+    """A request and the number of its failed attempts."""
 
     def __init__(self, request: Any) -> None:
         self.request = request
@@ -243,7 +252,7 @@ class _Task:
 
 
 class FetchPlan(NamedTuple):
-    """The settings of a worker; it is forked, so nothing here needs to be pickled."""
+    """The settings of a worker, which is forked: nothing here needs to be pickled."""
 
     remote: SocketOptions
     serializer: serializers.Serializer
@@ -254,7 +263,7 @@ class FetchPlan(NamedTuple):
 
 
 def work(plan: FetchPlan, pipes: list[Connection]) -> None:
-    """Fetch in the worker process, a thread for each pipe."""
+    """Run a worker process, with a thread for each pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     process.end_with_parent()
@@ -266,11 +275,10 @@ def work(plan: FetchPlan, pipes: list[Connection]) -> None:
 
 
 def _fetch_all(plan: FetchPlan, pipe: Connection) -> None:
-    """Fetch until there is nothing more.
+    """Fetch the requests of a pipe until it sends None.
 
-    A thread that cannot go on ends the process: the parent sees that, and gives what it was fetching to
-    another. There is no deadline: the parent answers when its handler has time, and `end_with_parent` knows
-    when it never will.
+    On an error the process ends, and the parent sends its requests to another worker. Reading the pipe has no
+    deadline, since the parent's handler may take long; `end_with_parent` ends an orphaned worker.
     """
     try:
         pool = SharedPool(plan.pool_bytes)
@@ -287,7 +295,7 @@ def _fetch_all(plan: FetchPlan, pipe: Connection) -> None:
 def _fetch(
     remote: ZmqClient, pool: SharedPool, handler: Callable[[Any], Any] | None, request: Any
 ) -> tuple[str, bytes]:
-    """Return why a request failed, or "" and the name of its reply in shared memory."""
+    """Return the reason of a failure, else "", and the name of the reply in shared memory."""
     try:
         reply = remote.request(request)
         return "", pool.put(reply if handler is None else handler(reply))

@@ -25,12 +25,12 @@ from caraml.transport.wire import Wire
 
 log = logging.getLogger("caraml")
 
-_PAST_DEADLINE = 0.1  # seconds in which messages that have arrived are still decoded
+_PAST_DEADLINE = 0.1  # seconds for messages that have arrived already
 _TICK = 0.1
 
 
 class SocketOptions(TypedDict, total=False):
-    """The keywords every class passes on to ZmqSocket."""
+    """The keywords that every class passes on to ZmqSocket."""
 
     address: object
     host: str | None
@@ -45,10 +45,10 @@ class SocketOptions(TypedDict, total=False):
 
 
 class Endpoint:
-    """One end of a pattern. `socket` is its ZmqSocket; use it as a context manager, or `close()` it.
+    """The base class of all patterns; use it as a context manager, or `close()` it.
 
-    `rejected` counts the messages that were dropped as malformed or over a limit, `last_rejection` is the
-    last one's error; `denied` holds the last refused peers' errors (AuthenticationError).
+    `socket` is its ZmqSocket. `rejected` counts the messages that were dropped as malformed or over a limit,
+    and `last_rejection` is the error of the last one.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Endpoint:
         self._open(timeout)
 
     def _open(self, timeout: float) -> None:
-        """Make the socket and bind or connect it; a client does so again after a timeout."""
+        """Create the socket and bind or connect it; a client does so again after a timeout."""
         self.socket = ZmqSocket(socket_mode=self._mode, bind=self._bind, **self._options)
         self._wire = Wire(self.socket, timeout)
         try:
@@ -74,7 +74,7 @@ class Endpoint:
             own = raw.rcvhwm
             if self._callback is not None:
                 self._callback(self.socket)
-            if raw.rcvhwm == own:  # else the program has set a mark of its own, or none
+            if raw.rcvhwm == own:  # else the program has set a mark of its own
                 self._wire.bound_unread()
             self.socket.establish()
         except BaseException:
@@ -82,7 +82,7 @@ class Endpoint:
             raise
 
     def _prepare(self) -> None:
-        """Set options of the socket, before the program's callback and before bind or connect."""
+        """Set options of the socket before the program's callback."""
 
     @property
     def address(self) -> str:
@@ -93,7 +93,7 @@ class Endpoint:
         return f"<{type(self).__name__} {self.socket.state}>"
 
     def fileno(self) -> int:
-        """Return the descriptor for `zmq.Poller`, as pyzmq's socket gives it.
+        """Return the file descriptor of the pyzmq socket, for `zmq.Poller`.
 
         ZeroMQ signals it once for several messages: receive with `timeout=0` until ZmqTimeoutError.
         """
@@ -101,13 +101,13 @@ class Endpoint:
 
     @property
     def denied(self) -> list[AuthenticationError]:
-        """Return the errors of the last refused peers (binding), or of our refusals (connecting)."""
+        """Return the errors of the last failed handshakes, of peers (binding) or our own (connecting)."""
         return list(self.socket.link.denied)
 
     def close(self, linger: float | None = None) -> None:
         """Close; unsent messages get `linger` seconds in the background (None: for ever, 0: none).
 
-        That does not promise delivery: see ZmqSender for one.
+        This does not guarantee delivery; ZmqSender does.
         """
         self._wire.close(linger)
 
@@ -123,14 +123,14 @@ class Endpoint:
         if self.rejected == 1:
             log.warning("%s: message rejected: %s (further ones are only counted)", self.address, error)
 
-    def _late(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
-        """Return the error for a passed deadline, with the number of rejected messages."""
+    def _timeout_error(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
+        """Return the error for a missed deadline, with the number of rejected messages."""
         if self.rejected:
             waited_for = f"{waited_for} ({self.rejected} rejected, the last: {self.last_rejection})"
-        return self._wire.late(waited_for, timeout)
+        return self._wire.timeout_error(waited_for, timeout)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
-        """Answer the peer of a rejected message."""
+        """Answer the peer whose message was rejected."""
 
     def _next(
         self,
@@ -139,9 +139,9 @@ class Endpoint:
         waiting_for: str,
         receive: Callable[[float, str], tuple[Any, list[zmq.Frame]]] | None = None,
     ) -> Any:
-        """Return the next message that can be decoded; reject and count others.
+        """Return the next message that can be decoded; reject others.
 
-        `receive` gives one message, its first frame and the others; the wire's own unless given.
+        `receive` replaces `Wire.receive`.
         """
         wire = self._wire
         receive = receive or wire.receive
@@ -150,7 +150,7 @@ class Endpoint:
         try:
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
-            raise wire.why_not() from None
+            raise wire.unusable_error() from None
         try:
             while True:
                 try:
@@ -161,35 +161,35 @@ class Endpoint:
                 except PeerLostError:
                     raise
                 except ZmqTimeoutError:
-                    raise self._late(waiting_for, asked)  # noqa: B904 - its cause is the refused peer
+                    raise self._timeout_error(waiting_for, asked)  # noqa: B904 - its cause is the refused peer
                 if deadline:
                     left = deadline - time.monotonic()
                     if left < -_PAST_DEADLINE:
-                        raise self._late(waiting_for, asked)
+                        raise self._timeout_error(waiting_for, asked)
                     timeout = max(0.0, left)
         finally:
             wire.turns.append(1)
 
 
 class LoopingEndpoint(Endpoint):
-    """An Endpoint with `recv`, and a loop around it. `handler_failures` counts the handlers that raised."""
+    """An Endpoint with a loop around `recv`; `handler_failures` counts the exceptions of handlers."""
 
     handler_failures = 0
     _thread: threading.Thread | None = None
     _stopped = False
 
     def recv(self, timeout: float | None = None) -> Any:
-        """Return the next message. `timeout`: seconds, negative for ever; by default the socket's."""
+        """Return the next message. `timeout` in seconds, negative for ever; by default the socket's."""
         raise NotImplementedError
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Call `handler(message)` for every message, here (`blocking`) or in a thread, which is returned.
+        """Call `handler(message)` for every message, in this thread (`blocking`) or in the returned one.
 
         The thread is a daemon: join it in a program that does nothing else. An exception of the handler is
-        logged and counted, and the loop goes on.
+        logged and counted, and the loop continues.
 
         Raises:
-            RuntimeError: The loop runs already.
+            RuntimeError: The loop is running already.
             ClosedError: The socket is closed.
             ForkedError: The process was forked since the socket was opened.
         """
@@ -213,7 +213,7 @@ class LoopingEndpoint(Endpoint):
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
-        """End the loop, after the message in hand; from any thread, the handler's included."""
+        """End the loop after the current message; call it from any thread, also from the handler."""
         self._stopped = True
 
     def _join(self, timeout: float) -> None:
@@ -223,7 +223,7 @@ class LoopingEndpoint(Endpoint):
             self._thread.join(timeout)
 
     def close(self, linger: float | None = None) -> None:
-        """Stop the loop and close; `linger` as of Endpoint.close."""
+        """Stop the loop and close; `linger` as for Endpoint.close."""
         self._join(1.0)
         super().close(linger)
 

@@ -1,4 +1,4 @@
-"""ZmqProxy and its thread and process: forward between two bound addresses; both sides' peers connect.
+"""ZmqProxy, ZmqProxyThread and ZmqProxyProcess: forward between two addresses that they bind.
 
 >>> proxy = ZmqProxyThread("tcp://127.0.0.1:*", "tcp://127.0.0.1:*", pattern="pull-push")
 >>> proxy.start()
@@ -11,7 +11,8 @@
 b'through'
 >>> pusher.close(); puller.close(); proxy.stop()
 
-Under symphony, where one process binds both: `ZmqProxyThread(in_service="front", out_service="back")`.
+Under symphony, in a process that binds both services: `ZmqProxyThread(in_service="front",
+out_service="back")`.
 """
 
 import contextlib
@@ -35,13 +36,22 @@ _LINGER_MS = 500
 
 
 class ZmqProxy:
-    """Forwards from peers of `in_add` to peers of `out_add`, and for 'router-dealer' back.
+    """Forwards messages; `run()` does so until another thread calls `stop()`.
 
-    `pattern` is 'router-dealer' (requests, answers) or 'pull-push'. `context` as for ZmqSocket. `in_service`
-    and `out_service` instead of addresses name services that this process binds. `hwm` and `limits` as for
-    ZmqSocket, of each side: of limits `message_bytes` and `unread_bytes` bind a proxy. Raises ValueError for
-    another pattern, AddressError for a side that is not answer, ServiceVariableError. `run()` forwards until
-    `stop()` is called from another thread; it raises what binding raises.
+    Args:
+        in_add: The address that clients or pushers connect to.
+        out_add: The address that servers or pullers connect to.
+        context: As for ZmqSocket.
+        pattern: 'router-dealer' (requests and answers) or 'pull-push'.
+        in_service: A service that this process binds, instead of `in_add`.
+        out_service: A service that this process binds, instead of `out_add`.
+        hwm: As for ZmqSocket, on both sides.
+        limits: As for ZmqSocket, on both sides.
+
+    Raises:
+        ValueError: The pattern is unknown.
+        AddressError: An address is missing or cannot be parsed.
+        ServiceVariableError: A service has no variables in the environment.
     """
 
     def __init__(
@@ -71,10 +81,10 @@ class ZmqProxy:
         self._ended = threading.Event()
 
     def _initialize(self) -> None:
-        """Initialize the thread or process, before attributes may be set."""
+        """Initialize the thread or process, which must come before its attributes."""
 
     def run(self) -> None:
-        """Bind both sides and forward until stopped."""
+        """Bind both sides and forward until stopped. Raises CaramlError if binding fails."""
         context = process.context() if self.context is None else self.context
         sides: list[ZmqSocket] = []
         control = context.socket(zmq.PAIR)
@@ -113,8 +123,9 @@ class ZmqProxy:
         return f"<{type(self).__name__} {self.pattern} {self.in_add} to {self.out_add}>"
 
     def wait_bound(self, timeout: float) -> None:
-        """Wait until both sides are bound (`in_add` and `out_add` then name real ports). Raises
-        ZmqTimeoutError after `timeout` seconds.
+        """Wait until both sides are bound; `in_add` and `out_add` have the real ports then.
+
+        Raises ZmqTimeoutError after `timeout` seconds, or the error of binding.
         """
         if not self._bound.wait(timeout):
             raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
@@ -128,12 +139,12 @@ class ZmqProxy:
             self._ended.wait(timeout)
 
     def at_exit(self, stage: int) -> None:
-        """End before the context does."""
+        """Stop before the context is destroyed."""
         if stage == 1:
             self.stop(0.5)
 
     def in_use(self) -> bool:
-        """Return whether `run` still forwards."""
+        """Return whether `run` has not ended yet."""
         return not self._ended.is_set()
 
 
@@ -159,42 +170,42 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
 
     def _initialize(self) -> None:
         _forking.Process.__init__(self, name="caraml-proxy", daemon=True)
-        self._here, self._there = _forking.Pipe()
+        self._parent_end, self._child_end = _forking.Pipe()
 
     def start(self) -> None:
         """Start the process."""
         super().start()
-        self._there.close()  # so that the end of the process closes the pipe
+        self._child_end.close()  # so that the pipe closes when the process ends
 
     def run(self) -> None:
-        """Forward in the process until it is told to stop, with a context of its own."""
+        """Forward in the child process, with a context of its own."""
         self.context = None
-        self._here.close()
+        self._parent_end.close()
         process.end_with_parent()
-        obeying = threading.Thread(target=self._obey, name="caraml-proxy-control", daemon=True)
-        obeying.start()
+        control_thread = threading.Thread(target=self._serve_parent, name="caraml-proxy-control", daemon=True)
+        control_thread.start()
         try:
             super().run()
         except CaramlError as error:
             log.error("the proxy ended: %s", error)
-            obeying.join(1.0)
+            control_thread.join(1.0)
 
-    def _obey(self) -> None:
-        """Send the addresses, or the error, to the parent, and wait until it says stop."""
+    def _serve_parent(self) -> None:
+        """Send the addresses, or the error, to the parent, and wait for its stop."""
         self._bound.wait()
-        self._there.send(self.failure or (self.in_add, self.out_add))
+        self._child_end.send(self.failure or (self.in_add, self.out_add))
         if self.failure is None:
             with contextlib.suppress(EOFError):
-                self._there.recv()
+                self._child_end.recv()
             super().stop()
 
     def wait_bound(self, timeout: float) -> None:
-        """Wait until both sides are bound. Raises CaramlError too when the process ended."""
+        """Wait until both sides are bound. Raises CaramlError if the process has ended."""
         if not self._bound.is_set():
-            if not self._here.poll(timeout):
+            if not self._parent_end.poll(timeout):
                 raise ZmqTimeoutError(self.in_add, "the proxy to bind", timeout)
             try:
-                answer = self._here.recv()
+                answer = self._parent_end.recv()
             except EOFError:
                 answer = CaramlError(f"{self.in_add}: the proxy's process ended before it bound")
             if isinstance(answer, Exception):
@@ -206,9 +217,9 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             raise self.failure
 
     def stop(self, timeout: float = 2.0) -> None:
-        """End the process, and wait for it; one that does not end in `timeout` seconds is terminated."""
+        """Stop the process; terminate it if it does not end within `timeout` seconds."""
         with contextlib.suppress(OSError):
-            self._here.send("stop")
+            self._parent_end.send("stop")
         self.join(timeout)
         if self.is_alive():
             self.terminate()

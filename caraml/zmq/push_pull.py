@@ -1,4 +1,4 @@
-"""ZmqPusher and ZmqPuller: a queue from many to many, each message to one puller, at most once.
+"""ZmqPusher and ZmqPuller: a queue; each message goes to one puller, at most once.
 
 >>> puller = ZmqPuller(port=0, deserializer="msgpack")
 >>> pusher = ZmqPusher(address=puller.address, serializer="msgpack")
@@ -10,10 +10,10 @@
 [1, 2, 3]
 >>> pusher.close(); puller.close()
 
-**Promise.** At most once, in order from one pusher to one puller. A message is lost when the puller it was
-handed to dies, or when the pusher's machine does; ZmqSender is for what must not be lost. A push blocks while
-no puller takes more (high-water mark, `hwm=` messages each side), up to the deadline. A pusher that is closed
-while no puller is connected logs a warning with the number of messages that it took since the last one was.
+**Promise.** Messages arrive at most once, in order from one pusher to one puller. A message is lost when its
+puller dies before handling it, or when the pusher's machine dies; ZmqSender is for messages that must arrive.
+A push blocks, up to its deadline, while all pullers are at their high-water mark (`hwm=`). A pusher that is
+closed while no puller is connected logs a warning with the number of messages since the last one was.
 """
 
 from collections import deque
@@ -33,15 +33,15 @@ from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 
 BATCH_BYTES = 1 << 20
-_ITEM_BYTES = 64  # what an item costs the puller beside its bytes
-_MOST_ITEMS = BATCH_BYTES // _ITEM_BYTES
-_MOST_BATCH_BYTES = 3 * BATCH_BYTES  # one batch, one item more, and msgpack's heads
+_ITEM_OVERHEAD = 64  # bytes that an item costs the puller beside its own
+_MAX_ITEMS = BATCH_BYTES // _ITEM_OVERHEAD
+_MAX_BATCH_BYTES = 3 * BATCH_BYTES  # a batch, one item more, and msgpack's headers
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Annotated[list[bytes], msgspec.Meta(max_length=_MOST_ITEMS)]).decode
+_unpack = msgspec.msgpack.Decoder(Annotated[list[bytes], msgspec.Meta(max_length=_MAX_ITEMS)]).decode
 
 
 class ZmqPusher(Endpoint):
-    """Sends to the pullers in turn; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+    """Sends to the pullers in turn; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
     `serializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called before
     bind or connect, `timeout` seconds that one push may block (negative: for ever).
@@ -60,7 +60,7 @@ class ZmqPusher(Endpoint):
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
         self._batch_bytes = min(BATCH_BYTES, self.socket.limits.message_bytes // 4)
-        self._batch_items = max(1, self._batch_bytes // _ITEM_BYTES)
+        self._batch_items = max(1, self._batch_bytes // _ITEM_OVERHEAD)
 
     def _prepare(self) -> None:
         if not self._bind and self.socket.scheme != "inproc":
@@ -69,17 +69,16 @@ class ZmqPusher(Endpoint):
     def push(self, data: Any, timeout: float | None = None) -> None:
         """Send one message; `data` may be changed afterwards.
 
-        `timeout`: seconds, negative for ever; by default the socket's.
-        Raises ZmqTimeoutError when no puller takes it in time, AuthenticationError, EncodeError
-        (MessageTooLargeError).
+        `timeout` in seconds, negative for ever; by default the socket's. Raises ZmqTimeoutError if no puller
+        takes the message in time, AuthenticationError, EncodeError (MessageTooLargeError).
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 
     def push_uncopied(self, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Send one message without copying the arrays of `data` of 256 KiB or more (smaller ones are copied,
-        which is faster): leave them alone until the answer is `done`. `timeout` and errors as of `push`.
+        """Send one message without copying the arrays of `data` of 256 KiB or more.
 
-        Over inproc, where the puller would be given the arrays themselves, they are copied.
+        Do not change these arrays until the returned tracker is `done`. Over inproc, where the puller would
+        share them, they are copied. `timeout` and errors as for `push`.
         """
         message = data if self._encode is None else self._encode(data)
         if self.socket.scheme == "inproc":
@@ -88,41 +87,40 @@ class ZmqPusher(Endpoint):
         return self._wire.send_uncopied(message, timeout)
 
     def push_many(self, items: Iterable[Any], timeout: float | None = None) -> None:
-        """Send many small messages to one puller in as few frames as possible: several times faster than one
-        by one.
+        """Send many small messages in batches, which is several times faster than one by one.
 
-        `pull` gives them back one by one. Large items go as messages of their own, in order. `timeout` and
-        errors as of `push`, for each frame.
+        A batch goes to one puller, whose `pull` returns the messages one by one. Large items are sent by
+        themselves, in order. `timeout` and errors as for `push`, for each batch.
         """
         source = iter(items if self._encode is None else map(self._encode, items))
-        most = self._batch_bytes
+        max_bytes = self._batch_bytes
         while True:
             batch: list[bytes] = []
-            alone: list[Any] = []
+            large: list[Any] = []
             nbytes = 0
             for item in islice(source, self._batch_items):
-                if type(item) is not bytes or (length := len(item)) >= most:
-                    alone.append(item)
+                if type(item) is not bytes or (length := len(item)) >= max_bytes:
+                    large.append(item)
                     break
                 batch.append(item)
                 nbytes += length
-                if nbytes >= most:
+                if nbytes >= max_bytes:
                     break
-            if not batch and not alone:
+            if not batch and not large:
                 return
             self._send_batch(batch, timeout)
-            for item in alone:
+            for item in large:
                 self._wire.send(item, timeout)
 
     def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
         if batch:
             self._wire.send(Parts((BATCH, _pack(batch))), timeout)
-            if self.socket.link.alone:
+            if self.socket.link.without_peer:
                 self.socket.link.unsent += len(batch) - 1
 
 
 class ZmqPuller(Endpoint):
-    """Receives from the pushers; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+    """Receives from the pushers; binds unless `bind=False`. It takes the keywords of ZmqSocket, and:
 
     `deserializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called
     before bind or connect, `timeout` seconds that one pull may block (negative: for ever).
@@ -149,7 +147,7 @@ class ZmqPuller(Endpoint):
     def pull(self, timeout: float | None = None) -> Any:
         """Return the next message. Raises ZmqTimeoutError, AuthenticationError.
 
-        `timeout`: seconds, negative for ever; by default the socket's.
+        `timeout` in seconds, negative for ever; by default the socket's.
         """
         if self._batch:
             return self._batch.popleft()
@@ -172,8 +170,8 @@ class ZmqPuller(Endpoint):
         return self._decode_one(frame, rest)
 
     def _open_batch(self, packed: zmq.Frame) -> Any:
-        if len(packed) > _MOST_BATCH_BYTES:
-            raise MalformedMessageError(f"a batch of {len(packed)} bytes; the maximum is {_MOST_BATCH_BYTES}")
+        if len(packed) > _MAX_BATCH_BYTES:
+            raise MalformedMessageError(f"a batch of {len(packed)} bytes; the maximum is {_MAX_BATCH_BYTES}")
         try:
             items = _unpack(packed.buffer)
         except msgspec.MsgspecError as error:

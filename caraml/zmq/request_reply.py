@@ -10,9 +10,9 @@ Traceback (most recent call last):
 caraml.errors.RemoteError: ...: the server could not answer: KeyError: 'x'
 >>> client.close(); server.close()
 
-**Promise.** `request` gives the answer to this very request, or raises: an answer that comes after its
-deadline is never taken for the next one's. A request that timed out may have been served; asking
-again may serve it twice. The client can be used again after every error.
+**Promise.** `request` returns the answer to this very request, or raises: an answer that arrives after its
+deadline is never taken for that of the next request. A request that timed out may have been served, and
+repeating it may serve it twice. The client can be used again after every error.
 """
 
 import time
@@ -31,19 +31,19 @@ from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, LoopingEndpoint, SocketOptions
 
 _NOTHING: list[Any] = []
-_LONGEST_REASON = 2000
-_UNREAD = 16  # requests that wait on one connection; a proxy has many clients
-_MARK = len(FAILURE)
-_RELEASE = 1.0  # seconds a closed socket may take to let go of an array
+_MAX_REASON = 2000
+_MAX_UNREAD_REQUESTS = 16  # of one connection; behind a proxy it carries many clients
+_MARK_BYTES = len(FAILURE)
+_RELEASE_SECONDS = 1.0  # the time in which a closed socket releases an array
 
 
 class ZmqClient(Endpoint):
-    """Asks; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+    """Sends requests; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
     `timeout` seconds to wait for an answer (negative: for ever, or until the server is lost), `serializer` of
-    requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout there
-    is a new socket, at the same address). With `heartbeat=` seconds, a server that is frozen or gone is
-    noticed within three of them.
+    requests, `deserializer` of answers, `callback(socket)` called before every connect (after a timeout the
+    client opens a new socket to the same address). With `heartbeat=` seconds, a server that is frozen or gone
+    is noticed within three heartbeats.
     """
 
     def __init__(
@@ -63,17 +63,17 @@ class ZmqClient(Endpoint):
         self._decode = serializers.decoder(deserializer, self.socket)
         self._gives_bytes = self._decode is serializers.decode_bytes
         self.serializer, self.deserializer = get_serializer(serializer), get_deserializer(deserializer)
-        if bind:  # where it was found once, also with port 0
+        if bind:  # a new socket binds the same port again
             self._options["address"] = self.address
 
     @property
     def host(self) -> str | None:
-        """Return the host of the address, if it has one."""
+        """Return the host of a TCP address, else None."""
         return self.socket.host
 
     @property
     def port(self) -> int | None:
-        """Return the port of the address, if it has one."""
+        """Return the port of a TCP address, else None."""
         return self.socket.port
 
     def _prepare(self) -> None:
@@ -86,15 +86,15 @@ class ZmqClient(Endpoint):
     def request(self, msg: Any, timeout: float | None = None) -> Any:
         """Return the server's answer. `timeout`: seconds, negative for ever; by default the client's.
 
-        Arrays of `msg` of 256 KiB or more are not copied (over inproc they are: the server keeps what it is
-        given); they are free again when this returns or raises.
+        Arrays of `msg` of 256 KiB or more are not copied (except over inproc, where the server would share
+        them); they may be changed again when this returns or raises.
 
-        Raises ZmqTimeoutError (PeerLostError when the server goes away meanwhile), RemoteError when the
+        Raises ZmqTimeoutError (PeerLostError when the connection to the server is lost), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
-        cannot be read, and once after an answer of which only the first part was: a foreign server's.
+        cannot be read, and for the request after a foreign server's answer of several parts.
         """
         wire = self._wire
-        if wire.closing and not self._closed:  # given up
+        if wire.closing and not self._closed:  # the last request dropped its socket
             self._open(self.timeout)
             wire = self._wire
         message = msg if self._encode is None else self._encode(msg)
@@ -102,24 +102,24 @@ class ZmqClient(Endpoint):
         try:
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
-            raise wire.why_not() from None
+            raise wire.unusable_error() from None
         lent = _NOTHING
         answered = False
         try:
             link = wire.link
             wire.lost_before = link.lost
-            if type(message) is bytes and len(message) < ZERO_COPY and link.fault is None:
+            if type(message) is bytes and len(message) < wire.unchecked_bytes and link.fault is None:
                 try:
                     wire.put(message)
                 except zmq.ZMQError as error:
-                    wire.send_again(message, timeout, error)
+                    wire.retry_send(message, timeout, error)
             else:
                 lent = self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
-            if self._gives_bytes and type(frame) is bytes and len(frame) != _MARK:
+            if self._gives_bytes and type(frame) is bytes and len(frame) != _MARK_BYTES:
                 return frame
-            return self._read(frame, rest)
+            return self._read_answer(frame, rest)
         except MalformedMessageError as error:
             answered = True
             self._reject(error)
@@ -127,20 +127,24 @@ class ZmqClient(Endpoint):
         finally:
             wire.turns.append(1)
             if not answered:
-                self._give_up(lent)
+                self._drop_socket(lent)
 
-    def _read(self, frame: Any, rest: list[zmq.Frame]) -> Any:
-        """Return the answer. Raises RemoteError, MalformedMessageError. Call with the turn taken."""
-        if len(frame) == _MARK and bytes(frame) == FAILURE and (rest := self._wire.whole(frame, rest)):
+    def _read_answer(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        """Return the decoded answer. Raises RemoteError, MalformedMessageError."""
+        if (
+            len(frame) == _MARK_BYTES
+            and bytes(frame) == FAILURE
+            and (rest := self._wire.receive_missing_rest(frame, rest))
+        ):
             reason = rest[0].bytes.decode("utf-8", "replace")
             raise RemoteError(f"{self.address}: the server could not answer: {reason}")
         try:
             return self._decode(frame, rest)
         except MalformedMessageError as error:
-            return _decode_whole(self._wire, self._decode, frame, rest, error)
+            return _decode_with_rest(self._wire, self._decode, frame, rest, error)
 
     def _send_large(self, message: Any, timeout: float) -> "list[weakref.ref[memoryview]]":
-        """Send; the views that live as long as ZeroMQ reads from them (cheaper than its trackers)."""
+        """Send, and return the views that live until ZeroMQ has read them (cheaper than its trackers)."""
         wire = self._wire
         if wire.link.fault is not None:
             raise wire.link.fault
@@ -155,36 +159,33 @@ class ZmqClient(Endpoint):
             if shared or nbytes < ZERO_COPY:
                 wire.send_part(part, MORE if left else 0, True, timeout)
             else:
-                whole = memoryview(part)
-                wire.send_part(whole, MORE if left else 0, False, timeout)
-                lent.append(weakref.ref(whole))
+                whole_part = memoryview(part)
+                wire.send_part(whole_part, MORE if left else 0, False, timeout)
+                lent.append(weakref.ref(whole_part))
         return lent
 
-    def _give_up(self, lent: "list[weakref.ref[memoryview]]") -> None:
-        """Drop the socket, and with it the request, the answer that may still come, and the hold on the
-        arrays.
-        """
+    def _drop_socket(self, lent: "list[weakref.ref[memoryview]]") -> None:
+        """Close the socket, so that a late answer is lost and ZeroMQ releases the arrays of the request."""
         self._wire.close(0)
-        deadline = time.monotonic() + _RELEASE * len(lent)
-        while any(whole() is not None for whole in lent) and time.monotonic() < deadline:
+        deadline = time.monotonic() + _RELEASE_SECONDS * len(lent)
+        while any(whole_part() is not None for whole_part in lent) and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def close(self, linger: float | None = None) -> None:
-        """Close for good; after it `request` raises ClosedError. `linger` as of Endpoint.close."""
+        """Close for good: further requests raise ClosedError. `linger` as for Endpoint.close."""
         self._closed = True
         super().close(linger)
 
 
 class ZmqServer(LoopingEndpoint):
-    """Answers; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+    """Answers requests; binds unless `bind=False`. It takes the keywords of ZmqSocket, and:
 
     `serializer` of answers, `deserializer` of requests, `callback(socket)` called before bind or connect,
     `timeout` seconds that one `recv` may block (negative: for ever).
 
     Either call `recv` and `send` strictly in turn, or start a loop, which answers every request with
-    `handler(request)`. A request that cannot be decoded, and a
-    handler that raises, are answered with the reason: the client's `request` raises RemoteError and the
-    server goes on. So is a request of which only the first part was read: a foreign client's.
+    `handler(request)`. When a request cannot be decoded or the handler raises, the client's `request` raises
+    RemoteError with the reason, and the server continues.
     """
 
     def __init__(
@@ -205,8 +206,8 @@ class ZmqServer(LoopingEndpoint):
         self._may_send = False
 
     def _prepare(self) -> None:
-        if self._options.get("hwm") is None:  # a client waits for its answer, so more is of no use
-            self.socket.unwrap().rcvhwm = min(_UNREAD, self.socket.limits.unread_messages())
+        if self._options.get("hwm") is None:  # a client waits for its answer before it sends more
+            self.socket.unwrap().rcvhwm = min(_MAX_UNREAD_REQUESTS, self.socket.limits.unread_messages())
 
     def recv(self, timeout: float | None = None) -> Any:
         """Return the next request. Raises ValueError when the last one is not answered yet, ZmqTimeoutError.
@@ -217,7 +218,7 @@ class ZmqServer(LoopingEndpoint):
             raise ValueError("recv() and send() must be paired: send() the answer to the last request first")
         wire = self._wire
         data = None
-        if wire.alone and self._gives_bytes and timeout is None and wire.timeout < 0:
+        if wire.single_frame and self._gives_bytes and timeout is None and wire.timeout < 0:
             data = wire.receive_quickly()
         if data is None:
             read = self._decode if self._gives_bytes else self._decode_request
@@ -227,23 +228,22 @@ class ZmqServer(LoopingEndpoint):
 
     def send(self, msg: Any) -> None:
         """Answer the last request; `msg` may be changed afterwards. Raises ValueError when there is none."""
-        if not self._may_send:
-            raise ValueError("recv() and send() must be paired: recv() a request first")
-        message = msg if self._encode is None else self._encode(msg)
-        try:
-            self._wire.send(message)
-        except MalformedMessageError as error:  # what was taken for the request was the first part of one
-            self._reject(error)
-            self._wire.send(_unreadable(error))
-        self._may_send = False
+        self._require_request()
+        self._answer(msg if self._encode is None else self._encode(msg))
 
     def send_error(self, reason: str) -> None:
         """Answer the last request with an error: the client raises RemoteError with this reason."""
+        self._require_request()
+        self._answer(_failure(reason))
+
+    def _require_request(self) -> None:
         if not self._may_send:
             raise ValueError("recv() and send() must be paired: recv() a request first")
+
+    def _answer(self, message: Any) -> None:
         try:
-            self._wire.send(_failure(reason))
-        except MalformedMessageError as error:
+            self._wire.send(message)
+        except MalformedMessageError as error:  # a foreign client's request of several parts
             self._reject(error)
             self._wire.send(_unreadable(error))
         self._may_send = False
@@ -261,11 +261,11 @@ class ZmqServer(LoopingEndpoint):
             try:
                 return self._decode(frame, rest)
             except MalformedMessageError as error:
-                return _decode_whole(self._wire, self._decode, frame, rest, error)
+                return _decode_with_rest(self._wire, self._decode, frame, rest, error)
         except MalformedMessageError:
             raise
-        except Exception as error:  # of the program's own deserializer
-            self._wire.whole(frame, rest)
+        except Exception as error:  # from the program's own deserializer
+            self._wire.receive_missing_rest(frame, rest)
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
@@ -273,18 +273,18 @@ class ZmqServer(LoopingEndpoint):
 
 
 def _failure(reason: str) -> Parts:
-    return Parts((FAILURE, reason[:_LONGEST_REASON].encode("utf-8", "replace")))
+    return Parts((FAILURE, reason[:_MAX_REASON].encode("utf-8", "replace")))
 
 
 def _unreadable(error: MalformedMessageError) -> Parts:
     return _failure(f"the request cannot be read: {error}")
 
 
-def _decode_whole(
+def _decode_with_rest(
     wire: Wire, decode: serializers.Decode, frame: Any, rest: list[zmq.Frame], error: MalformedMessageError
 ) -> Any:
-    """Decode a message again with its other frames. Raises `error` where it has none."""
-    more = [] if rest else wire.whole(frame, rest)
+    """Decode a message again with its other frames. Raises `error` if it has none."""
+    more = [] if rest else wire.receive_missing_rest(frame, rest)
     if not more:
         raise error
     return decode(frame, more)

@@ -1,16 +1,16 @@
-"""The frames of acknowledged delivery, and the sender's window over one connection.
+"""The protocol of acknowledged delivery: the heads of frames, and the sender's window of one connection.
 
-Every message's first frame begins with a Head. The sender numbers its messages per connection (`sequence`),
-the receiver takes them in that order only, and says how far it got: `received` (resend from after it) and
-`finished` (forget up to it). A number of the whole sender (`identifier`) marks a message that is given to
-another receiver.
+The first frame of every message begins with a Head. The sender numbers its messages on each connection
+(`sequence`); the receiver accepts them in this order only, and reports `received` (the sender resends what
+follows) and `finished` (the sender forgets up to it). The `identifier` of a message is unique to its sender,
+also when the message goes to another receiver.
 
-A WELCOME's head is followed by a NAME_BYTES name of the receiver: another name on the same connection is a
-receiver that does not know what the former one was given. A READY that names a session is a receiver that
-connected again: what it had finished of that session is not sent again.
+The head of a WELCOME is followed by a name of NAME_BYTES: another name on the same connection is another
+receiver, which does not know the messages of the former one. A READY with a session comes from a receiver
+that has reconnected: messages that it finished in that session are not sent again.
 
-Through a ROUTER-DEALER proxy a sender's messages reach several receivers in turn. They answer HELLO with
-SHARED, and acknowledge with DONE: the sequences that are finished.
+Through a ROUTER-DEALER proxy a sender's messages reach several receivers in turn. These answer HELLO with
+SHARED, and acknowledge with DONE, a list of finished sequences.
 """
 
 import struct
@@ -32,17 +32,26 @@ _flags = struct.Struct("<H")
 _FLAGS_AT = 2
 HEAD_BYTES = _head.size
 NAME_BYTES = 8
-MOST_DONE = 100  # sequences: a sender takes 1 KiB
+MAX_DONE = 100  # sequences: a sender accepts frames of 1 KiB
 _unpack = _head.unpack_from
 _pack = _head.pack
 
 
 class Head(NamedTuple):
-    """`sender` and `connection` name the session; `first` and `second` are sequence and identifier of DATA,
-    lowest unacknowledged sequence of HELLO, received and finished of WELCOME and ACK, finished of READY.
-    `count` is the flags of DATA; of WELCOME and ACK the messages that may be on their way, and `window_bytes`
-    their bytes. `asked` of HELLO is the last sequence sent before it, and comes back in the WELCOME: what is
-    missing up to there is lost, what was sent after may be on its way still.
+    """The head of a frame; the meaning of its fields depends on the kind.
+
+    Attributes:
+        magic: MAGIC, to recognize a head.
+        kind: HELLO to DONE.
+        count: The flags of DATA; of WELCOME and ACK the messages of the window.
+        connection: The connection of the session.
+        sender: The sender of the session.
+        first: The sequence of DATA, the lowest unacknowledged one of HELLO, `received` of WELCOME and ACK,
+            `finished` of READY.
+        second: The identifier of DATA, `finished` of WELCOME and ACK.
+        window_bytes: The bytes of the window, of WELCOME and ACK.
+        asked: The last sequence before a HELLO, repeated in its WELCOME: missing messages up to this one are
+            lost, later ones may still arrive.
     """
 
     magic: int
@@ -57,12 +66,12 @@ class Head(NamedTuple):
 
     @property
     def session(self) -> tuple[int, int]:
-        """Return the sender and connection that sequence numbers count within."""
+        """Return the sender and connection, within which messages are numbered."""
         return self.sender, self.connection
 
 
 unpack_head = _unpack  # the fields as a tuple
-_make = Head._make
+_make_head = Head._make
 
 
 def pack_head(
@@ -79,10 +88,10 @@ def pack_head(
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:
-    """Return the head at the beginning of a frame, None if there is none."""
+    """Return the head of a frame, None if it has none."""
     if len(frame) < HEAD_BYTES:
         return None
-    head = _make(_unpack(frame))
+    head = _make_head(_unpack(frame))
     return head if head.magic == MAGIC and HELLO <= head.kind <= DONE else None
 
 
@@ -98,7 +107,7 @@ def read_done(frame: bytes) -> tuple[int, ...]:
 
 
 class Unacknowledged(NamedTuple):
-    """A message in the window, kept to be sent again."""
+    """A message in the window, kept until it is acknowledged."""
 
     sequence: int
     identifier: int
@@ -106,14 +115,12 @@ class Unacknowledged(NamedTuple):
     nbytes: int
 
 
-# makes an Unacknowledged in half the time of its constructor
+# Creates an Unacknowledged in half the time of its constructor.
 _unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 class Window:
-    """The messages that one receiver was sent and has not finished. `peer` is its ZeroMQ identity (b"" if
-    there is only one).
-    """
+    """The unfinished messages of a receiver; `peer` is its ZeroMQ identity, b"" for a connecting sender."""
 
     def __init__(self, peer: bytes, sender: int, connection: int) -> None:
         self.peer = peer
@@ -123,22 +130,22 @@ class Window:
         self.next_sequence = 1
         self.unfinished: deque[Unacknowledged] = deque()
         self.in_flight = 0
-        self.max_messages = self.max_bytes = 0  # nothing is sent before the receiver announces its window
+        self.max_messages = self.max_bytes = 0  # until the receiver announces its window
         self.moved_at = self.asked_at = time.monotonic()
-        self.sent_at: dict[int, float] | None = None  # by sequence, for a session of several receivers
+        self.sent_at: dict[int, float] | None = None  # by sequence, if several receivers share the window
 
     @property
     def session(self) -> tuple[int, int]:
-        """Return the sender and connection that sequence numbers count within."""
+        """Return the sender and connection, within which messages are numbered."""
         return self.sender, self.connection
 
     def has_room(self, nbytes: int) -> bool:
-        """Return whether another message may be sent; two at a time of those too large for the window."""
+        """Return whether another message may be sent; of those larger than the window, two at a time."""
         waiting = len(self.unfinished)
         return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or waiting < 2)
 
     def add(self, identifier: int, payload: Any, flags: int) -> Any:
-        """Number a message and keep it; returns the frames to send."""
+        """Number a message and keep it; return the frames to send."""
         sequence = self.next_sequence
         self.next_sequence = sequence + 1
         head = _pack(MAGIC, DATA, flags, self.connection, self.sender, sequence, identifier, 0, 0)
@@ -155,14 +162,14 @@ class Window:
             self.sent_at[sequence] = time.monotonic()
         return frames
 
-    def given_before(self) -> None:
-        """Mark the unfinished messages as sent to a receiver that died."""
+    def mark_redelivered(self) -> None:
+        """Mark the unfinished messages as possibly delivered to a receiver that died."""
         self.unfinished = deque(
-            message._replace(frames=_marked(message.frames)) for message in self.unfinished
+            message._replace(frames=_flag_redelivered(message.frames)) for message in self.unfinished
         )
 
     def finish(self, finished: int) -> None:
-        """Forget the messages that the receiver has finished."""
+        """Forget the messages up to this sequence."""
         unfinished = self.unfinished
         if unfinished and unfinished[0].sequence <= finished:
             self.moved_at = time.monotonic()
@@ -171,12 +178,12 @@ class Window:
                 self.in_flight -= forget()[3]
 
     def share(self) -> None:
-        """Acknowledge messages one by one: several receivers share this window."""
+        """Expect acknowledgements of single messages: several receivers share this window."""
         if self.sent_at is None:
             self.sent_at = dict.fromkeys((message.sequence for message in self.unfinished), time.monotonic())
 
     def finish_one(self, sequence: int) -> None:
-        """Forget a message that one of several receivers has finished."""
+        """Forget one message."""
         for index, message in enumerate(self.unfinished):
             if message.sequence == sequence:
                 del self.unfinished[index]
@@ -187,22 +194,22 @@ class Window:
             if message.sequence >= sequence:
                 return
 
-    def late(self, seconds: float) -> list[Any]:
-        """Return the frames of messages sent that long ago, marked as redelivered, to be sent again."""
+    def overdue(self, seconds: float) -> list[Any]:
+        """Return the frames of messages sent more than `seconds` ago, marked as redelivered."""
         if self.sent_at is None:
             return []
         now = time.monotonic()
-        again: list[Any] = []
+        overdue_frames: list[Any] = []
         for index, message in enumerate(self.unfinished):
             if now - self.sent_at[message.sequence] > seconds:
-                marked = self.unfinished[index] = message._replace(frames=_marked(message.frames))
+                marked = self.unfinished[index] = message._replace(frames=_flag_redelivered(message.frames))
                 self.sent_at[message.sequence] = now
-                again.append(marked.frames)
-        return again
+                overdue_frames.append(marked.frames)
+        return overdue_frames
 
 
-def owned(message: Any) -> Any:
-    """Return the message in memory of its own: it may have to be sent again."""
+def own_copy(message: Any) -> Any:
+    """Return a copy of a message, unless it is bytes already."""
     if isinstance(message, Parts):
         return Parts(
             part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
@@ -216,15 +223,15 @@ def _frames(head: bytes, payload: Any) -> tuple[Any, int]:
     return Parts((head + payload[0], *payload[1:])), HEAD_BYTES + sum(map(size, payload))
 
 
-def _marked(frames: Any) -> Any:
+def _flag_redelivered(frames: Any) -> Any:
     if type(frames) is not bytes:
-        return Parts((_marked(frames[0]), *frames[1:]))
+        return Parts((_flag_redelivered(frames[0]), *frames[1:]))
     (flags,) = _flags.unpack_from(frames, _FLAGS_AT)
     return frames[:_FLAGS_AT] + _flags.pack(flags | REDELIVERED) + frames[_FLAGS_AT + _flags.size :]
 
 
 def payload_of(message: Unacknowledged) -> tuple[Any, int]:
-    """Return the payload and flags of a kept message, to send it to another receiver."""
+    """Return the payload and flags of a message, to send it to another receiver."""
     frames = message.frames
     if type(frames) is bytes:
         return frames[HEAD_BYTES:], 0
@@ -237,10 +244,10 @@ _REMEMBERED = 1 << 13
 
 
 class SharedSession:
-    """A receiver's session that several receivers share; it acknowledges finished messages one by one.
+    """A session that several receivers share through a ROUTER-DEALER proxy.
 
-    A ROUTER-DEALER proxy gives each message to the next receiver, so that no receiver knows what it should
-    have had: the sender sends again what no receiver acknowledged.
+    The proxy gives each message to the next receiver, so that a receiver cannot tell which ones it has
+    missed: finished messages are acknowledged one by one, and the sender repeats the others.
     """
 
     def __init__(self, key: tuple[int, int], peer: bytes) -> None:
@@ -248,21 +255,21 @@ class SharedSession:
         self.peer = peer
         self.gap = False
         self.received = self.acknowledged = 0
-        self._finished: dict[int, bool] = {}  # sequence -> is finished, oldest first
-        self._owed: list[int] = []
+        self._finished: dict[int, bool] = {}  # by sequence, oldest first
+        self._to_acknowledge: list[int] = []
 
     @property
     def finished(self) -> int:
-        """Return the last sequence that was finished here."""
+        """Return the last finished sequence."""
         return self.acknowledged
 
     @finished.setter
     def finished(self, sequence: int) -> None:
         self._finished[sequence] = True
-        self._owed.append(sequence)
+        self._to_acknowledge.append(sequence)
 
     def take(self, sequence: int) -> bool:
-        """Return whether a message is new here; one that is finished is acknowledged again."""
+        """Return whether a message is new; acknowledge a finished one again."""
         finished = self._finished.get(sequence)
         if finished is None:
             self._finished[sequence] = False
@@ -270,11 +277,11 @@ class SharedSession:
                 del self._finished[next(iter(self._finished))]
             return True
         if finished:
-            self._owed.append(sequence)
+            self._to_acknowledge.append(sequence)
         return False
 
     def acknowledgements(self) -> Iterator[bytes]:
-        """Return the frames that acknowledge what is finished and is not acknowledged yet."""
-        owed, self._owed = self._owed, []
-        for start in range(0, len(owed), MOST_DONE):
-            yield pack_done(self.key, owed[start : start + MOST_DONE])
+        """Return the frames that acknowledge the newly finished messages."""
+        sequences, self._to_acknowledge = self._to_acknowledge, []
+        for start in range(0, len(sequences), MAX_DONE):
+            yield pack_done(self.key, sequences[start : start + MAX_DONE])

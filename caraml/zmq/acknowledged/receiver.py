@@ -1,8 +1,8 @@
 """ZmqReceiver: acknowledged delivery, the receiving side; see sender.py for the promise.
 
-When is a message finished, so that its sender forgets it? With `finish='received'`, when `recv` returns it.
-With `finish='processed'`, when the next `recv` is called (or the loop's handler returned): a receiver killed
-in between leaves it to another one.
+The sender forgets a message when the receiver reports it as finished. With `finish='received'` that is when
+`recv` returns it; with `finish='processed'` at the next `recv`, or when the loop's handler returns, so that
+the message of a receiver that is killed in between goes to another one.
 """
 
 import secrets
@@ -43,12 +43,12 @@ from caraml.zmq.endpoint import LoopingEndpoint, SocketOptions
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20
-_AT_ONCE = range(64)
+_DRAINED_AT_ONCE = range(64)
 _NOBLOCK = int(zmq.NOBLOCK)
 _SESSIONS = 4096
-_KEEP_UP = 0.05  # seconds between acknowledgements while what was fetched is given
-_SPARE = 1000  # messages over the window, such as those that ask how far we are
-_NOBODY = 0, 0
+_ACKNOWLEDGE_EVERY = 0.05  # seconds, while fetched messages are returned
+_SPARE_MESSAGES = 1000  # beyond the window, such as HELLO
+_NO_SESSION = 0, 0
 
 
 class _Session:
@@ -65,12 +65,12 @@ AnySession: TypeAlias = _Session | SharedSession
 
 
 class ZmqReceiver(LoopingEndpoint):
-    """Receives from senders; binds unless `bind=False`. Keywords as ZmqSender's, with `deserializer`, and:
+    """Receives from senders; binds unless `bind=False`. It takes the keywords of ZmqSocket, and:
 
-    `finish` as above, `window` messages and `window_bytes` that one sender may have on their way: the bound
-    of what is held here. After a `recv`: `identifier` of the message within its `sender`, and whether it is
-    `redelivered` (given before to a receiver that died). `duplicates` counts what came twice over one
-    connection and was dropped.
+    `deserializer`, `callback(socket)`, `timeout`, `finish` (see above), and `window` messages and
+    `window_bytes` that one sender may have unacknowledged. After a `recv`, `sender` and `identifier` identify
+    the message, and `redelivered` tells whether a receiver that died may have had it. `duplicates` counts the
+    dropped messages that had come before over the same connection.
     """
 
     def __init__(
@@ -95,26 +95,26 @@ class ZmqReceiver(LoopingEndpoint):
         self._window = min(window, (1 << 16) - 1), window_bytes
         self._sessions: OrderedDict[tuple[int, int], AnySession] = OrderedDict()
         self._queue: deque[tuple[AnySession, int, int, int, Any, Any]] = deque()
-        self._last: _Session | None = None
+        self._last_session: _Session | None = None
         self._in_hand: tuple[AnySession, int] | None = None
-        self._owed: dict[tuple[int, int], AnySession] = {}
+        self._to_acknowledge: dict[tuple[int, int], AnySession] = {}
         self._by_peer: dict[bytes, _Session] = {}
         self._name = secrets.token_bytes(NAME_BYTES)
-        self._made = -1
-        self._due = 0.0
+        self._seen_handshakes = -1
+        self._acknowledge_at = 0.0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._decode = serializers.decoder(deserializer, self.socket)
         self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None
         if not bind:
             self._wire.enter()
-            self._introduce()
+            self._send_ready()
             self._wire.leave()
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        # larger than the window of a sender: a high-water mark that is reached stalls heartbeats
-        raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE
+        # Larger than the window of a sender: a reached high-water mark stalls heartbeats.
+        raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE_MESSAGES
         self.socket.unread_bytes = max(
             self.socket.limits.unread_bytes, 2 * self.socket.limits.message_bytes + self._window[1]
         )
@@ -123,15 +123,15 @@ class ZmqReceiver(LoopingEndpoint):
     def recv(self, timeout: float | None = None) -> Any:
         """Return the next message. Raises ZmqTimeoutError, AuthenticationError.
 
-        `timeout`: seconds, negative for ever; by default the socket's.
+        `timeout` in seconds, negative for ever; by default the socket's.
         """
         self._wire.enter()
         deadline = 0.0
         try:
             if self._in_hand is not None:
                 self._finish_in_hand()
-            if self._owed and monotonic() >= self._due:
-                self._keep_up()
+            if self._to_acknowledge and monotonic() >= self._acknowledge_at:
+                self._catch_up()
             while True:
                 if not self._queue:
                     timeout = self._wire.timeout if timeout is None else timeout
@@ -145,7 +145,7 @@ class ZmqReceiver(LoopingEndpoint):
                     self._reject(error)
                     continue
                 except Exception:
-                    self._finish(session, sequence)  # a deserializer of the program's own
+                    self._finish(session, sequence)  # from the program's own deserializer
                     raise
                 self.sender, self.identifier = session.key[0], identifier
                 self.redelivered = flags & REDELIVERED > 0
@@ -153,7 +153,7 @@ class ZmqReceiver(LoopingEndpoint):
                     self._in_hand = session, sequence
                 else:
                     session.finished = sequence
-                    self._owed[session.key] = session
+                    self._to_acknowledge[session.key] = session
                     if not self._queue:
                         self._acknowledge()
                 return data
@@ -161,12 +161,12 @@ class ZmqReceiver(LoopingEndpoint):
             self._wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Start the loop; a message is finished when the handler returned."""
+        """Start the loop; a message is finished when the handler returns."""
         self._processed = True
         return super().start_loop(handler, blocking)
 
     def close(self, linger: float | None = 1.0) -> None:
-        """Stop the loop, acknowledge what is finished (the message in hand counts as finished), and close."""
+        """Stop the loop, acknowledge the received messages (the current one too), and close."""
         self._join(1.0)
         if not self.socket.unwrap().closed and not self._wire.in_use():
             self._wire.enter()
@@ -184,14 +184,14 @@ class ZmqReceiver(LoopingEndpoint):
 
     def _finish(self, session: AnySession, sequence: int) -> None:
         session.finished = sequence
-        self._owed[session.key] = session
+        self._to_acknowledge[session.key] = session
 
     def _acknowledge(self) -> None:
-        for session in self._owed.values():
-            self._answer(session, ACK)
-        self._owed.clear()
+        for session in self._to_acknowledge.values():
+            self._send_progress(session, ACK)
+        self._to_acknowledge.clear()
 
-    def _answer(self, session: AnySession, kind: int, asked: int = 0) -> None:
+    def _send_progress(self, session: AnySession, kind: int, asked: int = 0) -> None:
         if isinstance(session, SharedSession) and kind == ACK:
             for frame in session.acknowledgements():
                 self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
@@ -203,68 +203,68 @@ class ZmqReceiver(LoopingEndpoint):
             self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
         self._wire.send_part(head + self._name if kind == WELCOME else head, 0, True, 0)
 
-    def _introduce(self) -> None:
-        """Send READY to a binding sender, with our progress on a former connection."""
-        self._made = self._wire.link.made
+    def _send_ready(self) -> None:
+        """Send READY to a binding sender, with the progress of the former connection."""
+        self._seen_handshakes = self._wire.link.handshakes
         session = self._by_peer.get(b"")
-        key, finished = (session.key, session.finished) if session is not None else (_NOBODY, 0)
+        key, finished = (session.key, session.finished) if session is not None else (_NO_SESSION, 0)
         self._wire.send_part(pack_head(READY, key, finished), 0, True, 0)
 
-    def _keep_up(self) -> None:
-        """Acknowledge, and read what has arrived, while fetched messages are returned slowly."""
+    def _catch_up(self) -> None:
+        """Acknowledge, and read new messages, while fetched ones are returned slowly."""
         self._acknowledge()
         if len(self._queue) < self._window[0]:
             try:
                 self._drain()
             except MalformedMessageError as error:
                 self._reject(error)
-        self._due = monotonic() + _KEEP_UP
+        self._acknowledge_at = monotonic() + _ACKNOWLEDGE_EVERY
 
     def _fill(self, timeout: float, deadline: float) -> None:
-        """Wait for one message, and take in what has come with it. One deadline, whatever else comes."""
+        """Wait for a message until the deadline, and fetch those that have arrived with it."""
         wire = self._wire
         left = timeout
         while True:
             self._acknowledge()
             try:
                 wait = wire.slice_ms / 1000
-                self._take(*wire.receive(min(left, wait) if timeout >= 0 else wait, "a message"))
+                self._take_message(*wire.receive(min(left, wait) if timeout >= 0 else wait, "a message"))
                 self._drain()
             except MalformedMessageError as error:
                 self._reject(error)
             except ZmqTimeoutError:
-                if not self._bind and self._made != wire.link.made:
-                    self._introduce()  # nothing of the former connection is left to read
+                if not self._bind and self._seen_handshakes != wire.link.handshakes:
+                    self._send_ready()  # the former connection is read completely
             if self._queue:
-                self._due = monotonic() + _KEEP_UP
+                self._acknowledge_at = monotonic() + _ACKNOWLEDGE_EVERY
                 return
             left = max(0.0, deadline - monotonic())
             if left == 0.0 <= timeout:
-                raise self._late("a message", timeout)
+                raise self._timeout_error("a message", timeout)
 
     def _drain(self) -> None:
-        """Take in what has come, up to a bound. Raises MalformedMessageError."""
+        """Fetch messages that have arrived, up to a bound. Raises MalformedMessageError."""
         wire = self._wire
         receive = wire.receive_part
         try:
-            for _ in _AT_ONCE:
+            for _ in _DRAINED_AT_ONCE:
                 if not self._bind:
                     frame = receive(_NOBLOCK, False)
-                    self._take(frame, wire.rest() if frame.more else [])
+                    self._take_message(frame, wire.receive_rest() if frame.more else [])
                     continue
                 peer = receive(_NOBLOCK)
-                frame = receive(0, False)  # a ROUTER's message has a part after its peer
-                rest = wire.rest() if frame.more else []
+                frame = receive(0, False)  # a ROUTER's message has a part after the identity
+                rest = wire.receive_rest() if frame.more else []
                 if rest or len(frame) >= LARGE or not self._take_next(peer, frame.bytes):
                     self._take_from(peer, frame, rest)
         except zmq.Again:
             return
         except zmq.ZMQError as error:
-            raise wire.failed(error) from error
+            raise wire.socket_error(error) from error
 
     def _take_next(self, peer: bytes, whole: bytes) -> bool:
-        """Take most messages: one small frame, the next of the session that the last one was of."""
-        session = self._last
+        """Queue a small message that follows the last one in its session; return False for others."""
+        session = self._last_session
         if session is None or session.peer != peer or len(whole) < HEAD_BYTES:
             return False
         magic, kind, flags, connection, sender, sequence, identifier, _, _ = unpack_head(whole)
@@ -283,7 +283,7 @@ class ZmqReceiver(LoopingEndpoint):
         )
         return True
 
-    def _take(self, frame: Any, rest: list[zmq.Frame]) -> None:
+    def _take_message(self, frame: Any, rest: list[zmq.Frame]) -> None:
         peer = b""
         if self._bind:
             if not rest:
@@ -291,12 +291,12 @@ class ZmqReceiver(LoopingEndpoint):
                 return
             peer, frame, rest = frame.bytes, rest[0], rest[1:]
         elif rest and read_head(frame.buffer) is None and (head := read_head(rest[0].buffer)) is not None:
-            self._take_shared(frame.bytes, head, rest)  # a proxy says for whom the answer is
+            self._take_shared(frame.bytes, head, rest)  # an envelope, from a proxy
             return
         self._take_from(peer, frame, rest)
 
     def _take_shared(self, envelope: bytes, head: Head, frames: list[zmq.Frame]) -> None:
-        """Take a message that came through a proxy, which gives us some of the sender's messages."""
+        """Handle a message that came through a proxy, which shares a sender's messages out."""
         session = self._sessions.get(head.session)
         if session is None:
             if len(self._sessions) >= _SESSIONS:
@@ -307,17 +307,17 @@ class ZmqReceiver(LoopingEndpoint):
             return
         session.peer = envelope
         if head.kind == HELLO:
-            self._answer(session, SHARED)
+            self._send_progress(session, SHARED)
         elif session.take(head.first):
             frame, *rest = frames
             payload = self._payload(head, frame.bytes if len(frame) < LARGE else frame.buffer, rest)
             self._queue.append((session, head.first, head.second, head.count, *payload))
         else:
             self.duplicates += 1
-            self._owed[session.key] = session
+            self._to_acknowledge[session.key] = session
 
     def _payload(self, head: Head, whole: Any, rest: list[zmq.Frame]) -> tuple[Any, Any]:
-        """Return the first frame and the others of a message."""
+        """Return the first frame of a message, and its other frames."""
         return (rest[0], rest[1:]) if head.count & DETACHED and rest else (Inline(whole[HEAD_BYTES:]), rest)
 
     def _take_from(self, peer: bytes, frame: Any, rest: list[zmq.Frame]) -> None:
@@ -334,23 +334,23 @@ class ZmqReceiver(LoopingEndpoint):
         elif head.first < 1:
             self._reject(MalformedMessageError("the message has sequence number 0"))
         elif head.kind == HELLO:
-            self._welcome(session, head, peer)
+            self._handle_hello(session, head, peer)
         elif session is None:
             self._reject(MalformedMessageError("the message belongs to no session (no HELLO came before)"))
         elif head.first == session.received + 1:
             session.received += 1
             session.gap = False
-            self._last = session
+            self._last_session = session
             payload = self._payload(head, whole, rest)
             self._queue.append((session, head.first, head.second, head.count, *payload))
         elif head.first <= session.received:
             self.duplicates += 1
-            self._owed[session.key] = session
+            self._to_acknowledge[session.key] = session
         elif not session.gap:
             session.gap = True
-            self._answer(session, WELCOME, EVERYTHING)
+            self._send_progress(session, WELCOME, EVERYTHING)
 
-    def _welcome(self, session: _Session | None, head: Head, peer: bytes) -> None:
+    def _handle_hello(self, session: _Session | None, head: Head, peer: bytes) -> None:
         if session is None:
             session = self._new_session(head, peer)
         if session.peer != peer:  # the sender has reconnected
@@ -360,10 +360,10 @@ class ZmqReceiver(LoopingEndpoint):
             self._by_peer[peer] = session
         self._sessions.move_to_end(head.session)
         session.gap = False
-        self._answer(session, WELCOME, head.asked)
+        self._send_progress(session, WELCOME, head.asked)
 
     def _new_session(self, head: Head, peer: bytes) -> _Session:
-        """Return a session in place of the connection's former one, so that one peer cannot take them all."""
+        """Return a session that replaces the former one of the connection, so that a peer has only one."""
         self._forget(self._by_peer.get(peer))
         if len(self._sessions) >= _SESSIONS:
             self._forget(next(iter(self._sessions.values())))
@@ -372,7 +372,7 @@ class ZmqReceiver(LoopingEndpoint):
         return session
 
     def _forget(self, session: AnySession | None) -> None:
-        self._last = None
+        self._last_session = None
         if session is not None:
             del self._sessions[session.key]
             self._by_peer.pop(session.peer, None)

@@ -11,22 +11,20 @@
 True
 >>> receiver.close()
 
-**Promise.** Every message that `send` took is kept until a receiver acknowledged it, and sent again when a
-connection or a receiver is lost: in order and exactly once to a receiver that lives, at least once over the
-death of one (what may have been given before says so: `receiver.redelivered`, and keeps its
-`receiver.identifier`). Up to `window` messages are on their way at once: `send` returns before the
-acknowledgement. `flush` waits for all; `close` returns True only when all were acknowledged; leaving a
-`with` block or the program with some unacknowledged logs a warning that says how many. A sender that dies
-takes what is unacknowledged with it.
+**Promise.** The sender keeps every message until a receiver has acknowledged it, and repeats it when a
+connection or a receiver is lost. A receiver that lives gets messages in order and exactly once; when one
+dies, another gets its unfinished messages (`receiver.redelivered` is True then, and `receiver.identifier` the
+same). `send` returns before the acknowledgement; up to `window` messages may be unacknowledged. `flush` waits
+for all acknowledgements, and `close` returns whether all have come; leaving a `with` block or the program
+without them logs a warning with their number. When the sender dies, its unacknowledged messages are lost.
 
-No thread works in the background: that a connection was lost is noticed, and what was on its way is sent
-again, inside `send`, `flush` and `close` only. Call `flush` before you wait for anything else, such as an
-answer.
+There is no background thread: lost connections are noticed, and messages repeated, only inside `send`,
+`flush` and `close`. Call `flush` before the program waits for something else, such as an answer.
 
-A connecting sender has one receiver; a binding one gives each message to the connected receiver with most
-room, and what a dead receiver had not finished to the others. Through a ROUTER-DEALER proxy (`ZmqProxy`) the
-connected receivers get messages in turn; what none has acknowledged after `resend_after` seconds is sent
-again, to whichever is next: at least once, where a receiver dies or is slower than that.
+A connecting sender has one receiver. A binding one sends each message to the connected receiver with the
+fewest unfinished messages. Through a ROUTER-DEALER proxy (`ZmqProxy`) the connected receivers get messages in
+turn, and a message that is unacknowledged after `resend_after` seconds goes to the next one: messages arrive
+at least once, and again if a receiver dies or is slower than that.
 """
 
 import contextlib
@@ -65,7 +63,7 @@ from caraml.zmq.acknowledged.protocol import (
     Head,
     Unacknowledged,
     Window,
-    owned,
+    own_copy,
     pack_head,
     payload_of,
     read_done,
@@ -81,16 +79,16 @@ RESEND_AFTER = 10.0
 CLOSE_TIMEOUT = 10.0
 _FLUSH_AT_EXIT = 0.05
 _READ_EVERY = 32
-_MOST_UNREAD = 1 << 16  # more than the acknowledgements of one window
-_MOST_BYTES = 1 << 10  # receivers say little; a handshake with keys is longer than any of it
+_MAX_UNREAD = 1 << 16  # more than the acknowledgements of a window
+_MAX_ANSWER_BYTES = 1 << 10  # longer than any answer: as a handshake with keys
 
 
 class ZmqSender(Endpoint):
-    """Sends messages that must arrive; connects unless `bind=True`. Keywords as ZmqSocket's, and:
+    """Sends messages that must arrive; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
-    `timeout` seconds (negative: for ever) that `send` may wait for room, and that the oldest message may go
-    without an acknowledgement before `send` raises; `serializer`; `callback(socket)`. `heartbeat` is 5
-    seconds unless given. `resend_after` seconds (10) must be more than a receiver behind a proxy takes.
+    `timeout` seconds (negative: for ever) that `send` may wait for room in the window, and after which it
+    raises if nothing is acknowledged; `serializer`; `callback(socket)`; `resend_after` seconds, which must be
+    more than a receiver behind a proxy takes for a message. `heartbeat` is 5 seconds by default.
     """
 
     def __init__(
@@ -111,67 +109,67 @@ class ZmqSender(Endpoint):
         self._connections = itertools.count(1)
         self._identifiers = itertools.count(1)
         self._windows: dict[bytes, Window] = {}
-        self._orphans: list[tuple[int, Unacknowledged]] = []  # with the connection each was sent over
-        self._unread = 0
-        self._news = 0
+        self._orphans: list[tuple[int, Unacknowledged]] = []  # with their connections
+        self._sent_since_read = 0
+        self._seen_changes = 0
         super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
-        self._most = self.socket.limits.message_bytes - HEAD_BYTES
+        self._max_bytes = self.socket.limits.message_bytes - HEAD_BYTES
         if not bind:
-            self._greet(b"")
+            self._send_hello(b"")
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
-        raw.sndhwm = 0  # the window bounds what is on its way; a high-water mark would stall heartbeats
-        raw.rcvhwm, raw.maxmsgsize = _MOST_UNREAD, _MOST_BYTES
+        raw.sndhwm = 0  # bounded by the window; a reached high-water mark stalls heartbeats
+        raw.rcvhwm, raw.maxmsgsize = _MAX_UNREAD, _MAX_ANSWER_BYTES
         raw.linger = 0
         if self._bind:
             raw.router_mandatory = True
         process.close_at_exit(self)
 
     def send(self, msg: Any, timeout: float | None = None) -> None:
-        """Take one message for delivery; `msg` may be changed afterwards.
+        """Send one message; `msg` may be changed afterwards.
 
-        Raises ZmqTimeoutError when there is no room, or no acknowledgement, for `timeout` seconds, by default
-        the socket's (`msg` is not taken then), AuthenticationError, EncodeError.
+        Raises ZmqTimeoutError (the message is not sent then) if there is no room in the window, or no
+        acknowledgement, for `timeout` seconds, by default the socket's; AuthenticationError, EncodeError.
         """
         payload = msg if self._encode is None else self._encode(msg)
         if type(payload) is bytes:
             nbytes = len(payload)
         else:
-            payload = owned(payload)
+            payload = own_copy(payload)
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
             if isinstance(payload, Parts) and len(payload) >= MAX_PARTS:
                 raise MessageTooLargeError(
                     f"{self.address}: {len(payload)} parts; fewer than {MAX_PARTS} can be sent"
                 )
-        if nbytes > self._most:
+        if nbytes > self._max_bytes:
             raise MessageTooLargeError(f"{self.address}: {nbytes} bytes, over Limits.message_bytes")
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
         wire.enter()
         try:
-            self._unread += 1
-            if self._unread >= _READ_EVERY or wire.link.news != self._news:
-                self._read()
+            self._sent_since_read += 1
+            if self._sent_since_read >= _READ_EVERY or wire.link.changes != self._seen_changes:
+                self._read_answers()
             if timeout >= 0:
                 self._refuse_if_stalled(timeout)
             window = None if self._orphans else self._window_for(nbytes)
             if window is None:
                 window = self._wait_for_room(nbytes, timeout)
             flags = DETACHED if nbytes >= ZERO_COPY and type(payload) is bytes else 0
-            self._put(window, window.add(next(self._identifiers), payload, flags))
+            self._send_frames(window, window.add(next(self._identifiers), payload, flags))
         finally:
             wire.leave()
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until everything sent is acknowledged; `timeout` and errors as of `send`."""
+        """Wait until all messages are acknowledged; `timeout` and errors as for `send`."""
         timeout = self.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout
         self._wire.enter()
         try:
-            self._read()
+            self._read_answers()
             while self.unacknowledged:
                 self._wait(deadline, timeout, f"{self.unacknowledged} acknowledgements")
         finally:
@@ -179,11 +177,11 @@ class ZmqSender(Endpoint):
 
     @property
     def unacknowledged(self) -> int:
-        """Return the number of messages that were sent and are not acknowledged."""
+        """Return the number of unacknowledged messages."""
         return sum(len(window.unfinished) for window in self._windows.values()) + len(self._orphans)
 
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:  # type: ignore[override]
-        """Flush for up to `timeout` seconds and close; True only if every message was acknowledged."""
+        """Flush for up to `timeout` seconds and close; return whether all messages are acknowledged."""
         delivered = not self.unacknowledged
         if not self.socket.unwrap().closed and not delivered:
             try:
@@ -199,7 +197,7 @@ class ZmqSender(Endpoint):
             self._warn_of_loss()
 
     def at_exit(self, stage: int) -> bool:
-        """Wait a moment for acknowledgements; return True to be called again."""
+        """Wait briefly for acknowledgements; return True to be called again."""
         if stage == 2 and self._wire.exiting and self.unacknowledged:
             self._warn_of_loss()
         if stage != 1 or self.socket.unwrap().closed:
@@ -215,7 +213,7 @@ class ZmqSender(Endpoint):
         log.warning("%s: closed with %d messages unacknowledged", self.address, self.unacknowledged)
 
     def in_use(self) -> bool:
-        """Return False: the wire is asked by itself."""
+        """Return False: the Wire is registered by itself."""
         return False
 
     def _window_for(self, nbytes: int) -> Window | None:
@@ -224,7 +222,7 @@ class ZmqSender(Endpoint):
             (window,) = windows.values()
             return window if window.has_room(nbytes) else None
         with_room = [window for window in windows.values() if window.has_room(nbytes)]
-        return min(with_room, key=_load, default=None)
+        return min(with_room, key=_unfinished_count, default=None)
 
     def _wait_for_room(self, nbytes: int, timeout: float) -> Window:
         deadline = time.monotonic() + timeout
@@ -233,10 +231,10 @@ class ZmqSender(Endpoint):
         return window
 
     def _wait(self, deadline: float, timeout: float, waited_for: str) -> None:
-        """Wait for one message of a receiver, at most a slice."""
+        """Wait for one message of a receiver, for a slice at most."""
         left = deadline - time.monotonic() if timeout >= 0 else 1.0
         if left <= 0:
-            raise self._wire.late(waited_for, timeout)
+            raise self._wire.timeout_error(waited_for, timeout)
         try:
             frame, rest = self._wire.receive(min(left, self._wire.slice_ms / 1000), waited_for)
         except ZmqTimeoutError:
@@ -244,37 +242,39 @@ class ZmqSender(Endpoint):
         except MalformedMessageError as error:
             self._reject(error)
         else:
-            self._take(frame, rest)
-        self._read()
+            self._handle_answer(frame, rest)
+        self._read_answers()
 
     def _refuse_if_stalled(self, timeout: float) -> None:
         for window in self._windows.values():
             if window.unfinished and time.monotonic() - window.moved_at > timeout:
-                self._read()
+                self._read_answers()
                 if window.unfinished and time.monotonic() - window.moved_at > timeout:
                     self._after_silence()
-                    raise self._wire.late(f"an acknowledgement of {len(window.unfinished)} messages", timeout)
+                    raise self._wire.timeout_error(
+                        f"an acknowledgement of {len(window.unfinished)} messages", timeout
+                    )
 
-    def _read(self) -> None:
-        """Read all that receivers have sent."""
-        self._unread = 0
+    def _read_answers(self) -> None:
+        """Read the messages of receivers that have arrived."""
+        self._sent_since_read = 0
         wire = self._wire
         while (frame := wire.receive_now()) is not None:
             try:
-                self._take(frame, wire.rest() if frame.more else [])
+                self._handle_answer(frame, wire.receive_rest() if frame.more else [])
             except MalformedMessageError as error:
                 self._reject(error)
         if wire.link.fault is not None:
             raise wire.link.fault
-        if wire.link.news != self._news:
-            self._news = wire.link.news
+        if wire.link.changes != self._seen_changes:
+            self._seen_changes = wire.link.changes
             for window in list(self._windows.values()):
                 if window.unfinished or not self._bind:
-                    self._greet(window.peer)
+                    self._send_hello(window.peer)
         if not self._bind:
-            self._resend_late()
+            self._resend_overdue()
 
-    def _take(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
+    def _handle_answer(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
         peer = b""
         if self._bind:
             if not rest:
@@ -284,39 +284,39 @@ class ZmqSender(Endpoint):
         if head is None:
             raise MalformedMessageError("the answer is not from a ZmqReceiver")
         if head.kind == READY:
-            self._met(peer, head)
+            self._handle_ready(peer, head)
         elif (window := self._windows.get(peer)) is not None and head.session == window.session:
             if head.kind == DONE:
                 for sequence in read_done(frame.bytes):
                     window.finish_one(sequence)
                 return
             if head.kind == WELCOME:
-                self._welcomed(window, frame.bytes[HEAD_BYTES : HEAD_BYTES + NAME_BYTES])
-            self._heard(window, head)
+                self._note_receiver(window, frame.bytes[HEAD_BYTES : HEAD_BYTES + NAME_BYTES])
+            self._handle_progress(window, head)
 
-    def _met(self, peer: bytes, head: Head) -> None:
-        """Greet a receiver that connected; it may have finished messages of a former connection."""
+    def _handle_ready(self, peer: bytes, head: Head) -> None:
+        """Handle a receiver that has connected; it may have finished messages of a former connection."""
         if peer in self._windows or not self._bind:
             return
-        self._greet(peer)
+        self._send_hello(peer)
         if head.sender != self._sender:
             return
         for window in list(self._windows.values()):
             if window.connection == head.connection:
                 window.finish(head.first)
-                self._bury(window)
+                self._drop_receiver(window)
         self._orphans = [
             (connection, message)
             for connection, message in self._orphans
             if connection != head.connection or message.sequence > head.first
         ]
 
-    def _welcomed(self, window: Window, receiver: bytes) -> None:
+    def _note_receiver(self, window: Window, receiver: bytes) -> None:
         if window.receiver not in (b"", receiver):
-            window.given_before()
+            window.mark_redelivered()
         window.receiver = receiver
 
-    def _heard(self, window: Window, head: Head) -> None:
+    def _handle_progress(self, window: Window, head: Head) -> None:
         window.finish(head.second)
         if head.kind == SHARED:
             window.share()
@@ -326,37 +326,37 @@ class ZmqSender(Endpoint):
             window.max_messages, window.max_bytes = head.count, head.window_bytes
             for message in list(window.unfinished):
                 if head.first < message.sequence <= head.asked:
-                    self._put(window, message.frames)
+                    self._send_frames(window, message.frames)
         if self._orphans:
-            self._rehome()
+            self._resend_orphans()
 
-    def _greet(self, peer: bytes) -> None:
+    def _send_hello(self, peer: bytes) -> None:
         window = self._windows.get(peer)
         if window is None:
             window = self._windows[peer] = Window(peer, self._sender, next(self._connections))
         lowest = window.unfinished[0].sequence if window.unfinished else window.next_sequence
         window.asked_at = time.monotonic()
-        self._put(window, pack_head(HELLO, window.session, lowest, asked=window.next_sequence - 1))
+        self._send_frames(window, pack_head(HELLO, window.session, lowest, asked=window.next_sequence - 1))
 
     def _after_silence(self) -> None:
-        """Ask the receivers that owe an acknowledgement how far they are; that also finds the dead ones."""
+        """Ask receivers with unacknowledged messages for their progress, which also finds dead ones."""
         now = time.monotonic()
         for window in list(self._windows.values()):
             if (window.unfinished or not window.max_messages) and now - window.asked_at > ASK_AGAIN / 2:
-                self._greet(window.peer)
+                self._send_hello(window.peer)
         if self._orphans:
-            self._rehome()
+            self._resend_orphans()
 
-    def _resend_late(self) -> None:
-        """Send again what no receiver behind a proxy has acknowledged for long."""
+    def _resend_overdue(self) -> None:
+        """Repeat messages that no receiver behind a proxy has acknowledged in time."""
         now = time.monotonic()
         if now >= self._resend_at:
             self._resend_at = now + min(ASK_AGAIN, self.resend_after) / 4
             for window in self._windows.values():
-                for frames in window.late(self.resend_after):
-                    self._put(window, frames)
+                for frames in window.overdue(self.resend_after):
+                    self._send_frames(window, frames)
 
-    def _put(self, window: Window, frames: Any) -> None:
+    def _send_frames(self, window: Window, frames: Any) -> None:
         try:
             if window.peer:
                 self._wire.send_part(window.peer, zmq.SNDMORE, True, None)
@@ -369,16 +369,16 @@ class ZmqSender(Endpoint):
         except SocketError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            self._bury(window)
+            self._drop_receiver(window)
 
-    def _bury(self, window: Window) -> None:
-        """Send the unfinished messages of a lost receiver to the other receivers."""
+    def _drop_receiver(self, window: Window) -> None:
+        """Forget a lost receiver, and send its unfinished messages to others."""
         if self._windows.pop(window.peer, None) is not None:
             self._orphans += [(window.connection, message) for message in window.unfinished]
-            self._orphans.sort(key=_identifier)
-            self._rehome()
+            self._orphans.sort(key=_orphan_identifier)
+            self._resend_orphans()
 
-    def _rehome(self) -> None:
+    def _resend_orphans(self) -> None:
         while self._orphans:
             _, message = self._orphans[0]
             window = self._window_for(message.nbytes)
@@ -386,12 +386,12 @@ class ZmqSender(Endpoint):
                 return
             self._orphans.pop(0)
             payload, flags = payload_of(message)
-            self._put(window, window.add(message.identifier, payload, flags | REDELIVERED))
+            self._send_frames(window, window.add(message.identifier, payload, flags | REDELIVERED))
 
 
-def _identifier(orphan: tuple[int, Unacknowledged]) -> int:
+def _orphan_identifier(orphan: tuple[int, Unacknowledged]) -> int:
     return orphan[1].identifier
 
 
-def _load(window: Window) -> int:
+def _unfinished_count(window: Window) -> int:
     return len(window.unfinished)

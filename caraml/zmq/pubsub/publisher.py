@@ -9,17 +9,17 @@
 (0.5, b'loss')
 >>> publisher.close(); subscriber.close()
 
-**Promise.** Subscribers get what is published after their subscription arrived (`wait_subscribers`), in
-order, as far as they keep up. For each subscriber the publisher holds at most `budget_bytes` (or twice
-that, if messages become much larger than before), and beyond that, by `policy`:
+**Promise.** Subscribers get, in order, the messages that are published after their subscription arrived
+(`wait_subscribers`), as long as they keep up. The publisher queues at most `budget_bytes` for each subscriber
+(or twice that, when messages become much larger than before); `policy` says what happens then:
 
-* `'drop'`: new messages are dropped for the subscribers that are full; others get them. Each ZmqSub counts in
-  `missed` what it was not given;
-* `'latest'`: as drop; messages are one frame, which a plain ZeroMQ subscriber can conflate. A ZmqSub with
-  `policy='latest'` gives only the newest of all its topics, whatever the publisher's policy: no slow motion
-  behind;
-* `'block'`: `pub` waits, up to its deadline, until all have room: nothing is dropped, the slowest sets the
-  pace.
+* `'drop'`: new messages are dropped for subscribers whose queue is full. Each ZmqSub counts its dropped
+  messages in `missed`;
+* `'latest'`: as 'drop', and every message is one frame, so that a plain ZeroMQ subscriber can conflate. A
+  ZmqSub with `policy='latest'` returns only the newest message of all its topics, whatever the publisher's
+  policy is;
+* `'block'`: `pub` waits, up to its deadline, until every queue has room. Nothing is dropped, and the slowest
+  subscriber sets the pace.
 """
 
 import secrets
@@ -32,8 +32,8 @@ import zmq
 
 from caraml import serializers
 from caraml.codec.parts import Parts, join, size, view
-from caraml.errors import CaramlError, MalformedMessageError, MessageTooLargeError
-from caraml.limits import MAX_PARTS, MAX_TOPIC_BYTES
+from caraml.errors import CaramlError, MalformedMessageError
+from caraml.limits import MAX_TOPIC_BYTES
 from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import DONE, ZERO_COPY, MessageTracker
 from caraml.utils.serializer import get_serializer, str2bytes
@@ -55,24 +55,24 @@ from caraml.zmq.pubsub.topic_frame import (
 Policy: TypeAlias = Literal["drop", "latest", "block"]
 
 BUDGET_BYTES = 64 << 20
-_MOST_QUEUED = 100_000
+_MAX_QUEUED = 100_000
 _QUEUED_OVERHEAD = 64
-_MOST_TOPICS = 1 << 16
+_MAX_TOPICS = 1 << 16
 _SMALLEST = 1 << 10
-_PREPARED = 256  # messages between two looks at the subscriptions, on all topics together
-_LEAST_PREPARED = 8
+_HEADERS_PREPARED = 256  # on all topics together; subscriptions are read when they are used up
+_MIN_HEADERS_PREPARED = 8
 _READ_AT_ONCE = 1000  # subscriptions, which take 3 ms
 _HANDSHAKE_BYTES = 320
 _HANDSHAKE_WITH_KEYS_BYTES = 1 << 10
 _RECEIVE_BUFFER = 1 << 13
-_MOST_SUBSCRIPTIONS_AT_ONCE = 16  # of one connection: what it brings until it can be disconnected
-_COMMAND_BYTES = 16  # of a SUBSCRIBE beside its topic
+_MAX_SUBSCRIPTIONS_AT_ONCE = 16  # of one connection, until it can be disconnected
+_SUBSCRIBE_OVERHEAD = 16  # beside the topic
 
 
 class _Topic:
-    """A topic of a publisher, and the headers of its next messages of one frame.
+    """A topic of a publisher, with the prepared headers of its next messages of one frame.
 
-    `publisher` is a random number for each topic, so that a subscriber counts missed messages by topic.
+    `publisher` is a random number for each topic, so that subscribers count missed messages by topic.
     """
 
     def __init__(self, name: bytes, most: int) -> None:
@@ -80,27 +80,27 @@ class _Topic:
         self.most = most
         self.publisher = secrets.randbits(32)
         self.start = start(name, INLINE, self.publisher)
-        self.go_on_at(0)
+        self.set_next_number(0)
 
-    def go_on_at(self, number: int) -> None:
-        """Give `number` to the next message."""
-        self.beyond = number + min(self.most, 256 - number % 256)  # the first number not in `headers`
+    def set_next_number(self, number: int) -> None:
+        """Number the next message `number`."""
+        self.end_of_headers = number + min(self.most, 256 - number % 256)  # the first number not in `headers`
         self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
 
     def next_headers(self) -> bytes:
         """Prepare more headers and return the first."""
-        self.go_on_at(self.beyond & LAST_NUMBER)
+        self.set_next_number(self.end_of_headers & LAST_NUMBER)
         return next(self.headers)
 
     def next_number(self) -> int:
-        """Return the number of the next message, of another kind."""
+        """Return the number of the next message, which has another kind of header."""
         number = self.number_of(next(self.headers, None) or self.next_headers())
-        self.go_on_at(number + 1)
+        self.set_next_number(number + 1)
         return number
 
     def take_back(self, frame: Any) -> None:
-        """Use the number of a frame again that was not sent."""
-        self.go_on_at(self.number_of(frame[0] if isinstance(frame, Parts) else frame))
+        """Reuse the number of a frame that was not sent."""
+        self.set_next_number(self.number_of(frame[0] if isinstance(frame, Parts) else frame))
 
     def number_of(self, frame: Any) -> int:
         """Return the number in a frame of this topic."""
@@ -109,7 +109,7 @@ class _Topic:
 
 
 class ZmqPub(Endpoint):
-    """Publishes; binds unless `bind=False`. Keywords as ZmqSocket's, and:
+    """Publishes; binds unless `bind=False`. It takes the keywords of ZmqSocket, and:
 
     `serializer`, `callback(socket)`, `policy` and `budget_bytes` (see above; an explicit `hwm` replaces the
     budget), `timeout` seconds that `pub` may block with policy 'block'.
@@ -133,10 +133,10 @@ class ZmqPub(Endpoint):
         self._fixed_hwm = options.get("hwm") is not None
         self._largest, self._longest_header = _SMALLEST, 0
         self._hwm = 0
-        self._fits = -1  # bytes of data up to which nothing needs to be looked at but the topic
+        self._fast_bytes = -1  # messages of up to so many bytes take the fast path of `pub`
         self._topics: dict[str | bytes, _Topic] = {}
         self._budget: SubscriptionBudget | None = None
-        self._behind = False  # subscriptions wait to be read: the next message reads on
+        self._unread_subscriptions = False  # the next message reads them
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
@@ -147,10 +147,10 @@ class ZmqPub(Endpoint):
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
         self._subscriptions = Subscriptions()
         handshake = _HANDSHAKE_BYTES if self.socket.keys is None else _HANDSHAKE_WITH_KEYS_BYTES
-        raw.maxmsgsize = max(handshake, MAX_TOPIC_BYTES + _COMMAND_BYTES)
+        raw.maxmsgsize = max(handshake, MAX_TOPIC_BYTES + _SUBSCRIBE_OVERHEAD)
         raw.rcvbuf = _RECEIVE_BUFFER
         if not self._fixed_hwm:
-            raw.rcvhwm = _MOST_SUBSCRIPTIONS_AT_ONCE
+            raw.rcvhwm = _MAX_SUBSCRIPTIONS_AT_ONCE
         if self.socket.scheme == "tcp" and sys.platform == "linux":
             self.socket.link.budget = self._budget = SubscriptionBudget(self)
         self._make_room(0)
@@ -161,8 +161,8 @@ class ZmqPub(Endpoint):
 
     def disconnected(self, nbytes: int) -> None:
         """Count a subscriber that was disconnected for `nbytes` of subscriptions."""
-        self._behind = True
-        self._fits = -1
+        self._unread_subscriptions = True
+        self._fast_bytes = -1
         self._reject(
             MalformedMessageError(
                 f"a subscriber sent {nbytes} bytes of subscriptions at once and is disconnected"
@@ -170,21 +170,21 @@ class ZmqPub(Endpoint):
         )
 
     def pub(self, topic: str | bytes, data: Any, timeout: float | None = None) -> None:
-        """Publish under a topic; `data` may be changed afterwards.
+        """Publish a message; `data` may be changed afterwards.
 
         `timeout`: seconds for policy 'block', negative for ever; by default the socket's.
         Raises ZmqTimeoutError with policy 'block' when a subscriber stays full, EncodeError.
         """
         message = data if self._encode is None else self._encode(data)
         known = self._topics.get(topic)
-        if known is None or type(message) is not bytes or len(message) > self._fits:
+        if known is None or type(message) is not bytes or len(message) > self._fast_bytes:
             self._publish(topic, message, self._wire.send, timeout)
             return
         wire = self._wire
         try:
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
-            raise wire.why_not() from None
+            raise wire.unusable_error() from None
         frame = (next(known.headers, None) or self._next_headers(known, len(message))) + message
         try:
             if wire.link.fault is not None:
@@ -192,7 +192,7 @@ class ZmqPub(Endpoint):
             try:
                 wire.put(frame)
             except zmq.ZMQError as error:
-                wire.send_again(frame, timeout, error)
+                wire.retry_send(frame, timeout, error)
         except CaramlError:
             known.take_back(frame)
             raise
@@ -200,10 +200,10 @@ class ZmqPub(Endpoint):
             wire.turns.append(1)
 
     def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Publish without copying arrays of `data` of 256 KiB or more: leave them alone until the answer is
-        `done`. `topic`, `timeout` and errors as of `pub`.
+        """Publish without copying the arrays of `data` of 256 KiB or more.
 
-        Over inproc, where the subscribers would be given the arrays themselves, they are copied.
+        Do not change these arrays until the returned tracker is `done`. Over inproc, where subscribers would
+        share them, they are copied. `topic`, `timeout` and errors as for `pub`.
         """
         message = data if self._encode is None else self._encode(data)
         if self.socket.scheme == "inproc":
@@ -212,7 +212,7 @@ class ZmqPub(Endpoint):
         return self._publish(topic, message, self._wire.send_uncopied, timeout)
 
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
-        """Wait until `n` subscriptions (to what `topic` begins with, if given) are in force.
+        """Wait for `n` subscriptions, only to prefixes of `topic` if given.
 
         A subscriber of two topics counts twice. Raises ZmqTimeoutError after `timeout` seconds.
         """
@@ -220,7 +220,7 @@ class ZmqPub(Endpoint):
         while (count := self.subscribers(topic)) < n:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._late(f"{n} subscribers; {count} connected", timeout)
+                raise self._timeout_error(f"{n} subscribers; {count} connected", timeout)
             self._wire.enter()
             try:
                 self._wire.check()
@@ -229,9 +229,9 @@ class ZmqPub(Endpoint):
                 self._wire.leave()
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
-        """Return the number of subscriptions in force (to what `topic` begins with, if given)."""
-        self._behind = True
-        while self._behind:
+        """Return the number of subscriptions, only to prefixes of `topic` if given."""
+        self._unread_subscriptions = True
+        while self._unread_subscriptions:
             self._wire.enter()
             try:
                 self._read_subscriptions()
@@ -242,12 +242,12 @@ class ZmqPub(Endpoint):
     def _publish(
         self, topic: str | bytes, message: Any, send: Callable[..., Any], timeout: float | None
     ) -> Any:
-        """Publish a topic's first message, or one that is large or of several parts."""
+        """Publish the first message of a topic, or one that is large or has several parts."""
         known = self._topics.get(topic) or self._new_topic(topic)
         self._wire.enter()
         try:
             self._read_subscriptions()
-            frame = self._framed(known, message)
+            frame = self._frame(known, message)
         finally:
             self._wire.leave()
         try:
@@ -256,15 +256,10 @@ class ZmqPub(Endpoint):
             known.take_back(frame)
             raise
 
-    def _framed(self, topic: _Topic, message: Any) -> Any:
-        """Return the frames of a message that is large, of several parts, or larger than any before."""
+    def _frame(self, topic: _Topic, message: Any) -> Any:
+        """Return the frames of a message."""
         parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
         nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
-        limits = self.socket.limits
-        if nbytes > limits.message_bytes or len(parts) > MAX_PARTS:
-            raise MessageTooLargeError(
-                f"{self.address}: {nbytes} bytes in {len(parts)} parts are over the limits"
-            )
         self._make_room(nbytes)
 
         def framed(kind: int, data: Any = b"") -> bytes:
@@ -280,59 +275,58 @@ class ZmqPub(Endpoint):
 
     def _new_topic(self, topic: str | bytes) -> _Topic:
         name = check_topic(str2bytes(topic))
-        if len(self._topics) >= _MOST_TOPICS:
-            self._topics.clear()  # numbers begin again, so they are another publisher's
-        most = max(_LEAST_PREPARED, _PREPARED // (len(self._topics) + 1))
+        if len(self._topics) >= _MAX_TOPICS:
+            self._topics.clear()  # numbering starts again, as of another publisher
+        most = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // (len(self._topics) + 1))
         known = self._topics[topic] = _Topic(name, most)
         self._longest_header = max(self._longest_header, len(name) + HEADER_BYTES)
         return known
 
     def _next_headers(self, topic: _Topic, nbytes: int) -> bytes:
-        """Return the next header of a topic, after a look at the subscriptions."""
+        """Read the subscriptions, and return the next header of a topic."""
         self._read_subscriptions()
         if nbytes <= self._largest // 2 - self._longest_header and self._largest > _SMALLEST:
             self._largest //= 2
             self._make_room(nbytes)
-        topic.most = max(_LEAST_PREPARED, _PREPARED // len(self._topics))
+        topic.most = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // len(self._topics))
         return topic.next_headers()
 
     def _make_room(self, nbytes: int) -> None:
-        """Keep what one subscriber can have queued within the budget: ZeroMQ counts messages, not bytes.
+        """Set the high-water mark so that the queue of a subscriber stays within the budget in bytes.
 
-        A large message is counted by its own size, so that it does not narrow the queue of small ones for
-        ever; these by the largest of late.
+        A large message sets it by its own size, for itself only; small ones by the largest of them lately.
         """
         if nbytes > ZERO_COPY:
-            self._fits = -1  # the next message comes by here again
+            self._fast_bytes = -1  # so that the next message sets the mark again
             self._set_hwm(nbytes)
             return
         self._largest = max(self._largest, 1 << (nbytes - 1).bit_length())
-        fits = min(self._wire.small - 1, self._largest - self._longest_header)
-        self._fits = -1 if self._behind else fits
+        fits = min(self._wire.unchecked_bytes - 1, self._largest - self._longest_header)
+        self._fast_bytes = -1 if self._unread_subscriptions else fits
         self._set_hwm(self._largest)
 
     def _set_hwm(self, nbytes: int) -> None:
-        queued = max(1, min(_MOST_QUEUED, self.budget_bytes // (nbytes + _QUEUED_OVERHEAD)))
+        queued = max(1, min(_MAX_QUEUED, self.budget_bytes // (nbytes + _QUEUED_OVERHEAD)))
         if queued != self._hwm and not self._fixed_hwm:
             self.socket.unwrap().sndhwm = self._hwm = queued
 
     def _read_subscriptions(self) -> None:
-        """Read the subscriptions that have arrived. Call between enter() and leave()."""
+        """Read the subscriptions that have arrived."""
         for _ in range(_READ_AT_ONCE):
             if (frame := self._wire.receive_now()) is None:
-                self._behind = False
+                self._unread_subscriptions = False
                 if self._budget is not None:
                     self._budget.read += 1
                 return
             try:
                 if frame.more:
-                    self._wire.rest()
+                    self._wire.receive_rest()
                     raise MalformedMessageError("not a subscription, but a message of several parts")
                 self._subscriptions.take(frame)
             except MalformedMessageError as error:
                 self._reject(error)
-        self._behind = True
-        self._fits = -1
+        self._unread_subscriptions = True
+        self._fast_bytes = -1
 
 
 def _buffer(message: Any) -> Any:

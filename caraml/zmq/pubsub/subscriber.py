@@ -1,4 +1,4 @@
-"""ZmqSub: the messages of its topics; see publisher.py for the promise."""
+"""ZmqSub: receives the messages of its topics; see publisher.py for the promise."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -28,18 +28,18 @@ from caraml.zmq.pubsub.topic_frame import (
     start,
 )
 
-_MOST_TOPICS = 1 << 16
-_MOST_TOPIC_BYTES = 16 << 20
-_AT_ONCE = 128
+_MAX_TOPICS = 1 << 16
+_MAX_TOPIC_BYTES = 16 << 20
+_FETCHED_AT_ONCE = 128
 _LATEST_HWM = 16
-_CATCH_UP = 0.1  # seconds that policy 'latest' looks for a newer one, against a publisher that never pauses
+_CATCH_UP = 0.1  # seconds that policy 'latest' looks for a newer message
 _QUIET_MS = 2
 _NOBLOCK = int(zmq.NOBLOCK)
 _NOTHING: Any = object()
 
 
-class _Seen:
-    """A publisher's topic as a subscriber knows it: whether it is wanted, its last message's number."""
+class _KnownTopic:
+    """A topic of a publisher: whether it is subscribed to, and the number of its last message."""
 
     def __init__(self, head: Head, wanted: bool) -> None:
         self.wanted = wanted
@@ -48,13 +48,13 @@ class _Seen:
 
 
 class ZmqSub(LoopingEndpoint):
-    """Subscribes; connects unless `bind=False`. Keywords as ZmqSocket's, and:
+    """Subscribes; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
-    `topic` to begin with (more by `subscribe`; a topic is a prefix, '' is everything), `deserializer`,
-    `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to keep only the newest
-    message of those that have come. After a `recv`, `topic` is that message's. `missed` counts the messages
-    of subscribed topics, after the first one received, that were not given: dropped because we were too slow,
-    or passed over by 'latest'.
+    `topic` of the first subscription (see `subscribe`; a topic is a prefix, '' is everything),
+    `deserializer`, `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to receive
+    only the newest message that has arrived. After a `recv`, `topic` is that of the message. `missed` counts
+    the messages of subscribed topics that were dropped because the subscriber was too slow, or skipped by
+    'latest'.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class ZmqSub(LoopingEndpoint):
         self._ready: deque[bytes] = deque()
         self._changes: deque[Callable[[], None]] = deque()
         self._held: bytes | None = None
-        self._flowing: _Seen | None = None
-        self._seen: dict[tuple[bytes, int], _Seen] = {}
-        self._seen_bytes = 0
+        self._streaming: _KnownTopic | None = None
+        self._known_topics: dict[tuple[bytes, int], _KnownTopic] = {}
+        self._known_topic_bytes = 0
         self._policy = policy
         self._first_topic = topic
         self._topics: Counter[bytes] = Counter()
@@ -89,16 +89,16 @@ class ZmqSub(LoopingEndpoint):
     def _prepare(self) -> None:
         self._wire.fetched = self._ready
         if self._policy == "latest":
-            # not CONFLATE: it keeps one frame of a message, and one subscription of several on their way
+            # Not CONFLATE, which keeps one frame of a message, and one of several subscriptions.
             most = min(_LATEST_HWM, self.socket.limits.unread_messages())
             self.socket.unwrap().rcvhwm = self._options.get("hwm") or most
         if self._first_topic is not None:
             self.subscribe(self._first_topic)
 
     def subscribe(self, topic: str | bytes) -> None:
-        """Also receive what begins with this topic; while a loop runs, from its next message on.
+        """Subscribe to topics that begin with this one; in a running loop, from its next message on.
 
-        Raises ValueError for more than 255 bytes, for which a publisher disconnects a subscriber.
+        Raises ValueError for more than 255 bytes, for which a publisher would disconnect the subscriber.
         """
         prefix = str2bytes(topic)
         if len(prefix) > MAX_TOPIC_BYTES:
@@ -106,11 +106,11 @@ class ZmqSub(LoopingEndpoint):
         self._change(partial(self._subscribe, prefix))
 
     def unsubscribe(self, topic: str | bytes) -> None:
-        """Take back one `subscribe` of this topic; while a loop runs, from its next message on."""
+        """Undo one `subscribe` of this topic; in a running loop, from its next message on."""
         self._change(partial(self._unsubscribe, str2bytes(topic)))
 
     def _change(self, change: Callable[[], None]) -> None:
-        """Change the subscriptions in the thread that receives."""
+        """Change the subscriptions in the receiving thread."""
         if self._looping():
             self._changes.append(change)
             return
@@ -122,34 +122,34 @@ class ZmqSub(LoopingEndpoint):
 
     def _subscribe(self, topic: bytes) -> None:
         self._topics[topic] += 1
-        self._seen.clear()
-        self._flowing = None
+        self._known_topics.clear()
+        self._streaming = None
         self.socket.unwrap().setsockopt(zmq.SUBSCRIBE, topic)
 
     def _unsubscribe(self, topic: bytes) -> None:
         self._topics -= Counter((topic,))
-        self._seen.clear()
+        self._known_topics.clear()
         self.socket.unwrap().setsockopt(zmq.UNSUBSCRIBE, topic)
         self._drop_fetched(topic)
 
     def _drop_fetched(self, unsubscribed: bytes) -> None:
-        """Drop fetched messages of a topic that is no longer subscribed to."""
-        self._flowing = None
-        if self._dropped_by(self.topic, unsubscribed):
-            self._ready.clear()  # they are all of one topic
-        if self._held is not None and self._dropped_by(self._held, unsubscribed):
+        """Drop the fetched messages of an unsubscribed topic."""
+        self._streaming = None
+        if self._is_unsubscribed(self.topic, unsubscribed):
+            self._ready.clear()  # all have the same topic
+        if self._held is not None and self._is_unsubscribed(self._held, unsubscribed):
             try:
                 self._held_message()
             except MalformedMessageError as error:
                 self._reject(error)
 
-    def _dropped_by(self, message: bytes, unsubscribed: bytes) -> bool:
+    def _is_unsubscribed(self, message: bytes, unsubscribed: bytes) -> bool:
         return message.startswith(unsubscribed) and not any(map(message.startswith, self._topics))
 
     def recv(self, timeout: float | None = None) -> Any:
-        """Return the next message's data. Raises ZmqTimeoutError, AuthenticationError.
+        """Return the data of the next message. Raises ZmqTimeoutError, AuthenticationError.
 
-        `timeout`: seconds, negative for ever; by default the socket's.
+        `timeout` in seconds, negative for ever; by default the socket's.
         """
         ready = self._ready
         deadline = 0.0
@@ -161,25 +161,22 @@ class ZmqSub(LoopingEndpoint):
                     return self._decode_data(Inline(ready.popleft()), ())
                 except MalformedMessageError as error:
                     self._reject(error)
-            elif self._flowing is not None and timeout is None and self._wire.timeout < 0:
-                self._flow(self._flowing)
+            elif self._streaming is not None and timeout is None and self._wire.timeout < 0:
+                self._wait_for_same_topic(self._streaming)
             else:
                 asked = self._wire.timeout if timeout is None else timeout
                 deadline = deadline or monotonic() + asked
                 left = asked if asked < 0 else max(0.0, deadline - monotonic())
                 try:
-                    data = self._next(self._take, left, "a message", self._receive)
+                    data = self._next(self._read_message, left, "a message", self._receive)
                 except ZmqTimeoutError:
-                    raise self._late("a message", asked)  # noqa: B904 - its cause is the refused peer
+                    raise self._timeout_error("a message", asked)  # noqa: B904 - its cause is the refused peer
                 if data is not _NOTHING:
                     return data
 
     @property
     def pending(self) -> int:
-        """Return the number of messages that were fetched with others.
-
-        `recv` returns them at once; a poll of the socket does not tell of them.
-        """
+        """Return the number of fetched messages, which a poll of the socket does not report."""
         return len(self._ready) + (self._held is not None)
 
     def _receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
@@ -191,7 +188,7 @@ class ZmqSub(LoopingEndpoint):
         return message if self._policy == "all" else self._newest(message)
 
     def _newest(self, message: tuple[Any, list[zmq.Frame]]) -> tuple[Any, list[zmq.Frame]]:
-        """Return the last message that has arrived; wait for more where some were passed over."""
+        """Return the last message that has arrived; if some were skipped, wait briefly for newer ones."""
         wire = self._wire
         give_up = monotonic() + _CATCH_UP
         behind = False
@@ -202,25 +199,25 @@ class ZmqSub(LoopingEndpoint):
                 continue
             behind = True
             try:
-                message = frame, wire.rest() if frame.more else []
+                message = frame, wire.receive_rest() if frame.more else []
             except MalformedMessageError as error:
                 self._reject(error)
         return message
 
     def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
-        """Return the message that was fetched and is of another topic; only its first frame was read."""
+        """Return the fetched message of another topic, of which only the first frame was read."""
         frame, self._held = Inline(self._held or b""), None
-        return frame, self._wire.rest() if self._wire.has_more() else []
+        return frame, self._wire.receive_rest() if self._wire.has_more() else []
 
-    def _take(self, frame: Any, rest: list[zmq.Frame]) -> Any:
-        """Return the data of a message, and fetch those of the same topic that came after it."""
-        if self.socket.scheme == "inproc":  # ZeroMQ gives all subscribers the same memory
-            frame, *rest = (_own(part) for part in (frame, *rest))
+    def _read_message(self, frame: Any, rest: list[zmq.Frame]) -> Any:
+        """Return the data of a message, and fetch the next ones of the same topic."""
+        if self.socket.scheme == "inproc":  # all subscribers share the memory
+            frame, *rest = (_own_copy(part) for part in (frame, *rest))
         whole = frame.bytes if len(frame) < LARGE else frame.buffer
         head = read_head(whole)
         if head is None:
             return self._foreign(whole, rest)
-        seen = self._seen.get((head.topic, head.publisher)) or self._new_seen(head)
+        seen = self._known_topics.get((head.topic, head.publisher)) or self._add_known_topic(head)
         self.missed += max(0, head.number - seen.number - 1)
         seen.number = head.number
         if not seen.wanted:
@@ -232,7 +229,7 @@ class ZmqSub(LoopingEndpoint):
         return data
 
     def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
-        """Return the data of a plain ZeroMQ publisher's message: topic, data."""
+        """Return the data of a plain ZeroMQ publisher's message of two frames, topic and data."""
         if len(rest) != 1:
             raise MalformedMessageError("the sender is not a ZmqPub")
         topic = bytes(whole)
@@ -242,8 +239,8 @@ class ZmqSub(LoopingEndpoint):
         self.topic = topic
         return data
 
-    def _flow(self, seen: _Seen) -> None:
-        """Wait for more of the same topic, at most a slice: `recv` does this most of the time."""
+    def _wait_for_same_topic(self, seen: _KnownTopic) -> None:
+        """Wait for more messages of the same topic, for a slice at most; `recv` does so most of the time."""
         wire = self._wire
         wire.enter()
         try:
@@ -253,15 +250,17 @@ class ZmqSub(LoopingEndpoint):
         finally:
             wire.leave()
 
-    def _fetch(self, seen: _Seen, flags: int) -> None:
-        """Receive messages as long as they are the next small ones of the same topic; another one is held for
-        the next `recv`. Only the first may be waited for.
+    def _fetch(self, seen: _KnownTopic, flags: int) -> None:
+        """Receive the next small messages of the same topic, and keep the first other one for the next
+        `recv`.
+
+        Only the first receive may block.
         """
         receive, append = self._wire.receive_part, self._ready.append
-        self._flowing = None
+        self._streaming = None
         whole = b""
         try:
-            for header in headers(seen.start, (seen.number + 1) & LAST_NUMBER, _AT_ONCE):
+            for header in headers(seen.start, (seen.number + 1) & LAST_NUMBER, _FETCHED_AT_ONCE):
                 whole = receive(flags)
                 data = whole.removeprefix(header)
                 if data is whole:
@@ -270,11 +269,11 @@ class ZmqSub(LoopingEndpoint):
                 append(data)
                 flags = _NOBLOCK
             else:
-                self._flowing = seen if len(whole) < LARGE else None
+                self._streaming = seen if len(whole) < LARGE else None
         except zmq.Again:
-            self._flowing = seen
+            self._streaming = seen
         except zmq.ZMQError:
-            pass  # the next receive says what is wrong
+            pass  # the next receive reports it
         seen.number = (seen.number + len(self._ready)) & LAST_NUMBER
 
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
@@ -286,18 +285,18 @@ class ZmqSub(LoopingEndpoint):
             return self._decode_data(Inline(payload), rest)
         raise MalformedMessageError(f"a published message of kind {kind} in {1 + len(rest)} parts")
 
-    def _new_seen(self, head: Head) -> _Seen:
-        self._seen_bytes += len(head.topic)
-        if len(self._seen) >= _MOST_TOPICS or self._seen_bytes > _MOST_TOPIC_BYTES:
-            self._seen.clear()
-            self._seen_bytes = len(head.topic)
-        seen = self._seen[head.topic, head.publisher] = _Seen(head, self._wants(head.topic))
+    def _add_known_topic(self, head: Head) -> _KnownTopic:
+        self._known_topic_bytes += len(head.topic)
+        if len(self._known_topics) >= _MAX_TOPICS or self._known_topic_bytes > _MAX_TOPIC_BYTES:
+            self._known_topics.clear()
+            self._known_topic_bytes = len(head.topic)
+        seen = self._known_topics[head.topic, head.publisher] = _KnownTopic(head, self._wants(head.topic))
         return seen
 
     def _wants(self, topic: bytes) -> bool:
-        """Return whether the topic begins with a subscription: ZeroMQ compares topic and data together."""
+        """Return whether the topic is subscribed to: ZeroMQ matches prefixes of topic and data together."""
         return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
 
 
-def _own(part: Any) -> Any:
+def _own_copy(part: Any) -> Any:
     return part if len(part) < LARGE else Inline(memoryview(bytearray(part.buffer)))

@@ -1,8 +1,8 @@
-"""The subscriptions in force at a publisher, and the bounds on what a subscriber may bring.
+"""The subscriptions of a publisher, and the limits on them.
 
-ZeroMQ bounds neither. It takes in all that a connection brings within one call of the publisher, at fifty
-times its bytes, so the bytes are counted where they arrive: an epoll of the background thread tells of every
-connection that brings some. Only Linux counts them, and only TCP.
+ZeroMQ has no such limits. It reads all subscriptions that a connection has sent within one call of the
+publisher, using fifty times their bytes, so the bytes are counted when they arrive, by an epoll of the
+background thread. This works for TCP on Linux.
 """
 
 import contextlib
@@ -18,28 +18,26 @@ from caraml.transport.receive_budget import connection_name, disconnect, receive
 from caraml.transport.socket_monitor import background_thread
 
 _OVERHEAD = 16
-_MOST_AT_ONCE = 1 << 18  # bytes ZeroMQ takes in within 50 ms
-_MOST_WAITING = 1 << 21
-_SMALL = 1 << 10  # a connection that brought less is spared when all together brought too much
+_MAX_AT_ONCE = 1 << 18  # bytes, which ZeroMQ reads within 50 ms
+_MAX_WAITING = 1 << 21
+_SMALL = 1 << 10  # bytes up to which a connection is kept when all together sent too much
 
 
 class Subscriptions:
-    """Counts prefixes as subscribers come and go. A subscriber whose subscriptions take more than
-    2 MiB in all is disconnected; ZeroMQ then forgets them.
-    """
+    """Counts the subscriptions; a subscriber that brings them over 2 MiB in all is disconnected."""
 
     def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
         self.nbytes = 0
 
     def count(self, topic: bytes | None) -> int:
-        """Return the number of subscriptions, or of those to what `topic` begins with."""
+        """Return the number of subscriptions, or of those to prefixes of `topic`."""
         if topic is None:
             return self._counts.total()
         return sum(count for prefix, count in self._counts.items() if topic.startswith(prefix))
 
     def take(self, frame: zmq.Frame) -> None:
-        """Take in what a subscriber sent. Raises MalformedMessageError."""
+        """Count a message of a subscriber. Raises MalformedMessageError."""
         change = frame.bytes
         prefix = change[1:]
         if change[:1] == b"\x01":
@@ -60,20 +58,21 @@ class Subscriptions:
         if count > 1:
             self._counts[prefix] = count - 1
         else:
-            del self._counts[prefix]  # topics may come and go for as long as the program runs
+            del self._counts[prefix]  # else topics that come and go would add up
 
 
 def _disconnect_sender(frame: zmq.Frame) -> None:
-    """End the connection that a frame came by; nothing where that is gone, or is within this process."""
+    """Disconnect the sender of a frame, unless it is gone or in this process."""
     with contextlib.suppress(zmq.ZMQError, OSError, ValueError):
         descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
         name = connection_name(descriptor)
-        if isinstance(name[1], str | bytes) or name[1][0] == address:  # else another one by now
+        # Else the descriptor is another connection's by now.
+        if isinstance(name[1], str | bytes) or name[1][0] == address:
             disconnect(descriptor, name)
 
 
 class _Connection:
-    """The bytes of a connection: `brought` when last looked at, `before` when they were last all read."""
+    """The bytes of a connection: `brought` so far, and `before` the publisher last read everything."""
 
     def __init__(self, name: tuple[Any, Any], read: int) -> None:
         self.name = name
@@ -82,27 +81,27 @@ class _Connection:
 
 
 class SubscriptionBudget:
-    """Disconnects a subscriber that brings more than the publisher can take in without a stall.
+    """Disconnects subscribers that send more than the publisher can read without a stall.
 
-    One connection may bring 256 KiB until the publisher has read all there was, and all together as much
-    while the publisher is held in a call, 2 MiB while it does not publish.
+    Between two reads of the publisher one connection may send 256 KiB, and all together 256 KiB during a call
+    of the publisher, else 2 MiB.
     """
 
     def __init__(self, publisher: Any) -> None:
         self._publisher: weakref.ref[Any] = weakref.ref(publisher)
         self._connections: dict[int, _Connection] = {}
-        self._since = 0  # bytes that all brought since the publisher had read everything
-        self.read = self._read = 0  # how often it had
+        self._unread = 0  # bytes of all connections since the publisher last read everything
+        self.read = self._read = 0  # the number of these reads
 
     def opened(self, descriptor: int) -> None:
-        """Begin to count a connection; disconnect it while others bring too much."""
+        """Start to count a connection; disconnect it while others send too much."""
         publisher = self._publisher()
         with contextlib.suppress(OSError, IndexError, TypeError):
             name = connection_name(descriptor)
             if publisher is None or publisher.socket.port not in (name[0][1], name[1][1]):
-                return  # closed since, and the number given to another
-            if self._since_read() > self._most(publisher):
-                disconnect(descriptor, name)  # before ZeroMQ has any topic of it to look for
+                return  # the descriptor is another connection's by now
+            if self._unread_bytes() > self._max_unread(publisher):
+                disconnect(descriptor, name)  # before ZeroMQ has read its topics
                 return
             self._connections[descriptor] = _Connection(name, self.read)
             background_thread().on_arrival(descriptor, self._look)
@@ -112,10 +111,10 @@ class SubscriptionBudget:
         self._connections.pop(descriptor, None)
 
     def end(self) -> None:
-        """Do nothing: subscriptions are bounded also where the program receives by itself."""
+        """Do nothing: subscriptions are limited even if the program receives by itself."""
 
     def _look(self, descriptor: int) -> None:
-        """Count what a connection brought."""
+        """Count the bytes of a connection, and disconnect it if there are too many."""
         connection = self._connections.get(descriptor)
         publisher = self._publisher()
         if connection is None or publisher is None:
@@ -126,21 +125,21 @@ class SubscriptionBudget:
             return
         if connection.read != self.read:
             connection.read, connection.before = self.read, connection.brought
-        since = self._since_read() + brought - connection.brought
-        self._since = since
+        since = self._unread_bytes() + brought - connection.brought
+        self._unread = since
         connection.brought = brought
         own = brought - connection.before
-        if own > _MOST_AT_ONCE or (since > self._most(publisher) and own > _SMALL):
+        if own > _MAX_AT_ONCE or (since > self._max_unread(publisher) and own > _SMALL):
             self.closed(descriptor)
             if disconnect(descriptor, connection.name):
                 publisher.disconnected(own)
 
-    def _since_read(self) -> int:
-        """Return the bytes that all brought since the publisher had read everything."""
+    def _unread_bytes(self) -> int:
+        """Return the bytes of all connections since the publisher last read everything."""
         if self._read != self.read:
-            self._read, self._since = self.read, 0
-        return self._since
+            self._read, self._unread = self.read, 0
+        return self._unread
 
-    def _most(self, publisher: Any) -> int:
-        """Return the bytes that all together may bring now."""
-        return _MOST_WAITING if publisher.idle() else _MOST_AT_ONCE
+    def _max_unread(self, publisher: Any) -> int:
+        """Return the bytes that all connections together may send now."""
+        return _MAX_WAITING if publisher.idle() else _MAX_AT_ONCE

@@ -1,9 +1,9 @@
-"""The first frame of a published message, made and read.
+"""The first frame of a published message.
 
     topic | OPENING | kind | publisher | number | data
 
-ZeroMQ filters by what a frame begins with, so the topic comes first and OPENING, which no topic may contain,
-ends it. All before the data is known beforehand: a subscriber compares it with what it expects, at once.
+ZeroMQ filters by the prefix of a frame, so the topic comes first; OPENING, which no topic may contain, ends
+it. The header is predictable, so that a subscriber compares it with the expected one in one step.
 """
 
 import struct
@@ -14,21 +14,20 @@ from typing import Any, NamedTuple
 
 from caraml.errors import MalformedMessageError
 
-INLINE, DETACHED, JOINED, PARTS = range(
-    4
-)  # where the data is: here, the next frame, here joined, from here on
+# The data is in this frame, in the next one, joined in this one, or in this one and all others.
+INLINE, DETACHED, JOINED, PARTS = range(4)
 OPENING = b"\xca\x08\xf6\xff"  # not UTF-8: no text has it
-LONGEST_TOPIC = (1 << 16) - 1
+MAX_TOPIC = (1 << 16) - 1
 LAST_NUMBER = (1 << 32) - 1
 
 _fields = struct.Struct(">BII")  # kind, publisher, number
 HEADER_BYTES = len(OPENING) + _fields.size
-_NEAR = 1 << 10
+_FIRST_LOOK = 1 << 10
 _LAST_BYTES = tuple(bytes((value,)) for value in range(256))
 
 
 class Head(NamedTuple):
-    """A frame's topic, what its header says, and where its data begins."""
+    """The topic and the fields of a header, and the offset of the data."""
 
     topic: bytes
     kind: int
@@ -38,9 +37,9 @@ class Head(NamedTuple):
 
 
 def check_topic(topic: bytes) -> bytes:
-    """Return the topic. Raises ValueError for one that cannot be published."""
-    if len(topic) > LONGEST_TOPIC:
-        raise ValueError(f"a topic of {len(topic)} bytes exceeds the maximum of {LONGEST_TOPIC}")
+    """Return the topic. Raises ValueError for an invalid one."""
+    if len(topic) > MAX_TOPIC:
+        raise ValueError(f"a topic of {len(topic)} bytes exceeds the maximum of {MAX_TOPIC}")
     if OPENING in topic:
         raise ValueError(f"a topic must not contain {OPENING!r}, which ends topics on the wire")
     return topic
@@ -52,32 +51,32 @@ def start(topic: bytes, kind: int, publisher: int) -> bytes:
 
 
 def header(topic: bytes, kind: int, publisher: int, number: int) -> bytes:
-    """Return a header: all before the data."""
+    """Return a header."""
     return topic + OPENING + _fields.pack(kind, publisher, number)
 
 
 def headers(begin: bytes, number: int, most: int = 256) -> Iterator[bytes]:
-    """Return the headers of `number` and up to `most` that differ from it in the last byte only."""
+    """Return up to `most` headers from `number` on, with the same number but for its last byte."""
     last = number & 255
     joined: Any = map(concat, repeat(begin + number.to_bytes(4, "big")[:3]), _LAST_BYTES[last : last + most])
     return joined
 
 
 def read_head(frame: bytes | memoryview) -> Head | None:
-    """Return the head of a frame; None if it is not of a ZmqPub. Raises MalformedMessageError."""
+    """Return the head of a frame; None if it is not from a ZmqPub. Raises MalformedMessageError."""
     if isinstance(frame, bytes):
-        near = frame
-        end = near.find(OPENING, 0, LONGEST_TOPIC + len(OPENING))
+        beginning = frame
+        end = beginning.find(OPENING, 0, MAX_TOPIC + len(OPENING))
     else:
-        near = bytes(frame[:_NEAR])
-        end = near.find(OPENING)
-        if end < 0 or end + HEADER_BYTES > _NEAR:
-            near = bytes(frame[: LONGEST_TOPIC + HEADER_BYTES])
-            end = near.find(OPENING)
+        beginning = bytes(frame[:_FIRST_LOOK])
+        end = beginning.find(OPENING)
+        if end < 0 or end + HEADER_BYTES > _FIRST_LOOK:
+            beginning = bytes(frame[: MAX_TOPIC + HEADER_BYTES])
+            end = beginning.find(OPENING)
     if end < 0:
         return None
     try:
-        kind, publisher, number = _fields.unpack_from(near, end + len(OPENING))
+        kind, publisher, number = _fields.unpack_from(beginning, end + len(OPENING))
     except struct.error:
         raise MalformedMessageError("the published message is cut short") from None
-    return Head(near[:end], kind, publisher, number, end + HEADER_BYTES)
+    return Head(beginning[:end], kind, publisher, number, end + HEADER_BYTES)

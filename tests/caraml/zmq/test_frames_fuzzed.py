@@ -113,7 +113,7 @@ def test_a_binding_sender_survives_malformed_frames(seed):
         seed,
         zmq.DEALER,
         sender.address,
-        lambda: (attacked.join(), sender._read(), sender.send("honest"), sender.flush(timeout=20)),
+        lambda: (attacked.join(), sender._read_answers(), sender.send("honest"), sender.flush(timeout=20)),
         count=5,
     )
     assert sender.rejected > 0
