@@ -63,13 +63,14 @@ def drift(stack: stacks.Stack) -> list[Drift]:
     The engine reads each resource again, and changes nothing.
 
     Raises:
-        UserError: The experiment is not up, or runs elsewhere.
+        UserError: The experiment is not up, or runs elsewhere; the project's virtualenv is missing.
         SymphonyError: Its backend does not answer.
     """
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise stack.not_up()
     place = workspace.for_stack(stack.name)
+    workspace.require_virtualenv(place)  # else Pulumi's language host makes one, which takes minutes
     words = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]
     done = workspace.pulumi(place, words, deadline=_DEADLINE)
     if done.returncode:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import psutil
+import yaml
 
 from tests.sandbox import Sandbox, wait_for
 
@@ -37,3 +38,17 @@ def test_drift_lists_failed_and_missing_processes_but_not_completed_ones(
         ("a", "status", "failed"),
         ("b", "", "absent"),
     ]
+
+
+def test_drift_makes_no_virtualenv_that_is_missing(sandbox: Sandbox) -> None:
+    """Pulumi's language host, which a refresh starts, would make one, for minutes and without symphony."""
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    file = sandbox.folder / "Pulumi.yaml"
+    settings = {
+        **yaml.safe_load(file.read_text()),
+        "runtime": {"name": "python", "options": {"virtualenv": "gone"}},
+    }
+    file.write_text(yaml.safe_dump(settings))
+    assert "names the virtualenv gone" in sandbox.symphony("drift", "rl", code=2).err
+    assert not (sandbox.folder / "gone").exists()
