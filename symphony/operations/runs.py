@@ -531,6 +531,16 @@ def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None
         write(name, run)
 
 
+def set_ending(name: StackName, why: str) -> None:
+    """Record why the last run is about to be stopped, so that its end is not told as "deleted"."""
+    run = last(name)
+    if run is None or run.ended:
+        return
+    run.state = why
+    with suppress(OSError):
+        write(name, run)
+
+
 def live(stack: stacks.Stack, run: Run) -> Run:
     """Return an open run with the current states of its processes."""
     if run.ended:

@@ -257,7 +257,8 @@ def _table(file: Path) -> list[dict[str, str]]:
                 {key: text for key, text in row.items() if key and text} for row in csv.DictReader(opened)
             ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"the file of trials cannot be read: {error}", where=str(file)) from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"the file of trials cannot be read: {reason}", where=str(file)) from None
     if not rows:
         raise UserError(
             "the file has no trials", where=str(file), remedy="Write the names, then a line for each trial"

@@ -139,7 +139,9 @@ class Runner:
                 now, trial, "failed" if code else "completed", runs.trouble_of(statuses) if code else ""
             )
         elif late:
-            self._end(now, trial, "failed", f"stopped at its time limit of {duration(now.stop_after or 0)}")
+            why = f"stopped at its time limit of {duration(now.stop_after or 0)}"
+            runs.set_ending(cell.name, why)
+            self._end(now, trial, "failed", why)
 
     def _end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
         self._change(trial, state=state, ended=time.time(), why=why)

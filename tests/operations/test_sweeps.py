@@ -127,6 +127,8 @@ def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
     sandbox.symphony("delete", "slow", "-y")
+    # Its run tells why it ended, not that it was deleted.
+    assert "time limit" in sandbox.symphony("history", "slow.1").out
     # Settings of trials are not written into the project.
     assert [file.name for file in sandbox.folder.glob("Pulumi.*")] == ["Pulumi.yaml"]
 
