@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from graphlib import TopologicalSorter
 
 from symphony.backends.observe import Link, LogLine, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
@@ -50,7 +51,7 @@ def watch(
         waited, last = time.monotonic() - began, seen
         quiet = time.monotonic() - changed
         held = [status for status in now if status.waits_for or "stopped" in (status.state, status.why[:7])]
-        waits = bool(held) and (waited <= _SETTLED or any(map(_ends_soon, held)))
+        waits = bool(held) and (waited <= _SETTLED or _starts_soon(now))
         not_ready = [status.path for status in now if status.state == "running" and not status.ready]
         is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
         is_starting = bool(not_ready) and quiet < (patience if is_probed else min(patience, _UNDECLARED))
@@ -60,11 +61,24 @@ def watch(
         time.sleep(_LOOK)
 
 
-def _ends_soon(status: ProcessStatus) -> bool:
-    """Return whether a process waits only for starts, not for the end of a computation."""
-    return status.state == "waiting" and all(
-        wait.endswith(("(started)", "(ready)")) for wait in status.waits_for
-    )
+def _starts_soon(now: Sequence[ProcessStatus]) -> bool:
+    """Return whether a process waits for starts only, and not behind a computation that still runs."""
+    over = {status.path for status in now if status.state in ("completed", "failed")}
+    waiting = {each.path: each.waits_for for each in now if each.state == "waiting" and each.waits_for}
+    before = {path: {_path(wait) for wait in waits} - over for path, waits in waiting.items()}
+    late = {
+        path
+        for path, waits in waiting.items()
+        if any(wait.endswith(("(completed)", "(ended)")) and _path(wait) not in over for wait in waits)
+    }
+    for path in TopologicalSorter(before).static_order():
+        if before.get(path, set[str]()) & late:
+            late.add(path)
+    return bool(waiting.keys() - late)
+
+
+def _path(wait: str) -> str:
+    return wait.rpartition(" (")[0]
 
 
 def logs(
