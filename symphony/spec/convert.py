@@ -153,7 +153,8 @@ def duration(value: Any, setting: str) -> float | None:
     except UserError as error:
         raise UserError(f"{setting}: {error.what}", where=str(caller()), remedy=error.remedy) from None
     if length is not None and length < 0:
-        raise wrong_type(setting, value, "0 seconds or more")
+        remedy = "Give 0 seconds or more"
+        raise UserError(f"{setting}: {value} is negative", where=str(caller()), remedy=remedy)
     return length
 
 

@@ -81,3 +81,8 @@ def test_unbalanced_quotes_in_a_command_are_refused():
     with pytest.raises(UserError) as raised:
         convert.words('x "', "a: command")
     assert raised.value.what.startswith("a: command ")
+
+
+def test_a_negative_duration_is_refused_as_negative():
+    with pytest.raises(UserError, match="negative"):
+        convert.duration(-3, "stop_after")
