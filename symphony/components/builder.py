@@ -10,7 +10,7 @@ import pulumi
 
 from symphony.components import run
 from symphony.components.errors import as_usage_error, usage_error
-from symphony.components.overrides import Override, written
+from symphony.components.overrides import Override, without_empty_parts
 from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -53,34 +53,36 @@ def keywords_of(kind: type[Any]) -> Mapping[str, Setting]:
 def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySpec:
     """Return the spec of a declaration on the caller's line; a setting of None counts as not set."""
     keywords, where = keywords_of(kind), caller()
-    made: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     with as_usage_error():
         strict_text(name, "name")
         for keyword, value in options.items():
             if keyword in _RESOURCES and kind is ProcessSpec:
-                made |= _claims(keyword, value, name, made)
+                settings |= _resource_settings(keyword, value, name, settings)
             elif keyword not in keywords:
                 raise _unknown(keyword, name, [*keywords, *(_RESOURCES if kind is ProcessSpec else ())])
             elif value is not None:
-                made[keyword] = keywords[keyword].convert(value, f"{name}: {keyword}")
-    pod = {setting: made.pop(setting) for setting in settings_of(PodSettings) if setting in made}
-    places = dict.fromkeys([*made, *pod], where)
+                settings[keyword] = keywords[keyword].convert(value, f"{name}: {keyword}")
+    pod = {setting: settings.pop(setting) for setting in settings_of(PodSettings) if setting in settings}
+    places = dict.fromkeys([*settings, *pod], where)
     if pod:
-        made["pod"] = PodSettings(**pod)
-    return kind(name, where=where, places=places, **made)
+        settings["pod"] = PodSettings(**pod)
+    return kind(name, where=where, places=places, **settings)
 
 
-def _claims(keyword: str, value: Any, name: str, made: Mapping[str, Any]) -> dict[str, Any]:
+def _resource_settings(keyword: str, value: Any, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings for resources= and limits=; GPUs are set as a limit, which implies the request."""
     if value is None:
         return {}
-    claimed: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
-    limit: Resources = made.get("resource_limit", Resources())
+    resources: Resources = settings_of(ProcessSpec)["resource_limit"].convert(value, f"{name}: {keyword}")
+    limit: Resources = settings.get("resource_limit", Resources())
     if keyword == "resources":
-        limit = limit if claimed.gpu is None else dataclasses.replace(limit, gpu=claimed.gpu)
-        return {"resource_request": dataclasses.replace(claimed, gpu=None), "resource_limit": limit}
+        limit = limit if resources.gpu is None else dataclasses.replace(limit, gpu=resources.gpu)
+        return {"resource_request": dataclasses.replace(resources, gpu=None), "resource_limit": limit}
     return {
-        "resource_limit": dataclasses.replace(claimed, gpu=limit.gpu if claimed.gpu is None else claimed.gpu)
+        "resource_limit": dataclasses.replace(
+            resources, gpu=limit.gpu if resources.gpu is None else resources.gpu
+        )
     }
 
 
@@ -111,8 +113,9 @@ class Builder(Generic[AnySpec]):
         spec: Any = vars(self).get("_spec")
         if spec is not None and name in keywords_of(cast("type[Any]", type(spec))):
             kind = type(self).__name__
-            what = f"{name} of a {kind} cannot be assigned"
-            raise usage_error(what, f"Give {name}=... where the {kind} is declared")
+            raise usage_error(
+                f"{name} of a {kind} cannot be assigned", f"Give {name}=... where the {kind} is declared"
+            )
         super().__setattr__(name, value)
 
     if not TYPE_CHECKING:
@@ -121,8 +124,8 @@ class Builder(Generic[AnySpec]):
             """Suggest a similar attribute: the engine prints errors without Python's own suggestion."""
             near = None if name.startswith("_") else nearest(name, dir(type(self)))
             hint = f". Did you mean: {near!r}?" if near else ""
-            what = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
-            raise AttributeError(what, name=name, obj=self)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            raise AttributeError(message, name=name, obj=self)
 
     @property
     def spec(self) -> AnySpec:
@@ -182,7 +185,7 @@ class MemberBuilder(Builder[MemberSpec]):
     @property
     def spec(self) -> MemberSpec:
         """The declaration, as a frozen value."""
-        pod_yml = self._convert("pod_yml", written(self.pod_yml), PodSettings)
+        pod_yml = self._convert("pod_yml", without_empty_parts(self.pod_yml), PodSettings)
         return dataclasses.replace(self._spec, pod=dataclasses.replace(self._spec.pod, pod_yml=pod_yml))
 
     def set_env(self, name: str, value: EnvValue) -> None:
@@ -294,8 +297,8 @@ class MemberBuilder(Builder[MemberSpec]):
         """
         with as_usage_error():
             place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot, constraint)
-        made = {name: value for name, value in vars(place).items() if value is not None}
-        self._set("place", made, place=dataclasses.replace(self._spec.place, **made))
+        changes = {name: value for name, value in vars(place).items() if value is not None}
+        self._set("place", changes, place=dataclasses.replace(self._spec.place, **changes))
 
     # pod level
 
@@ -312,7 +315,7 @@ class MemberBuilder(Builder[MemberSpec]):
         Example:
             process.node_selector("gpu-type", "a100")
         """
-        self._pod("node_selector", {key: value})
+        self._add_to_pod("node_selector", {key: value})
 
     def add_toleration(
         self,
@@ -338,10 +341,10 @@ class MemberBuilder(Builder[MemberSpec]):
             process.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
         """
         with as_usage_error():
-            added = Toleration(key, operator, value, effect, toleration_seconds)
-        before = self._spec.pod.tolerations
-        pod = dataclasses.replace(self._spec.pod, tolerations=(*before, added))
-        self._set("tolerations", [len(before)], pod=pod)
+            toleration = Toleration(key, operator, value, effect, toleration_seconds)
+        tolerations = self._spec.pod.tolerations
+        pod = dataclasses.replace(self._spec.pod, tolerations=(*tolerations, toleration))
+        self._set("tolerations", [len(tolerations)], pod=pod)
 
     def restart_policy(self, policy: RestartPolicy) -> None:
         """Set when to restart the process after it has ended.
@@ -372,7 +375,7 @@ class MemberBuilder(Builder[MemberSpec]):
         Example:
             process.add_label("team", "rl")
         """
-        self._pod("labels", {key: value})
+        self._add_to_pod("labels", {key: value})
 
     def add_labels(self, labels: Variables | None = None, **more: Value) -> None:
         """Label the pod.
@@ -387,13 +390,13 @@ class MemberBuilder(Builder[MemberSpec]):
         Example:
             process.add_labels({"team": "rl"}, stage="test")
         """
-        self._pod("labels", {**self._convert("labels", labels, PodSettings), **more})
+        self._add_to_pod("labels", {**self._convert("labels", labels, PodSettings), **more})
 
-    def _pod(self, setting: str, more: Any) -> None:
+    def _add_to_pod(self, setting: str, entries: Any) -> None:
         """Add entries to a mapping among the pod's settings."""
-        added = self._convert(setting, more, PodSettings)
-        every = {**getattr(self._spec.pod, setting), **added}
-        self._set(setting, added, pod=dataclasses.replace(self._spec.pod, **{setting: every}))
+        added = self._convert(setting, entries, PodSettings)
+        merged = {**getattr(self._spec.pod, setting), **added}
+        self._set(setting, added, pod=dataclasses.replace(self._spec.pod, **{setting: merged}))
 
     # mounts
 

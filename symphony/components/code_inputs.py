@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
     """Return the spec with the files of its code; folder: the project's, to which names are relative."""
-    declared = dict.fromkeys(text for _, owner in spec.owners() for text in owner.code)
+    declared = dict.fromkeys(entry for _, owner in spec.owners() for entry in owner.code)
     return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec
 
 
@@ -26,17 +26,19 @@ def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, Cod
     from symphony.content.digests import DigestCache
 
     with DigestCache("code", folder / stack) as cache:
-        return {text: _files_of(text, str(folder), cache) for text in declared}
+        return {entry: _files_of(entry, str(folder), cache) for entry in declared}
 
 
-def _files_of(text: str, folder: str, cache: DigestCache) -> CodeFiles:
+def _files_of(entry: str, folder: str, cache: DigestCache) -> CodeFiles:
     from symphony.content import code_files
 
     try:
-        if files := code_files.files_of(text, folder, cache):
+        if files := code_files.files_of(entry, folder, cache):
             return CodeFiles(files)
-        exists = code_files.exists(text, folder)
+        exists = code_files.exists(entry, folder)
     except (OSError, RuntimeError, ValueError) as error:
         return CodeFiles(trouble=f"cannot be read: {getattr(error, 'strerror', None) or error}".lower())
-    why = "no file matches, or .gitignore and .symphonyignore exclude all" if exists else "it does not exist"
-    return CodeFiles(trouble=why)
+    trouble = (
+        "no file matches, or .gitignore and .symphonyignore exclude all" if exists else "it does not exist"
+    )
+    return CodeFiles(trouble=trouble)

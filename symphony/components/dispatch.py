@@ -15,7 +15,7 @@ from symphony.components.run import refused, require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
 
-_NOT_THE_USERS = tuple(
+_LIBRARIES = tuple(
     f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (pulumi, sys.modules["symphony"])
 )
 
@@ -42,7 +42,7 @@ def run_program(folder: str | Path = "stacks") -> None:
         raise refused(error) from None
     file = home / f"{name}.py"
     if not file.is_file():
-        programs = sorted(each.stem for each in home.glob("*.py") if not each.stem.startswith("_"))
+        programs = sorted(path.stem for path in home.glob("*.py") if not path.stem.startswith("_"))
         listed = f"{', '.join(programs[:10]) or 'none yet'}{', …' if len(programs) > 10 else '.'}"
         similar = near(name, programs)
         hint = f"Did you mean {' or '.join(similar)}?" if similar else f"The programs in {home} are: {listed}"
@@ -60,11 +60,11 @@ def run_program(folder: str | Path = "stacks") -> None:
 
 def _refuse_unread_settings(home: Path, stack: str) -> None:
     """Refuse a settings file beside the program that the engine, as Pulumi.yaml tells it, does not read."""
-    beside = home / f"Pulumi.{stack}.yaml"
+    unread = home / f"Pulumi.{stack}.yaml"
     own, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
-    if own is not None and beside.is_file() and beside.resolve() != own.resolve():
+    if own is not None and unread.is_file() and unread.resolve() != own.resolve():
         raise pulumi.RunError(
-            f"{beside} is not read: the settings of {stack} are in {own.name} beside {project}."
+            f"{unread} is not read: the settings of {stack} are in {own.name} beside {project}."
             f" Set `stackConfigDir: {home}` in {project}, or move the file."
         )
 
@@ -72,17 +72,17 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
 def _own_traceback(error: BaseException, file: Path) -> str:
     """Return the traceback without the lines of symphony and of its callers."""
     report = traceback.TracebackException.from_exception(error)
-    part: traceback.TracebackException | None = report
-    while part is not None:
-        first = next((i for i, frame in enumerate(part.stack) if _is_file(frame.filename, file)), None)
-        part.stack = traceback.StackSummary.from_list(_shown(part.stack, first))
-        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    shown: traceback.TracebackException | None = report
+    while shown is not None:
+        first = next((i for i, frame in enumerate(shown.stack) if _is_file(frame.filename, file)), None)
+        shown.stack = traceback.StackSummary.from_list(_user_frames(shown.stack, first))
+        shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
     return "".join(report.format()).rstrip()
 
 
-def _shown(stack: traceback.StackSummary, first: int | None) -> list[traceback.FrameSummary]:
+def _user_frames(stack: traceback.StackSummary, first: int | None) -> list[traceback.FrameSummary]:
     own = [frame for frame in stack[first or 0 :] if first is not None]
-    while own and own[-1].filename.startswith(_NOT_THE_USERS):
+    while own and own[-1].filename.startswith(_LIBRARIES):
         own.pop()
     return own
 

@@ -77,8 +77,8 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         """The declaration of the experiment with its groups and processes, as a frozen value."""
         return dataclasses.replace(
             self._spec,
-            processes=tuple(each.spec for each in self._processes),
-            groups=tuple(each.spec for each in self._groups),
+            processes=tuple(process.spec for process in self._processes),
+            groups=tuple(group.spec for group in self._groups),
         )
 
     @property
@@ -192,8 +192,8 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         with as_usage_error():
             spec = serialize.from_dict(data, caller())
         experiment = cls(spec.name)
-        experiment._processes = [cls.process_class.from_spec(each) for each in spec.processes]
-        experiment._groups = [cls.group_class.from_spec(each) for each in spec.groups]
+        experiment._processes = [cls.process_class.from_spec(process) for process in spec.processes]
+        experiment._groups = [cls.group_class.from_spec(group) for group in spec.groups]
         experiment._spec = dataclasses.replace(spec, processes=(), groups=())
         return experiment
 
@@ -229,22 +229,24 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         pulumi.ComponentResource.__init__(
             self, "symphony:index:Experiment", self._spec.name, {DECLARED: inputs}, self._options
         )
-        of_processes = {path: {**each, **facts[path]} for path, each in plan.process_inputs().items()}
-        of_groups = plan.group_inputs()
+        process_inputs = {path: {**own, **facts[path]} for path, own in plan.process_inputs().items()}
+        group_inputs = plan.group_inputs()
         for process in self._processes:
             path = self._path(process)
-            process.register(path, plan, of_processes[path], self)
+            process.register(path, plan, process_inputs[path], self)
         for group in self._groups:
-            group.register(plan, of_groups[self._path(group)], of_processes, self)
+            group.register(plan, group_inputs[self._path(group)], process_inputs, self)
         self.register_outputs({})
 
     def components(self) -> Components:
         """Return the components under which a backend registers its resources."""
-        free = {self._path(each): each for each in self._processes}
-        grouped = {self._path(group, each): each for group in self._groups for each in group.list_processes()}
-        return Components(self, {self._path(each): each for each in self._groups}, {**free, **grouped})
+        groups = {self._path(group): group for group in self._groups}
+        processes = {self._path(process): process for process in self._processes}
+        for group in self._groups:
+            processes |= {self._path(group, process): process for process in group.list_processes()}
+        return Components(self, groups, processes)
 
-    def _path(self, *things: Process | ProcessGroup) -> str:
+    def _path(self, *members: Process | ProcessGroup) -> str:
         """Return the path of a process or group in the backend."""
-        declared = "/".join(each.name for each in things)
+        declared = "/".join(member.name for member in members)
         return self._plan.renamed.get(declared, declared) if self._plan else declared

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _KEY_VARIABLES = ("GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON",
                   "GOOGLE_OAUTH_ACCESS_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS")  # fmt: skip
-_LOGGED_IN = Path(".config/gcloud/application_default_credentials.json")
+_LOGIN_FILE = Path(".config/gcloud/application_default_credentials.json")
 # This file contains "Google" on Google's machines, which have credentials by default.
 _VENDOR = Path("/sys/class/dmi/id/product_name")
 # The minimal role of the nodes' account: it may write logs and metrics.
@@ -104,8 +104,8 @@ class NodePool(Checked):
     @classmethod
     def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
         """Return the NodePool that declares a pool."""
-        own = machines.find(pool.machine_type)
-        accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (own and own.gpus) else None
+        included = machines.find(pool.machine_type)
+        accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (included and included.gpus) else None
         return cls(
             pool.name,
             pool.machine_type,
@@ -122,9 +122,9 @@ class NodePool(Checked):
     @property
     def machine(self) -> Machine | None:
         """The machine type, from the table or else from cpus and memory_gb; None if neither is known."""
-        known = machines.find(self.machine_type)
-        if known is not None or self.cpus is None or self.memory_gb is None:
-            return known
+        machine = machines.find(self.machine_type)
+        if machine is not None or self.cpus is None or self.memory_gb is None:
+            return machine
         return Machine(self.machine_type, self.cpus, int(self.memory_gb * GIB), billed=self.cpus)
 
     @property
@@ -246,8 +246,8 @@ class GkeCluster(pulumi.ComponentResource):
         name = f"cluster {self.name}"
         if not _NAME.fullmatch(self.name):
             yield Problem(f"{name} has a name that GKE refuses", _LEGAL_NAME, (where,))
-        home = self.location if _LOCATION.fullmatch(self.location) else ""
-        if not home:
+        cluster_location = self.location if _LOCATION.fullmatch(self.location) else ""
+        if not cluster_location:
             remedy = "name a zone such as us-central1-a or a region such as us-central1"
             yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
         if not self.pools:
@@ -261,7 +261,7 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(
                 f"{name} has no Google credentials", "run `gcloud auth application-default login`", (where,)
             )
-        for pool, what, remedy in faults(self.pools, home):
+        for pool, what, remedy in faults(self.pools, cluster_location):
             lines = tuple(declared.where for declared in self.declared if declared.name == pool)
             yield Problem(f"pool {pool} {what}", remedy, lines)
         for declared in self.declared:
@@ -282,9 +282,9 @@ class GkeCluster(pulumi.ComponentResource):
             lambda _: f"{self.region}-docker.pkg.dev/{self.project}/{self.name}"
         )
         # Unknown until the pools exist, so that no stack uses them earlier.
-        described = [pool.to_json() for pool in self.pools]
-        known = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: described)
-        outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": known}
+        pools_json = [pool.to_json() for pool in self.pools]
+        exported_pools = pulumi.Output.all(*(pool.id for pool in pools)).apply(lambda _: pools_json)
+        outputs = {"kubeconfig": self.kubeconfig, "registry": self.registry, "pools": exported_pools}
         for key, value in outputs.items():
             pulumi.export(key, value)
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
@@ -392,14 +392,14 @@ class GkeCluster(pulumi.ComponentResource):
             "installHint": "Install it with `gcloud components install gke-gcloud-auth-plugin`",
             "provideClusterInfo": True,
         }
-        named = {"cluster": context, "user": context}
+        user_and_cluster = {"cluster": context, "user": context}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": context,
             "clusters": [{"name": context, "cluster": server}],
             "users": [{"name": context, "user": {"exec": login}}],
-            "contexts": [{"name": context, "context": named}],
+            "contexts": [{"name": context, "context": user_and_cluster}],
         }
         return json.dumps(content)
 
@@ -408,9 +408,9 @@ def _pool_problems(declared: NodePool) -> Iterator[tuple[str, str]]:
     """Yield the problems for which Google would refuse a pool, as (what, remedy)."""
     if not _NAME.fullmatch(declared.name):
         yield "has a name that GKE refuses", _LEGAL_NAME
-    least, most = _DISK_GB
-    if not least <= declared.disk_gb <= most:
-        yield f"has a disk of {declared.disk_gb} GB", f"set disk_gb from {least} to {most}"
+    minimum, maximum = _DISK_GB
+    if not minimum <= declared.disk_gb <= maximum:
+        yield f"has a disk of {declared.disk_gb} GB", f"set disk_gb from {minimum} to {maximum}"
     for taint in declared.pool.taints:
         if taint.effect not in _EFFECTS:
             what = f"has a taint with the unknown effect {taint.effect}"
@@ -455,8 +455,8 @@ def _has_credentials() -> bool:
     if any(os.environ.get(name) for name in _KEY_VARIABLES):
         return True
     folder = os.environ.get("CLOUDSDK_CONFIG")
-    logged_in = Path(folder) / _LOGGED_IN.name if folder else Path.home() / _LOGGED_IN
+    login_file = Path(folder) / _LOGIN_FILE.name if folder else Path.home() / _LOGIN_FILE
     try:
-        return logged_in.exists() or "Google" in _VENDOR.read_text()
+        return login_file.exists() or "Google" in _VENDOR.read_text()
     except OSError:
         return False

@@ -34,7 +34,9 @@ _SECRET = re.compile(
 _DIGITS = 12
 
 
-class _Read(NamedTuple):
+class _PlannedContent(NamedTuple):
+    """An image with its problems, and the digests of its files."""
+
     image: PlannedImage
     problems: tuple[Problem, ...]
     files: Mapping[str, str]
@@ -45,13 +47,13 @@ class Images:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._read: dict[ImageSpec, _Read] = {}
+        self._read: dict[ImageSpec, _PlannedContent] = {}
         self._resources: dict[str, ImageResource] = {}
 
-    def read(self, spec: ImageSpec) -> _Read:
+    def read(self, spec: ImageSpec) -> _PlannedContent:
         """Return the planned image, its problems, and the digests of its files."""
         if spec not in self._read:
-            self._read[spec] = _planned(spec, self._context)
+            self._read[spec] = _plan_image(spec, self._context)
         return self._read[spec]
 
     def resource(self, image: PlannedImage) -> ImageResource:
@@ -63,42 +65,45 @@ class Images:
             self._resources[image.name] = ImageResource(image.name, {**image.inputs, **asks})
         return self._resources[image.name]
 
-    def named(
+    def with_references(
         self, spec: ExperimentSpec
     ) -> tuple[ExperimentSpec, tuple[PlannedImage, ...], tuple[Problem, ...]]:
         """Return the experiment with references in place of images, the planned images, and problems."""
-        specs = list(dict.fromkeys(_images(spec)))
-        read = {each: self.read(each) for each in specs}
-        problems = (*_twice(specs), *(problem for each in read.values() for problem in each.problems))
-        named = _replaced(spec, {each: planned.image.reference for each, planned in read.items()})
-        return named, tuple(each.image for each in read.values()), problems
+        images = list(dict.fromkeys(_declared_images(spec)))
+        planned = {image: self.read(image) for image in images}
+        problems = (
+            *_name_conflicts(images),
+            *(problem for content in planned.values() for problem in content.problems),
+        )
+        names = {image: content.image.reference for image, content in planned.items()}
+        return _with_names(spec, names), tuple(content.image for content in planned.values()), problems
 
     @property
     def files(self) -> CodeSets:
         """The files behind the digests of the images."""
-        return {each.image.inputs["parts"]["files"]: each.files for each in self._read.values()}
+        return {content.image.inputs["parts"]["files"]: content.files for content in self._read.values()}
 
 
-def _replaced(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
+def _with_names(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
     """Return the experiment with names in place of image specs."""
 
-    def named(owner: Any) -> Any:
+    def with_name(owner: Any) -> Any:
         image = owner.image
         return dataclasses.replace(owner, image=names[image]) if isinstance(image, ImageSpec) else owner
 
-    return spec.with_owners(named)
+    return spec.with_owners(with_name)
 
 
 def named_images(spec: ExperimentSpec) -> ExperimentSpec:
     """Return the experiment with names in place of images, unread, for a backend that uses no images."""
-    return _replaced(spec, {each: each.repository or each.name for each in _images(spec)})
+    return _with_names(spec, {image: image.repository or image.name for image in _declared_images(spec)})
 
 
-def _images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
-    return (each.image for _, each in spec.owners() if isinstance(each.image, ImageSpec))
+def _declared_images(spec: ExperimentSpec) -> Iterator[ImageSpec]:
+    return (owner.image for _, owner in spec.owners() if isinstance(owner.image, ImageSpec))
 
 
-def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
+def _name_conflicts(specs: list[ImageSpec]) -> Iterator[Problem]:
     first: dict[str, ImageSpec] = {}
     for spec in specs:
         if (other := first.setdefault(spec.name, spec)) is not spec:
@@ -106,14 +111,14 @@ def _twice(specs: list[ImageSpec]) -> Iterator[Problem]:
             yield Problem(what, "give them different names", (other.where, spec.where))
 
 
-def _planned(spec: ImageSpec, context: Context) -> _Read:
+def _plan_image(spec: ImageSpec, context: Context) -> _PlannedContent:
     from symphony_docker import context as build_context
 
     registry = context.settings.registry or backends.get(context.backend).expander.image_registry(context)
     repository = spec.repository or (f"{registry.rstrip('/')}/{spec.name}" if registry else "")
     problems = [
         Problem(f"image {spec.name} {what}", remedy, (spec.where,))
-        for what, remedy in _wrong(spec, repository, context.folder)
+        for what, remedy in _faults(spec, repository, context.folder)
     ]
     folder = str((context.folder / Path(spec.context).expanduser()).resolve())
     source = build_context.Source(folder, spec.dockerfile, spec.dockerfile_text, spec.include, spec.allow)
@@ -150,10 +155,10 @@ def _planned(spec: ImageSpec, context: Context) -> _Read:
     # A legal name even if there are problems, so that they are not reported again for every process.
     reference = f"{'image' if problems else repository}:{tag}"
     image = PlannedImage(spec.name, reference, spec.platform or "", set_inputs, spec.where)
-    return _Read(image, tuple(problems), content.digests)
+    return _PlannedContent(image, tuple(problems), content.digests)
 
 
-def _wrong(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
+def _faults(spec: ImageSpec, repository: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the problems of an image's declaration, as (what, remedy)."""
     if not _NAME.fullmatch(spec.name):
         yield "has an invalid name", "use at most 63 lower-case letters, digits and inner hyphens"

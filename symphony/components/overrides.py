@@ -45,9 +45,9 @@ class ContainerOverride(Override):
             self.set_env(name, value)
 
 
-def written(override: Any) -> Any:
+def without_empty_parts(override: Any) -> Any:
     """Return an override without the empty parts that reading alone has created."""
     if not isinstance(override, Override):
         return override
-    kept = {name: written(part) for name, part in override.items()}
-    return {name: part for name, part in kept.items() if part or not isinstance(override[name], Override)}
+    parts = {name: without_empty_parts(part) for name, part in override.items()}
+    return {name: part for name, part in parts.items() if part or not isinstance(override[name], Override)}

@@ -15,7 +15,7 @@ from symphony.components.run import in_program, refused, report_facts
 from symphony.errors import UserError
 from symphony.plan.names import listed, nearest, quoted
 
-_WORDS: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_TYPE_NAMES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 def params(**defaults: bool | float | str) -> Any:
@@ -49,28 +49,28 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return name -> value, default and origin of each parameter."""
     project, config = pulumi.get_project(), pulumi.Config()
     places = settings_reader.places(*settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
-    asked = run_request.current().parameters
-    every = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
-    own = [key.partition(":")[2] for key in every if key.startswith(f"{project}:")]
+    requested = run_request.current().parameters
+    settings = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
+    names = [key.partition(":")[2] for key in settings if key.startswith(f"{project}:")]
 
     def where(name: str) -> str:
-        return "the command line" if name in asked else str(places.get(f"{project}:{name}", ""))
+        return "the command line" if name in requested else str(places.get(f"{project}:{name}", ""))
 
-    for name in dict.fromkeys([*asked, *own]):
+    for name in dict.fromkeys([*requested, *names]):
         near = nearest(name, defaults)
         # Other settings may be read by the program itself.
-        if name not in defaults and (near or name in asked):
+        if name not in defaults and (near or name in requested):
             remedy = f"Did you mean {near}?" if near else f"Use one of: {listed([*defaults])}"
             what = f"{quoted(name)} is not a parameter of the program"
             raise UserError(what, where=where(name), remedy=remedy)
     rows: dict[str, dict[str, Any]] = {}
-    kinds: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
+    types: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
     for name, default in defaults.items():
         text = config.get(name)
         try:
-            value: Any = default if text is None else msgspec.convert(text, kinds[name], strict=False)
+            value: Any = default if text is None else msgspec.convert(text, types[name], strict=False)
         except msgspec.ValidationError:
-            expected = _WORDS.get(kinds[name], "another type")
+            expected = _TYPE_NAMES.get(types[name], "another type")
             what = f"the parameter {name} is {quoted(text or '')}"
             remedy = f"Set it to {expected}, such as its default {default!r}"
             raise UserError(what, where=where(name), remedy=remedy) from None

@@ -10,7 +10,7 @@ import pulumi
 
 from symphony.components.builder import MemberBuilder, declare
 from symphony.components.errors import as_usage_error
-from symphony.components.overrides import ContainerOverride, Override, written
+from symphony.components.overrides import ContainerOverride, Override, without_empty_parts
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
 from symphony.spec.probe import Probe, ProbeOptions
@@ -109,7 +109,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     @property
     def spec(self) -> ProcessSpec:
         """The declaration, as a frozen value."""
-        container_yml = self._convert("container_yml", written(self.container_yml))
+        container_yml = self._convert("container_yml", without_empty_parts(self.container_yml))
         return dataclasses.replace(super().spec, container_yml=container_yml)
 
     @property
@@ -180,7 +180,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         added: tuple[ServiceUse, ...] = self._convert("connects", services)
         self._set("connects", connects=(*self._spec.connects, *added))
         if wait:
-            waits = [dependency(each.name, "connects", service=True) for each in added]
+            waits = [dependency(use.name, "connects", service=True) for use in added]
             self._set("depends_on", depends_on=(*self._spec.depends_on, *waits))
 
     def meet(self, rendezvous: Rendezvous) -> None:
@@ -244,10 +244,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
 
     def _claim(self, setting: str, **amounts: Any) -> None:
         with as_usage_error():
-            claimed = Resources(**amounts)
-        made = {kind: amount for kind, amount in vars(claimed).items() if amount is not None}
-        before: Resources = getattr(self._spec, setting)
-        self._set(setting, made, **{setting: dataclasses.replace(before, **made)})
+            resources = Resources(**amounts)
+        changes = {kind: amount for kind, amount in vars(resources).items() if amount is not None}
+        current: Resources = getattr(self._spec, setting)
+        self._set(setting, changes, **{setting: dataclasses.replace(current, **changes)})
 
     def readiness_probe(self, **options: Unpack[ProbeOptions]) -> None:
         """Set the probe that tells when the process is ready, so that waiting processes start.
@@ -279,8 +279,8 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
 
     def _probe(self, setting: str, options: Mapping[str, Any]) -> None:
         with as_usage_error():
-            made = {setting: Probe(**options)}
-        self._set(setting, (), **made)
+            probe = Probe(**options)
+        self._set(setting, (), **{setting: probe})
 
     def join(self, group: str) -> None:
         """Record the group of the process."""

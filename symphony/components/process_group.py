@@ -188,7 +188,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
         """Return the group that a loaded spec declares."""
         group = cls(spec.name, pod_yml=spec.pod.pod_yml)
-        group._processes = [cls.process_class.from_spec(each) for each in spec.processes]
+        group._processes = [cls.process_class.from_spec(process) for process in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
         return group
 
@@ -205,13 +205,13 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     @property
     def spec(self) -> ProcessGroupSpec:
         """The declaration of the group and its processes, as a frozen value."""
-        return dataclasses.replace(super().spec, processes=tuple(each.spec for each in self._processes))
+        return dataclasses.replace(super().spec, processes=tuple(process.spec for process in self._processes))
 
     def register(
         self,
         plan: Plan,
         inputs: Mapping[str, Any],
-        of_processes: Mapping[str, Mapping[str, Any]],
+        process_inputs: Mapping[str, Mapping[str, Any]],
         parent: pulumi.Resource,
     ) -> None:
         """Register the group and its processes as components; the launch of the experiment calls this."""
@@ -220,50 +220,43 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
         pulumi.ComponentResource.__init__(
             self, "symphony:index:ProcessGroup", name, {DECLARED: inputs}, self._options_under(parent)
         )
-        declared = [f"{self.name}/{each.name}" for each in self._processes]
-        for process, path in zip(self._processes, declared, strict=True):
-            path = plan.renamed.get(path, path)
-            process.register(path, plan, of_processes[path], self)
+        for process in self._processes:
+            declared = f"{self.name}/{process.name}"
+            path = plan.renamed.get(declared, declared)
+            process.register(path, plan, process_inputs[path], self)
         self.register_outputs({})
 
 
-def adopt(thing: Process | Members, owner: str) -> None:
+def adopt(member: Process | Members, owner: str) -> None:
     """Record the owner of a process or group.
 
     Raises:
         UserError: The process or group has an owner already.
     """
-    fields: dict[str, Any] = vars(thing)
+    fields: dict[str, Any] = vars(member)
     if (other := fields.get("_owner")) is not None:
-        what = f"{quoted(thing.name)} is in {other} already"
-        raise usage_error(what, f"Declare a new {type(thing).__name__} instead")
+        what = f"{quoted(member.name)} is in {other} already"
+        raise usage_error(what, f"Declare a new {type(member).__name__} instead")
     fields["_owner"] = owner
 
 
-def find(things: Iterable[Any], name: str, within: str) -> Any:
+def find(members: Iterable[Any], name: str, within: str) -> Any:
     """Return the declared process or group with a name.
 
     Raises:
         UserError: The name is unknown; the error suggests a similar name.
     """
-    known: list[str] = []
-    for each in things:
-        if each.name == name:
-            return each
-        known.append(each.name)
-    near = nearest(str(name), known)
-    remedy = (
-        f"Did you mean {quoted(near)}?"
-        if near
-        else f"Use one of: {', '.join(map(quoted, known))}"
-        if known
-        else "Declare it first"
-    )
+    by_name = {member.name: member for member in members}
+    if name in by_name:
+        return by_name[name]
+    remedy = f"Use one of: {', '.join(map(quoted, by_name))}" if by_name else "Declare it first"
+    if near := nearest(str(name), by_name):
+        remedy = f"Did you mean {quoted(near)}?"
     raise usage_error(f"{within} has no {quoted(name)}", remedy)
 
 
-def expect(thing: object, kind: type[Any], made_by: str) -> None:
+def expect(member: object, kind: type[Any], maker: str) -> None:
     """Raise UserError unless the thing is an instance of `kind`."""
-    if not isinstance(thing, kind):
-        what = f"expected a {kind.__name__}, got a {type(thing).__name__}"
-        raise usage_error(what, f"Add the {kind.__name__} that {made_by} returns")
+    if not isinstance(member, kind):
+        what = f"expected a {kind.__name__}, got a {type(member).__name__}"
+        raise usage_error(what, f"Add the {kind.__name__} that {maker} returns")

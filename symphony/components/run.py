@@ -99,7 +99,7 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
     cluster: The settings of the Cluster that launches it; the stack's settings override them.
     """
     run = _run_of(require_root())
-    if not any(each is experiment for each in run.experiments):
+    if experiment not in run.experiments:
         # An experiment of a plain script was declared before the program began.
         run.experiments.append(experiment)
         _refuse_second(run)
@@ -107,9 +107,8 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
         return
     run.launched.append(experiment)
     try:
-        _register(
-            run, experiment, replace(experiment.spec, accepts_classic_names=cluster is not None), cluster
-        )
+        spec = replace(experiment.spec, accepts_classic_names=cluster is not None)
+        _register(run, experiment, spec, cluster)
     except SymphonyError as error:
         raise refused(error) from None
 
@@ -128,7 +127,7 @@ def _register(
     clean, problems = secret_env.read(spec)
     clean = code_inputs.read(clean, run.context.folder, run.context.stack)
     if "image" in registry.get(run.context.backend).settings:
-        clean, built, image_problems = run.images.named(clean)
+        clean, built, image_problems = run.images.with_references(clean)
         problems += image_problems
         run.context = replace(run.context, images=built)
     else:
@@ -142,7 +141,7 @@ def _register(
     manifests = run.expander.manifests(prepared) if run_request.current().manifests else ()
     experiment.register(plan, run.expander.facts(prepared), manifests)
     report_facts({"program": _program(spec, run.context.folder)})
-    resources = {each.reference: run.images.resource(each) for each in run.context.images}
+    resources = {image.reference: run.images.resource(image) for image in run.context.images}
     run.expander.expand(prepared, run.context, replace(experiment.components(), images=resources))
 
 
@@ -200,8 +199,8 @@ def _run_of(root: Any) -> ProgramRun:
 
 def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return when the program's files in its folder were last changed, imported modules included."""
-    declared = {each.where.file for each in (spec, *(process for _, process in spec.members()))}
-    loaded = {getattr(each, "__file__", None) or "" for each in [*sys.modules.values()]}
+    declared = {owner.where.file for owner in (spec, *(process for _, process in spec.members()))}
+    loaded = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
     changed: dict[str, str] = {}
     for file in sorted(declared | loaded):
         if file.startswith(f"{folder}/") and "site-packages" not in file:
@@ -232,10 +231,10 @@ def settings(cluster: Mapping[str, str] | None = None) -> StackSettings:
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
     values = {**(cluster or {}), **{key: config.get_config(key) for key in keys}}
-    read = settings_reader.read(values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
-    if read.problems:
-        raise PlanError(pulumi.get_stack(), read.problems)
-    return read
+    stack_settings = settings_reader.read(values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
+    if stack_settings.problems:
+        raise PlanError(pulumi.get_stack(), stack_settings.problems)
+    return stack_settings
 
 
 def _refuse_to_move(context: Context) -> None:
@@ -250,11 +249,11 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
     if (restarted := run_request.current().restart) is None:
         return
     is_same = plan.name == run_request.current().experiment
-    declared = {each.path for each in plan.processes} if is_same else set[str]()
-    if gone := [path for path in restarted if path not in declared]:
-        what = f"{', '.join(gone[:5])}{', …' if len(gone) > 5 else ''} {'is' if len(gone) == 1 else 'are'}"
+    declared = {process.path for process in plan.processes} if is_same else set[str]()
+    if removed := [path for path in restarted if path not in declared]:
+        listed = f"{', '.join(removed[:5])}{', …' if len(removed) > 5 else ''}"
         raise UserError(
-            f"{what} no longer declared by the program of {stack}",
+            f"{listed} {'is' if len(removed) == 1 else 'are'} no longer declared by the program of {stack}",
             where=str(spec.where),
             remedy=f"`symphony plan {stack}` shows what `symphony up` would do",
         )
@@ -293,17 +292,18 @@ def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[P
 def _context(cluster: Mapping[str, str] | None = None) -> Context:
     """Return the context of the running stack; cluster: settings that the stack's settings override."""
     project, stack = pulumi.get_project(), pulumi.get_stack()
-    read = settings(cluster)
+    stack_settings = settings(cluster)
     request = run_request.current()
     return Context(
         project=project,
         stack=stack,
         owner=paths.owner_of(project, stack),
-        physical_name=read.namespace or physical_name(stack, label=registry.get(read.backend).labels),
-        backend=read.backend,
+        physical_name=stack_settings.namespace
+        or physical_name(stack, label=registry.get(stack_settings.backend).labels),
+        backend=stack_settings.backend,
         dry_run=pulumi.runtime.is_dry_run(),
         folder=Path.cwd(),
-        settings=read,
+        settings=stack_settings,
         recorded=None if request.recorded is None else frozenset(request.recorded),
         offline=request.offline,
         is_partial=request.restart is not None,

@@ -32,39 +32,42 @@ def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
 
     Outputs and secret settings in env move to secret_env.
     """
-    known = secret_settings()
-    resolved = spec.with_owners(lambda owner: _resolved(_hidden(owner, known)))
-    return resolved, tuple(_secrets_in_plain_sight(spec))
+    stack_secrets = secret_settings()
+    resolved = spec.with_owners(lambda owner: _with_texts(_with_secrets(owner, stack_secrets)))
+    return resolved, tuple(_exposed_secrets(spec))
 
 
-def _hidden(owner: AnySpec, known: frozenset[str]) -> AnySpec:
-    moved = {
+def _with_secrets(owner: AnySpec, stack_secrets: frozenset[str]) -> AnySpec:
+    secret_values = {
         name: value
         for name, value in owner.env.items()
-        if isinstance(cast("Any", value), pulumi.Output) or value in known
+        if isinstance(cast("Any", value), pulumi.Output) or value in stack_secrets
     }
-    if not moved and not owner.secret_env:
+    if not secret_values and not owner.secret_env:
         return owner
     # A name in both stays in both, so that the plan refuses it.
-    moved = {name: value for name, value in moved.items() if name not in owner.secret_env}
+    secret_values = {name: value for name, value in secret_values.items() if name not in owner.secret_env}
     return dataclasses.replace(
         owner,
-        env={name: value for name, value in owner.env.items() if name not in moved},
-        secret_env={name: _secret(value, known) for name, value in {**owner.secret_env, **moved}.items()},
-        places={**owner.places, **{f"secret_env {name}": owner.at(f"env {name}") for name in moved}},
+        env={name: value for name, value in owner.env.items() if name not in secret_values},
+        secret_env={
+            name: _secret(value, stack_secrets)
+            for name, value in {**owner.secret_env, **secret_values}.items()
+        },
+        places={**owner.places, **{f"secret_env {name}": owner.at(f"env {name}") for name in secret_values}},
     )
 
 
-def _resolved(owner: AnySpec) -> AnySpec:
+def _with_texts(owner: AnySpec) -> AnySpec:
     """Return the owner with text in place of the Outputs in its image, command and args."""
     values = {setting: getattr(owner, setting, None) for setting in _TAKE_OUTPUTS}
-    changes = {setting: _texts_of(value) for setting, value in values.items() if _outputs(value)}
+    changes = {setting: _texts_of(value) for setting, value in values.items() if _outputs_in(value)}
     return dataclasses.replace(owner, **changes) if changes else owner
 
 
-def _outputs(value: Any) -> list[pulumi.Output[Any]]:
+def _outputs_in(value: Any) -> list[pulumi.Output[Any]]:
     values = cast("tuple[Any, ...]", value if isinstance(value, tuple) else (value,))
-    return [cast("pulumi.Output[Any]", each) for each in values if isinstance(each, pulumi.Output)]
+    return [cast("pulumi.Output[Any]", output) for output in values if isinstance(output, pulumi.Output)]
 
 
 def _texts_of(value: Any) -> Any:
@@ -72,14 +75,14 @@ def _texts_of(value: Any) -> Any:
         return tuple(map(_texts_of, cast("tuple[Any, ...]", value)))
     if not isinstance(value, pulumi.Output):
         return value
-    awaited = _await(cast("pulumi.Output[Any]", value))
-    return text(awaited.value, "an Output") if awaited.is_known else UNKNOWN
+    resolved = _await(cast("pulumi.Output[Any]", value))
+    return text(resolved.value, "an Output") if resolved.is_known else UNKNOWN
 
 
-def _secrets_in_plain_sight(spec: ExperimentSpec) -> Iterator[Problem]:
+def _exposed_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
     for name, owner in spec.owners():
         for setting in _TAKE_OUTPUTS:
-            if any(_await(output).is_secret for output in _outputs(getattr(owner, setting, None))):
+            if any(_await(output).is_secret for output in _outputs_in(getattr(owner, setting, None))):
                 yield Problem(
                     f"{name} has a secret Output in {setting}, plain text in the state and the plan",
                     "pass it in secret_env, and read that variable in the process",
@@ -87,41 +90,41 @@ def _secrets_in_plain_sight(spec: ExperimentSpec) -> Iterator[Problem]:
                 )
 
 
-class _Awaited(NamedTuple):
+class _Resolved(NamedTuple):
     value: Any
     is_known: bool
     is_secret: bool
 
 
-def _await(output: pulumi.Output[Any]) -> _Awaited:
-    async def awaited() -> _Awaited:
-        return _Awaited(await output.future(), await output.is_known(), await output.is_secret())
+def _await(output: pulumi.Output[Any]) -> _Resolved:
+    async def resolved() -> _Resolved:
+        return _Resolved(await output.future(), await output.is_known(), await output.is_secret())
 
-    return _sync_await(awaited())
+    return _sync_await(resolved())
 
 
-def _secret(value: Any, known: frozenset[str]) -> Secret:
+def _secret(value: Any, stack_secrets: frozenset[str]) -> Secret:
     """Return the Secret for a file, an Output or a secret setting."""
     if isinstance(value, pulumi.Output):
-        return _of_output(cast("pulumi.Output[Any]", value))
+        return _secret_of_output(cast("pulumi.Output[Any]", value))
     if isinstance(value, Secret):
         return value
-    return _checked(value) if value in known else _of_file(value)
+    return _secret_of_text(value) if value in stack_secrets else _secret_of_file(value)
 
 
-def _of_output(output: pulumi.Output[Any]) -> Secret:
+def _secret_of_output(output: pulumi.Output[Any]) -> Secret:
     if output._data.get_loop() is not asyncio.get_event_loop():  # pyright: ignore[reportPrivateUsage]
         return Secret(trouble="the Output was created outside of the Pulumi program")
-    awaited = _await(output)
-    if not awaited.is_known:
+    resolved = _await(output)
+    if not resolved.is_known:
         return Secret(is_known=False)
     try:
-        return _checked(text(awaited.value, "an Output"))
+        return _secret_of_text(text(resolved.value, "an Output"))
     except WrongTypeError:
         return Secret(trouble="the Output is not text")
 
 
-def _of_file(file: str) -> Secret:
+def _secret_of_file(file: str) -> Secret:
     # Text that does not look like a path may be the secret itself, by mistake, and must not be shown.
     source = file if file.startswith(("~", "/", "./", "../")) else ""
     try:
@@ -129,12 +132,12 @@ def _of_file(file: str) -> Secret:
     except UnicodeDecodeError:
         return Secret(trouble="the file is not UTF-8 text", source=source)
     except (OSError, RuntimeError, ValueError) as error:
-        why = (getattr(error, "strerror", None) or "not a path").lower()
-        return Secret(trouble=f"the file cannot be read: {why}", source=source)
-    return _checked(text.rstrip("\r\n"), file)
+        reason = (getattr(error, "strerror", None) or "not a path").lower()
+        return Secret(trouble=f"the file cannot be read: {reason}", source=source)
+    return _secret_of_text(text.rstrip("\r\n"), file)
 
 
-def _checked(value: str, source: str = "") -> Secret:
+def _secret_of_text(value: str, source: str = "") -> Secret:
     """Return the Secret for a value, or its trouble if the value cannot be an environment variable."""
     size = len(value.encode("utf-8", "surrogatepass"))
     trouble = ""

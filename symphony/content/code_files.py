@@ -11,42 +11,42 @@ from symphony.content.digests import DigestCache
 
 # A process that declares code gets its digest in this variable, so that changed code changes the process.
 VARIABLE = "SYMPHONY_CODE"
-_GLOB = frozenset("*?[")
+_WILDCARDS = frozenset("*?[")
 
 
-def files_of(text: str, folder: str, cache: DigestCache) -> dict[str, str]:
+def files_of(entry: str, folder: str, cache: DigestCache) -> dict[str, str]:
     """Return the digest of every matching file; folder: the project's, to which the names are relative.
 
     Raises:
         OSError, RuntimeError, ValueError: A file cannot be read, or `~user` names an unknown user.
     """
     return {
-        _named(path, text, folder): digests.of_file(path, cache)
-        for path in _paths(_place(text, folder), folder)
+        _relative_name(path, entry, folder): digests.of_file(path, cache)
+        for path in _matching_files(_absolute_path(entry, folder), folder)
     }
 
 
-def exists(text: str, folder: str) -> bool:
+def exists(entry: str, folder: str) -> bool:
     """Return whether an entry without matching files is a glob or an existing path."""
-    return bool(_GLOB & {*text}) or os.path.lexists(_place(text, folder))
+    return bool(_WILDCARDS & {*entry}) or os.path.lexists(_absolute_path(entry, folder))
 
 
-def _place(text: str, folder: str) -> str:
-    return os.path.normpath(Path(folder, Path(text).expanduser()))
+def _absolute_path(entry: str, folder: str) -> str:
+    return os.path.normpath(Path(folder, Path(entry).expanduser()))
 
 
-def _paths(place: str, folder: str) -> Iterator[str]:
-    """Yield the absolute paths of the files that a path or a glob names."""
+def _matching_files(pattern: str, folder: str) -> Iterator[str]:
+    """Yield the absolute paths of the files that an absolute path or glob matches."""
     # Imported here: the import is slow, and few experiments declare code.
     from pathspec import GitIgnoreSpec
 
     from symphony.content import ignore_files
 
-    base, pattern = place, ""
-    if _GLOB & {*place} and not os.path.lexists(place):
-        parts = Path(place).parts
-        first = next(i for i, part in enumerate(parts) if _GLOB & {*part})
-        base, pattern = str(Path(*parts[:first])), "/" + "/".join(parts[first:])
+    base, below = pattern, ""
+    if _WILDCARDS & {*pattern} and not os.path.lexists(pattern):
+        parts = Path(pattern).parts
+        first = next(i for i, part in enumerate(parts) if _WILDCARDS & {*part})
+        base, below = str(Path(*parts[:first])), "/" + "/".join(parts[first:])
     rules = ignore_files.rules_above(base, folder)
     if rules is None or not os.path.lexists(base):
         return
@@ -54,14 +54,14 @@ def _paths(place: str, folder: str) -> Iterator[str]:
         if not rules.excludes(base):
             yield base
     elif not rules.excludes(f"{base}/"):
-        wanted = GitIgnoreSpec.from_lines([pattern] if pattern else [])
+        glob = GitIgnoreSpec.from_lines([below] if below else [])
         for path in ignore_files.walk(base, rules):
-            if not pattern or wanted.match_file(path[len(base) :].lstrip("/")):
+            if not below or glob.match_file(path[len(base) :].lstrip("/")):
                 yield path
 
 
-def _named(path: str, text: str, folder: str) -> str:
+def _relative_name(path: str, entry: str, folder: str) -> str:
     """Return the path relative to the project, so that it is the same on another machine."""
     if path.startswith(f"{folder}/"):
         return path[len(folder) + 1 :]
-    return path if text.startswith(("/", "~")) else os.path.relpath(path, folder)
+    return path if entry.startswith(("/", "~")) else os.path.relpath(path, folder)

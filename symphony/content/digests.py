@@ -18,7 +18,7 @@ from symphony import files, paths
 LENGTH = 32
 # Nanoseconds. A file may change twice within a tick of its file system's clock, so younger files are not
 # cached.
-TOO_YOUNG = 2_000_000_000
+MIN_AGE_NS = 2_000_000_000
 
 
 def of_file(path: str, cache: DigestCache, *, follow: bool = True) -> str:
@@ -32,28 +32,28 @@ def of_file(path: str, cache: DigestCache, *, follow: bool = True) -> str:
     Raises:
         OSError: The file cannot be read.
     """
-    facts = os.lstat(path)
-    if stat.S_ISLNK(facts.st_mode):
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
         target = _target_file(path) if follow else None
         if target is None:
             return hashlib.sha256(b"link\0" + os.fsencode(Path(path).readlink())).hexdigest()[:LENGTH]
-        facts = target
-    stamp = stamp_of(facts)
-    if (known := cache.get(path, stamp)) is not None:
-        return known
-    kind = b"program\0" if facts.st_mode & stat.S_IXUSR else b"file\0"
+        status = target
+    stamp = stamp_of(status)
+    if (digest := cache.get(path, stamp)) is not None:
+        return digest
+    kind = b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
     with files.open_regular(Path(path), follow=True) as file:
         digest = hashlib.file_digest(file, lambda: hashlib.sha256(kind)).hexdigest()[:LENGTH]
-    cache.put(path, stamp, digest, facts)
+    cache.put(path, stamp, digest, status)
     return digest
 
 
 def of_all(digests: Mapping[str, str]) -> str:
     """Return thirty-two hex digits for a set of files, name -> digest, in any order."""
-    whole = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name in sorted(digests):
-        whole.update(os.fsencode(name) + b"\0" + digests[name].encode() + b"\0")
-    return whole.hexdigest()[:LENGTH]
+        hasher.update(os.fsencode(name) + b"\0" + digests[name].encode() + b"\0")
+    return hasher.hexdigest()[:LENGTH]
 
 
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
@@ -61,10 +61,10 @@ def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[s
     return sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
 
 
-def stamp_of(facts: os.stat_result) -> str:
+def stamp_of(status: os.stat_result) -> str:
     """Return a string that differs if the file has changed."""
-    when = f"{facts.st_mtime_ns}.{facts.st_ctime_ns}"
-    return f"{facts.st_size}.{when}.{facts.st_dev}.{facts.st_ino}.{facts.st_mode}"
+    times = f"{status.st_mtime_ns}.{status.st_ctime_ns}"
+    return f"{status.st_size}.{times}.{status.st_dev}.{status.st_ino}.{status.st_mode}"
 
 
 class DigestCache:
@@ -75,40 +75,40 @@ class DigestCache:
 
     def __init__(self, purpose: str, root: Path) -> None:
         self._file = _file(purpose, root)
-        self._before: dict[str, list[str]] = {}
-        self._now: dict[str, list[str]] = {}
-        self._oldest_young = time.time_ns() - TOO_YOUNG
+        self._loaded: dict[str, list[str]] = {}
+        self._used: dict[str, list[str]] = {}
+        self._cacheable_before = time.time_ns() - MIN_AGE_NS
 
     def __enter__(self) -> Self:
         with suppress(OSError, ValueError, RecursionError):
-            kept = json.loads(self._file.read_bytes())
-            if isinstance(kept, dict):
-                self._before = cast("dict[str, list[str]]", kept)
+            content = json.loads(self._file.read_bytes())
+            if isinstance(content, dict):
+                self._loaded = cast("dict[str, list[str]]", content)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._now != self._before:
+        if kind is None and self._used != self._loaded:
             # Without the cache the next run is slower, nothing else.
             with suppress(OSError):
                 paths.private_folder(self._file.parent)
-                files.replace(self._file, json.dumps(self._now).encode())
+                files.replace(self._file, json.dumps(self._used).encode())
 
     def get(self, path: str, stamp: str) -> str | None:
         """Return the cached digest of a file with this stamp; None if there is none."""
-        entry: object = self._now.get(path) or self._before.get(path)
+        entry: object = self._used.get(path) or self._loaded.get(path)
         match entry:
             case [known_stamp, str() as digest] if known_stamp == stamp:
-                self._now[path] = [stamp, digest]
+                self._used[path] = [stamp, digest]
                 return digest
             case _:
                 return None
 
-    def put(self, path: str, stamp: str, digest: str, facts: os.stat_result) -> None:
+    def put(self, path: str, stamp: str, digest: str, status: os.stat_result) -> None:
         """Cache the digest of a file whose stat was taken before it was read."""
-        if facts.st_ctime_ns < self._oldest_young:
-            self._now[path] = [stamp, digest]
+        if status.st_ctime_ns < self._cacheable_before:
+            self._used[path] = [stamp, digest]
 
 
 def forget(purpose: str, root: Path) -> None:
@@ -120,10 +120,10 @@ def forget(purpose: str, root: Path) -> None:
 def _target_file(path: str) -> os.stat_result | None:
     """Return the stat of the file that a link points to; None unless it is a regular file."""
     try:
-        facts = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return None
-    return facts if stat.S_ISREG(facts.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _file(purpose: str, root: Path) -> Path:

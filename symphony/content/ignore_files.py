@@ -16,7 +16,7 @@ from symphony import files
 NAMES = (".gitignore", ".symphonyignore")
 # Not code: files that Python and editors write, and the settings of stacks, which the engine changes.
 _FOLDERS = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".ipynb_checkpoints"})
-_ENDINGS = (".pyc", ".pyo", ".swp", ".swo", ".swx", "~")
+_SUFFIXES = (".pyc", ".pyo", ".swp", ".swo", ".swx", "~")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class IgnoreRules:
     def excludes(self, path: str) -> bool:
         """Return whether a file or a whole folder is excluded; a folder's path has a slash at its end."""
         name = path.rstrip("/").rpartition("/")[2]
-        if name in _FOLDERS if path.endswith("/") else name.endswith(_ENDINGS) or _is_settings(name):
+        if name in _FOLDERS if path.endswith("/") else name.endswith(_SUFFIXES) or _is_settings(name):
             return True
         for folder, spec in reversed(self.specs):
             ignored = spec.check_file(path[len(folder) :]).include
@@ -50,9 +50,9 @@ def rules_above(path: str, project: str) -> IgnoreRules | None:
 
     path, project: absolute paths. None: one of these folders is excluded itself.
     """
-    parents = [f"{each}/".replace("//", "/") for each in Path(path).parents]
-    repository = next((each for each in parents if Path(each, ".git").exists()), "")
-    tops = [i for i, each in enumerate(parents) if each in (repository, f"{project.rstrip('/')}/")]
+    parents = [f"{folder}/".replace("//", "/") for folder in Path(path).parents]
+    repository = next((folder for folder in parents if Path(folder, ".git").exists()), "")
+    tops = [i for i, folder in enumerate(parents) if folder in (repository, f"{project.rstrip('/')}/")]
     rules = IgnoreRules()
     for i, folder in enumerate(reversed(parents[: max(tops, default=0) + 1])):
         if i and rules.excludes(folder):
@@ -71,15 +71,15 @@ def walk(folder: str, rules: IgnoreRules) -> Iterator[str]:
     """
     pending = [(folder.rstrip("/") + "/", rules)]
     while pending:
-        place, outer = pending.pop()
-        inner = outer.within(place)
-        with os.scandir(place) as entries:
+        folder_path, inherited = pending.pop()
+        own_rules = inherited.within(folder_path)
+        with os.scandir(folder_path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if not inner.excludes(f"{entry.path}/"):
-                        pending.append((f"{entry.path}/", inner))
+                    if not own_rules.excludes(f"{entry.path}/"):
+                        pending.append((f"{entry.path}/", own_rules))
                 # Sockets, pipes and devices are not code.
-                elif (entry.is_symlink() or entry.is_file()) and not inner.excludes(entry.path):
+                elif (entry.is_symlink() or entry.is_file()) and not own_rules.excludes(entry.path):
                     yield entry.path
 
 

@@ -89,7 +89,7 @@ _SIZES: dict[str, dict[str, tuple[float, str]]] = {
 }
 _L4, _A100, _A100_80, _H100 = "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-h100-80gb"
 # Types that follow no rule: type -> vCPUs, GiB, GPU type, number of GPUs.
-_SINGLE: dict[str, tuple[int, float, str, int]] = {
+_SPECIAL: dict[str, tuple[int, float, str, int]] = {
     "n2-highmem-128": (128, 864, "", 0),
     **{f"c3d-highcpu-{30 * n}": (30 * n, 59 * n, "", 0) for n in (1, 2, 3, 6, 12)},
     **{f"g2-standard-{n}": (n, 4 * n, _L4, gpus) for n, gpus in zip(
@@ -116,8 +116,8 @@ GPU_TYPES = (*GPUS_OF_N1, _L4, _A100, _A100_80, _H100, "nvidia-h100-mega-80gb", 
 
 def find(machine_type: str) -> Machine | None:
     """Return the machine type with a name; None if it is unknown."""
-    if single := _SINGLE.get(machine_type):
-        cpu, gib, gpu_type, gpus = single
+    if special := _SPECIAL.get(machine_type):
+        cpu, gib, gpu_type, gpus = special
         return Machine(machine_type, cpu, int(gib * GIB), gpu_type, gpus, cpu)
     if shared := _SHARED.get(machine_type):
         return Machine(machine_type, 2, int(shared[0] * GIB), billed=shared[1])
@@ -134,13 +134,13 @@ def find(machine_type: str) -> Machine | None:
 
 def known() -> list[str]:
     """Return the names of all machine types except custom types."""
-    ruled = [
+    regular = [
         f"{family}-{kind}-{size}"
         for family, kinds in _SIZES.items()
         for kind, (_, sizes) in kinds.items()
         for size in sizes.split()
     ]
-    return [*ruled, *_SHARED, *_SINGLE]
+    return [*regular, *_SHARED, *_SPECIAL]
 
 
 def gpu_type_of(name: str) -> str:
@@ -149,10 +149,10 @@ def gpu_type_of(name: str) -> str:
     >>> gpu_type_of("V100"), gpu_type_of("h100"), gpu_type_of("x9")
     ('nvidia-tesla-v100', 'nvidia-h100-80gb', 'x9')
     """
-    word = name.lower().removeprefix("nvidia-").removeprefix("tesla-")
-    full = [each for each in GPU_TYPES if each.removeprefix("nvidia-").removeprefix("tesla-") == word]
-    short = [each for each in GPU_TYPES if f"-{word}-" in f"{each}-"]
-    return next(iter([*full, *short]), name)
+    short = name.lower().removeprefix("nvidia-").removeprefix("tesla-")
+    exact = [gpu for gpu in GPU_TYPES if gpu.removeprefix("nvidia-").removeprefix("tesla-") == short]
+    partial = [gpu for gpu in GPU_TYPES if f"-{short}-" in f"{gpu}-"]
+    return next(iter([*exact, *partial]), name)
 
 
 def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:

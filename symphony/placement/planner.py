@@ -75,7 +75,7 @@ class Choice:
     claims: tuple[Amounts, ...]
     per_machine: int
 
-    def tolerations(self, own: Sequence[Toleration]) -> tuple[Toleration, ...]:
+    def tolerations(self, existing: Sequence[Toleration]) -> tuple[Toleration, ...]:
         """Return the tolerations that the pool requires and the pod lacks."""
         taints = [taint for taint in self.pool.taints if taint.effect != "PreferNoSchedule"]
         if self.pool.gpus and not any(taint.key == GPU_TAINT for taint in taints):
@@ -89,7 +89,7 @@ class Choice:
                 cast("Effect", taint.effect),
             )
             for taint in taints
-            if not tolerated(own, taint)
+            if not tolerated(existing, taint)
         )
 
 
@@ -115,9 +115,9 @@ class Packing:
         most: The maximum number of machines; None for no limit.
     """
 
-    def __init__(self, allocatable: Amounts, most: int | None) -> None:
+    def __init__(self, allocatable: Amounts, max_machines: int | None) -> None:
         self._allocatable = allocatable
-        self._most = most
+        self._max_machines = max_machines
         self._sizes: set[Amounts] = set()
         # free amounts -> the number of machines that have just these
         self._free: Counter[Amounts] = Counter()
@@ -130,13 +130,13 @@ class Packing:
     @property
     def is_tight(self) -> bool:
         """Return whether pods may stay Pending: the pool is at its maximum, with pods of several sizes."""
-        return self._most is not None and self.machines >= self._most and len(self._sizes) > 1
+        return self._max_machines is not None and self.machines >= self._max_machines and len(self._sizes) > 1
 
     def add(self, pod: Amounts) -> bool:
         """Put a pod on a machine; return whether it fits."""
         fullest = min((free for free in self._free if free.holds(pod)), default=None, key=_order)
         if fullest is None:
-            if self._most is not None and self.machines >= self._most:
+            if self._max_machines is not None and self.machines >= self._max_machines:
                 return False
             fullest = self._allocatable
         else:
@@ -156,17 +156,17 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
     """Choose a pool for every pod; pods that name their pool come first."""
     ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
     allocatables = {pool.name: available(pool) for pool in pools}
-    packed = {pool.name: Packing(allocatables[pool.name], pool.max) for pool in pools}
-    looked_up: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
+    packings = {pool.name: Packing(allocatables[pool.name], pool.max) for pool in pools}
+    fitting_pools: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
     chosen: dict[str, Choice] = {}
     lacking: dict[str, Mapping[str, str]] = {}
     for pod in sorted(pods, key=lambda pod: not pod.pool):
-        alike = tuple(value for name, value in vars(pod).items() if name != "name")
-        if alike not in looked_up:
-            looked_up[alike] = _fitting(pod, ranked, allocatables)
-        fitting, lacks = looked_up[alike]
+        requirements = tuple(value for name, value in vars(pod).items() if name != "name")
+        if requirements not in fitting_pools:
+            fitting_pools[requirements] = _fitting(pod, ranked, allocatables)
+        fitting, lacks = fitting_pools[requirements]
         for choice in fitting:
-            if packed[choice.pool.name].add(total_of(choice.claims)):
+            if packings[choice.pool.name].add(total_of(choice.claims)):
                 chosen[pod.name] = choice
                 break
         else:
@@ -175,8 +175,8 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
     return Placement(
         {pod.name: chosen[pod.name] for pod in pods if pod.name in chosen},
         lacking,
-        {name: packing.machines for name, packing in packed.items() if packing.machines},
-        tuple(name for name, packing in packed.items() if packing.is_tight),
+        {name: packing.machines for name, packing in packings.items() if packing.machines},
+        tuple(name for name, packing in packings.items() if packing.is_tight),
     )
 
 
@@ -198,14 +198,14 @@ def _fitting(
         allocatable = allocatables[pool.name]
         claims = claims_of(pod, allocatable)
         total = total_of(claims)
-        every = (*_off_limits(pod, pool, total), *_uneven(pod, allocatable), *_too_small(allocatable, total))
-        lack = ", ".join(dict.fromkeys(every))
+        reasons = [*_refusals(pod, pool, total), *_uneven_shares(pod, allocatable)]
+        lack = ", ".join(dict.fromkeys([*reasons, *_too_small(allocatable, total)]))
         if not lack:
-            lack = _other_number(pod, allocatable, claims, total)
+            lack = _wrong_share(pod, allocatable, claims, total)
         if lack:
             lacks[pool.name] = lack
         else:
-            fitting.append(Choice(pool, claims, _times(allocatable, total)))
+            fitting.append(Choice(pool, claims, _pods_per_machine(allocatable, total)))
     return fitting, lacks
 
 
@@ -213,11 +213,11 @@ def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
     """Return the claims of a pod's containers on a machine with these amounts."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
-        claimed = [_claimed(claim, kind, allocatable) for claim in pod.claims]
-        without = claimed.count(None)
+        claims = [_claimed(claim, kind, allocatable) for claim in pod.claims]
         whole = _claimed(pod.whole, kind, allocatable) if pod.whole else None
-        rest = max(0, (whole or 0) - sum(number or 0 for number in claimed))
-        amounts[kind] = [_even(rest // without, kind) if number is None else number for number in claimed]
+        rest = max(0, (whole or 0) - sum(claim or 0 for claim in claims))
+        share = _round_memory(rest // max(1, claims.count(None)), kind)
+        amounts[kind] = [share if claim is None else claim for claim in claims]
     pods = [1, *[0] * (len(pod.claims) - 1)]
     return tuple(map(Amounts, *amounts.values(), pods))
 
@@ -225,11 +225,11 @@ def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
 def _claimed(claim: Claim, kind: str, allocatable: Amounts) -> int | None:
     number: int | None = getattr(claim, kind)
     if number is None and claim.parts:
-        return _even(getattr(allocatable, kind) // claim.parts, kind)
+        return _round_memory(getattr(allocatable, kind) // claim.parts, kind)
     return number
 
 
-def _even(amount: int, kind: str) -> int:
+def _round_memory(amount: int, kind: str) -> int:
     return amount // MIB * MIB if kind == "memory" else amount
 
 
@@ -237,14 +237,14 @@ def total_of(claims: Sequence[Amounts]) -> Amounts:
     return sum(claims[1:], claims[0])
 
 
-def _times(allocatable: Amounts, total: Amounts) -> int:
+def _pods_per_machine(allocatable: Amounts, total: Amounts) -> int:
     """Return how many such pods a machine holds."""
     pairs = zip(vars(allocatable).values(), vars(total).values(), strict=True)
     return min(have // claimed for have, claimed in pairs if claimed)
 
 
-def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
-    """Return why the pod may not run in the pool, whatever its size: GPUs, spot machines, labels, taints."""
+def _refusals(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
+    """Return why the pod may not run in the pool, whatever its size."""
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
@@ -258,8 +258,8 @@ def _off_limits(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
             other = f"has {key}={labels.get(key)}, not {value}"
             lacks.append(other if key in labels else f"has no label {key}")
     for taint in pool.taints:
-        own = taint.key in (GPU_TAINT, SPOT_LABEL) or pod.tolerates_all or pod.pool
-        if not own and taint.effect != "PreferNoSchedule" and not tolerated(pod.tolerations, taint):
+        is_allowed = taint.key in (GPU_TAINT, SPOT_LABEL) or pod.tolerates_all or pod.pool
+        if not is_allowed and taint.effect != "PreferNoSchedule" and not tolerated(pod.tolerations, taint):
             lacks.append(f"has the taint {taint.key}{f'={taint.value}' if taint.value else ''}")
     return lacks
 
@@ -271,14 +271,14 @@ def _is_foreign(key: str) -> bool:
 def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     """Return whether any of the tolerations matches a taint."""
     return any(
-        own.effect in (None, "", taint.effect)
-        and own.key in (None, "", taint.key)
-        and (own.operator == "Exists" or (own.value or "") == taint.value)
-        for own in tolerations
+        toleration.effect in (None, "", taint.effect)
+        and toleration.key in (None, "", taint.key)
+        and (toleration.operator == "Exists" or (toleration.value or "") == taint.value)
+        for toleration in tolerations
     )
 
 
-def _uneven(pod: Pod, allocatable: Amounts) -> list[str]:
+def _uneven_shares(pod: Pod, allocatable: Amounts) -> list[str]:
     """Return the shares that would split a GPU."""
     parts = [
         claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
@@ -291,10 +291,10 @@ def _uneven(pod: Pod, allocatable: Amounts) -> list[str]:
     if pod.whole and not lacks:
         named = sum(claim.gpus or 0 for claim in pod.claims)
         rest = max(0, (_claimed(pod.whole, "gpus", allocatable) or 0) - named)
-        without = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
-        if without and rest % without:
+        unclaimed = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
+        if unclaimed and rest % unclaimed:
             lacks.append(
-                f"has {rest} GPUs for {without} processes of the group: set gpu on each that needs GPUs"
+                f"has {rest} GPUs for {unclaimed} processes of the group: set gpu on each that needs GPUs"
             )
     return lacks
 
@@ -310,14 +310,12 @@ def _too_small(allocatable: Amounts, total: Amounts) -> list[str]:
     return [f"has {', '.join(lacks)}"] if lacks else []
 
 
-def _other_number(pod: Pod, allocatable: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
+def _wrong_share(pod: Pod, allocatable: Amounts, claims: Sequence[Amounts], total: Amounts) -> str:
     """Return a message if explicit claims change how many pods fit a machine, else an empty string."""
     wholes = [(pod.whole, total)] if pod.whole else []
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
-        if (
-            claim.parts
-            and (fits := _times(allocatable, amounts + Amounts(pods=1 - amounts.pods))) != claim.parts
-        ):
+        fits = _pods_per_machine(allocatable, amounts + Amounts(pods=1 - amounts.pods))
+        if claim.parts and fits != claim.parts:
             return f"holds {fits} of these on a machine, not {claim.parts}: request less"
     return ""
 
@@ -333,7 +331,7 @@ def _gib(memory: int, *, up: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Taken:
+class PlacedPod:
     """A pod in a pool: its total claim, and how many such pods fit a machine."""
 
     pod: str
@@ -356,7 +354,7 @@ class PoolUse:
     min: int
     max: int | None
     hourly: float | None
-    takes: tuple[Taken, ...]
+    takes: tuple[PlacedPod, ...]
 
 
 @dataclass(frozen=True)
@@ -373,32 +371,32 @@ class Summary:
     @cached_property
     def pool_of(self) -> Mapping[str, PoolUse]:
         """The pool of every pod."""
-        return {taken.pod: pool for pool in self.pools for taken in pool.takes}
+        return {placed.pod: pool for pool in self.pools for placed in pool.takes}
 
 
-def summed(
+def summarize(
     placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
 ) -> Summary | None:
     """Return the summary of a placement, None if it is empty; names: pod -> its name in the backend."""
     if not placement.chosen:
         return None
-    taken: dict[str, list[Taken]] = {}
+    pods_of: dict[str, list[PlacedPod]] = {}
     for pod, choice in placement.chosen.items():
         total = total_of(choice.claims)
-        taken.setdefault(choice.pool.name, []).append(
-            Taken(names.get(pod, pod), choice.per_machine, total.cpu, total.memory, total.gpus)
+        pods_of.setdefault(choice.pool.name, []).append(
+            PlacedPod(names.get(pod, pod), choice.per_machine, total.cpu, total.memory, total.gpus)
         )
-    used = tuple(
-        _use(pool, placement.machines[pool.name], tuple(taken[pool.name]), prices)
+    uses = tuple(
+        _use(pool, placement.machines[pool.name], tuple(pods_of[pool.name]), prices)
         for pool in pools
-        if pool.name in taken
+        if pool.name in pods_of
     )
-    known = [use.hourly for use in used if use.hourly is not None]
-    hourly = round(sum(known), 4) if len(known) == len(used) else None
-    return Summary(used, hourly, prices.of)
+    prices_known = [use.hourly for use in uses if use.hourly is not None]
+    hourly = round(sum(prices_known), 4) if len(prices_known) == len(uses) else None
+    return Summary(uses, hourly, prices.of)
 
 
-def _use(pool: Pool, machines: int, takes: tuple[Taken, ...], prices: Prices) -> PoolUse:
+def _use(pool: Pool, machines: int, takes: tuple[PlacedPod, ...], prices: Prices) -> PoolUse:
     hourly = prices.hourly(pool)
     return PoolUse(
         name=pool.name,

@@ -23,7 +23,7 @@ _MEMORY_STEPS = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (float("inf"), 0.
 _CPU_STEPS = ((1, 0.06), (1, 0.01), (2, 0.005), (float("inf"), 0.0025))
 _EVICTION = 100 * MIB
 # e2-micro, e2-small and e2-medium do not follow the formula: 940m of their 2 vCPUs are allocatable.
-_OF_SHARED_CORES = 1060
+_SHARED_CORE_RESERVE = 1060
 # The kernel keeps 64 bytes for each page of memory, and its image.
 _KERNEL = (1 / 64, 128 * MIB)
 _PODS_OF_A_NODE = 110
@@ -163,7 +163,7 @@ def allocatable(pool: Pool) -> Amounts:
     memory = pool.memory - int(pool.memory * part) - fixed - int(reserved)
     cpu = int(pool.cpu * 1000) - round(_steps(pool.cpu, _CPU_STEPS) * 1000)
     if pool.machine_type in ("e2-micro", "e2-small", "e2-medium"):
-        cpu = 2000 - _OF_SHARED_CORES
+        cpu = 2000 - _SHARED_CORE_RESERVE
     return Amounts(cpu, max(0, memory), pool.gpus, _PODS_OF_A_NODE)
 
 
@@ -179,9 +179,9 @@ def available(pool: Pool) -> Amounts:
 
 def system_pods(pool: Pool) -> tuple[SystemPod, ...]:
     """Return the pods that run, or may run, on every machine of the pool."""
-    keeps_off = pool.gpus or any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
-    own = tuple(pod for pod in SYSTEM_PODS if pool.gpus or not pod.gpus_only)
-    return own if keeps_off else (*own, _CLUSTER_PODS)
+    is_reserved = pool.gpus or any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
+    node_pods = tuple(pod for pod in SYSTEM_PODS if pool.gpus or not pod.gpus_only)
+    return node_pods if is_reserved else (*node_pods, _CLUSTER_PODS)
 
 
 def _steps(amount: float, steps: tuple[tuple[float, float], ...]) -> float:
@@ -206,11 +206,11 @@ def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
     """Yield a warning for each machine type that the table, which may be outdated, lacks."""
     for pool in pools:
         if pool.machine_type and machines.find(pool.machine_type) is None:
-            near = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
-            meant = f" Did you mean {near[0]}?" if near else ""
+            similar = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
+            suggestion = f" Did you mean {similar[0]}?" if similar else ""
             sizes = "" if pool.cpu else " Set cpus=, memory_gb= and gpus=, or no process is placed on it."
             what = f"symphony does not know the machine type {pool.machine_type} of pool {pool.name}"
-            yield f"{what}.{meant}{sizes}"
+            yield f"{what}.{suggestion}{sizes}"
 
 
 def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:

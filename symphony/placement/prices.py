@@ -36,15 +36,15 @@ class Prices:
         rates = self.spot if pool.spot else self.on_demand
         machine = find(pool.machine_type)
         family = machine.family if machine and not machine.is_custom else ""
-        known = rates.machines.get(pool.machine_type) or rates.machines.get(family)
-        if known is None or (pool.gpus and pool.gpu_type not in rates.gpus):
+        rate = rates.machines.get(pool.machine_type) or rates.machines.get(family)
+        if rate is None or (pool.gpus and pool.gpu_type not in rates.gpus):
             return None
-        of_gpus = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
-        if len(known) == 1:
-            return known[0] + of_gpus
-        of_cpu, of_gib = known
+        gpu_price = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
+        if len(rate) == 1:
+            return rate[0] + gpu_price
+        cpu_price, gib_price = rate
         cpu, memory = (machine.billed, machine.memory) if machine else (pool.cpu, pool.memory)
-        return cpu * of_cpu + memory / GIB * of_gib + of_gpus
+        return cpu * cpu_price + memory / GIB * gib_price + gpu_price
 
 
 # As of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. If a family

@@ -11,14 +11,14 @@ _SCALE = {
     "u": Decimal("1e-6"),
     "m": Decimal("1e-3"),
     "": Decimal(1),
-    **{sign: Decimal(1000) ** power for power, sign in enumerate("kMGTPE", 1)},
-    **{f"{sign}i": Decimal(1024) ** power for power, sign in enumerate("KMGTPE", 1)},
+    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", 1)},
+    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
 # The remedy for an invalid quantity.
-WRITE_ONE = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
+QUANTITY_REMEDY = "write a quantity as Kubernetes does: 0.5, 500m, 2, 512Mi, 4Gi"
 # A longer quantity is treated as a mistake.
-_LONGEST = 40
-_HIGHEST = 60
+_MAX_LENGTH = 40
+_MAX_POWER = 60
 
 
 def amount(quantity: object) -> Decimal | None:
@@ -28,9 +28,9 @@ def amount(quantity: object) -> Decimal | None:
     True
     """
     match = _QUANTITY.fullmatch(str(quantity))
-    if match is None or isinstance(quantity, bool) or len(str(quantity)) > _LONGEST:
+    if match is None or isinstance(quantity, bool) or len(str(quantity)) > _MAX_LENGTH:
         return None
-    number, sign, power = match.groups()
+    number, suffix, power = match.groups()
     if power is not None:
-        return Decimal(number) * Decimal(10) ** max(-_HIGHEST, min(int(power), _HIGHEST))
-    return Decimal(number) * _SCALE[sign or ""]
+        return Decimal(number) * Decimal(10) ** max(-_MAX_POWER, min(int(power), _MAX_POWER))
+    return Decimal(number) * _SCALE[suffix or ""]

@@ -82,8 +82,8 @@ class _Located(msgspec.Struct):
 
     @property
     def zones(self) -> tuple[str, ...]:
-        every = [self.zone, *(self.node_locations or self.additional_zones)]
-        return tuple(dict.fromkeys(filter(None, every)))
+        zones = [self.zone, *(self.node_locations or self.additional_zones)]
+        return tuple(dict.fromkeys(filter(None, zones)))
 
 
 class _Cluster(_Located):
@@ -126,28 +126,28 @@ def read(file: TfJson) -> TfCluster:
         raise MissingError(what, where=where, remedy="Use a .tf.json that cloudwise wrote")
     clusters = _mapping(resources.get("google_container_cluster"))
     key = next(iter(clusters), "cluster")
-    wrong: list[str] = []
-    cluster = _read(_Cluster, clusters.get(key, {}), "cluster", wrong) or _Cluster()
-    known: dict[str, _NodePool] = {}
+    faults: list[str] = []
+    cluster = _read(_Cluster, clusters.get(key, {}), "cluster", faults) or _Cluster()
+    node_pools: dict[str, _NodePool] = {}
     for name, entry in entries.items():
-        if (node_pool := _read(_NodePool, entry, f"node pool {name}", wrong)) is not None:
-            known[name] = node_pool
-    if wrong:
+        if (node_pool := _read(_NodePool, entry, f"node pool {name}", faults)) is not None:
+            node_pools[name] = node_pool
+    if faults:
         remedy = "Correct that field, or have cloudwise write the file again"
-        error = UserError(wrong[0], where=where, remedy=remedy)
-        error.details = tuple(f"  {fault}" for fault in wrong[1:])
+        error = UserError(faults[0], where=where, remedy=remedy)
+        error.details = tuple(f"  {fault}" for fault in faults[1:])
         raise error
-    pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in known.items())
-    sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in known.items()}
+    pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in node_pools.items())
+    sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in node_pools.items()}
     disks = {name: size for name, size in sizes.items() if size}
-    home = cluster.location or cluster.zone or cluster.region
+    location = cluster.location or cluster.zone or cluster.region
     ignored = tuple(
         f"resource.{kind}.{name}"
-        for kind, things in resources.items()
+        for kind, blocks in resources.items()
         if kind not in ("google_container_cluster", "google_container_node_pool")
-        for name in _mapping(things)
+        for name in _mapping(blocks)
     )
-    return TfCluster(cluster.name or key, home, pools, entries, disks, ignored)
+    return TfCluster(cluster.name or key, location, pools, entries, disks, ignored)
 
 
 def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
@@ -174,13 +174,13 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
     return cast("Mapping[str, Any]", data), str(path)
 
 
-def _read(kind: type[Any], entry: object, label: str, wrong: list[str]) -> Any:
+def _read(kind: type[Any], entry: object, label: str, faults: list[str]) -> Any:
     """Return a block as an instance of its class; None, with a message added to `wrong`, if it is invalid."""
     try:
         return msgspec.convert(_unlisted(entry), kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, path = str(error).replace("`", "").partition(" - at $")
-        wrong.append(f"{label}: {path.lstrip('.')}{': ' if path else ''}{what}")
+        faults.append(f"{label}: {path.lstrip('.')}{': ' if path else ''}{what}")
         return None
 
 
@@ -190,7 +190,7 @@ def _unlisted(block: Any, name: str = "") -> Any:
         items = cast("Mapping[str, Any]", block).items()
         return {str(key): _unlisted(value, str(key)) for key, value in items if value != []}
     if isinstance(block, (list, tuple)):
-        parts: list[Any] = [_unlisted(each) for each in cast("list[Any]", block)]
+        parts: list[Any] = [_unlisted(part) for part in cast("list[Any]", block)]
         is_block = len(parts) == 1 and isinstance(parts[0], Mapping) and name != "taint"
         return cast("Any", parts[0]) if is_block else parts
     return [block] if isinstance(block, str) and name in ("node_locations", "additional_zones") else block

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from symphony.placement.planner import summed
+from symphony.placement.planner import summarize
 from symphony.plan import code
 from symphony.plan.place import Places, place
 from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused, Wait
@@ -76,7 +76,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         changed_files=target.changed_files,
         code={code.digest_of(each): each for each in files.values()},
         remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
-        placement=summed(places.placement, target.pools, target.prices, names),
+        placement=summarize(places.placement, target.pools, target.prices, names),
         ends=Ends(tuple(_primaries(spec, target)), spec.stop_after, spec.idle_after),
     )
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from symphony.placement import machines, planner
 from symphony.placement.planner import Choice, Claim, Placement, Pod
 from symphony.placement.pool import Amounts
-from symphony.placement.quantities import WRITE_ONE, amount
+from symphony.placement.quantities import QUANTITY_REMEDY, amount
 from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -156,7 +156,9 @@ class _Reader:
         for kind in ("cpu", "memory"):
             quantity = getattr(place, kind)
             if quantity is not None and amount(quantity) is None:
-                self._at(owner, kind, f"{name} is placed with {kind} {quoted(str(quantity))}", WRITE_ONE)
+                self._at(
+                    owner, kind, f"{name} is placed with {kind} {quoted(str(quantity))}", QUANTITY_REMEDY
+                )
 
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         pools = [pool.name for pool in self.target.pools]

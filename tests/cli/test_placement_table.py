@@ -5,14 +5,14 @@ from dataclasses import asdict
 import pytest
 
 from symphony.cli import plan_table
-from symphony.placement.planner import place, summed
+from symphony.placement.planner import place, summarize
 from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES
 from tests.placement.fleet import FLEET, pod, pool, share
 
 
 def table_of(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> str:
-    summary = summed(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
+    summary = summarize(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
     assert summary is not None
     plan_table.show_placement(asdict(summary))
     return capsys.readouterr().out

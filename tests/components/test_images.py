@@ -40,7 +40,7 @@ def declare_image(tmp_path: Path, own_home: Path) -> Declared:
             physical_name="rl-1",
             owner="me",
         )
-        spec, (image,), image_problems = Images(context).named(experiment.spec)
+        spec, (image,), image_problems = Images(context).with_references(experiment.spec)
         result = problems(spec, target.target(spec, Settings(), "rl"), image_problems)
         return [each.what for each in result], image
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let files count as unchanged from the moment they are written."""
-    monkeypatch.setattr(digests, "TOO_YOUNG", 0)
+    monkeypatch.setattr(digests, "MIN_AGE_NS", 0)
 
 
 def put(folder: Path, **content: str) -> None:

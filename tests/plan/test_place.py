@@ -106,7 +106,7 @@ def test_a_group_is_placed_as_one_pod(planned: Callable[..., Any], cluster: Targ
     assert plan.groups[0].pod.node_selector == {POOL_LABEL: "gpu"}
     assert (a.resource_request.cpu, b.resource_request.cpu) == ("3000m", "3000m")
     assert (a.resource_limit.gpu, b.resource_limit.gpu) == (None, 1)
-    assert [taken.pod for taken in plan.placement.pools[0].takes] == ["g"]
+    assert [placed.pod for placed in plan.placement.pools[0].takes] == ["g"]
 
 
 def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], cluster: Target):
@@ -123,7 +123,7 @@ def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], clus
     assert (gpu.name, gpu.machines, gpu.max, gpu.hourly) == ("gpu", 1, 4, pytest.approx(2.86, abs=0.001))
     assert (cpu.name, cpu.machines, cpu.max, cpu.hourly) == ("cpu", 4, 20, pytest.approx(1.8929, abs=0.001))
     assert plan.placement.hourly == pytest.approx(4.7529, abs=0.001)
-    assert {taken.per_machine for taken in cpu.takes} == {3}
+    assert {placed.per_machine for placed in cpu.takes} == {3}
     assert "us-central1" in plan.placement.priced
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symphony.placement.quantities import WRITE_ONE, amount
+from symphony.placement.quantities import QUANTITY_REMEDY, amount
 from symphony.plan.names import is_label, quoted, why_not_label
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -35,7 +35,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 if quantity is not None and amount(quantity) is None:
                     yield Problem(
                         f"{path_of(group, process)} sets {kind} to {quoted(str(quantity))}",
-                        WRITE_ONE,
+                        QUANTITY_REMEDY,
                         (process.at(f"{setting} {kind}"),),
                     )
             if resources.gpu is not None and resources.gpu < 0:

@@ -16,7 +16,7 @@ from symphony.backends.kubernetes.api.client import Client, Forbidden, Refused, 
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.manifests.render import Manifests
-from symphony.placement.quantities import WRITE_ONE
+from symphony.placement.quantities import QUANTITY_REMEDY
 from symphony.plan.names import as_label, nearest
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -144,7 +144,7 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
         expected = _TYPES.get(wanted, "a whole number" if wanted.startswith("int") else "a mapping or a list")
         yield field, f"sets {_FIELD} to a {kind}", f"give {expected}"
     elif _QUANTITY in refused.what:
-        yield "resources", "has a quantity that Kubernetes cannot read", WRITE_ONE
+        yield "resources", "has a quantity that Kubernetes cannot read", QUANTITY_REMEDY
     elif refused.causes:
         for field, why in dict.fromkeys(refused.causes):
             explain = re.sub(r"\[[^\]]*\]", "", field)
