@@ -9,10 +9,11 @@ from graphlib import TopologicalSorter
 from symphony.backends.observe import Link, LogLine, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 
-# Seconds between two looks, and until a supervisor has noticed the changes of a run.
-_LOOK, _SETTLED = 0.2, 3.0
+_POLL_SECONDS = 0.2
+# Seconds until a supervisor has noticed the changes of a run.
+_SETTLED = 3.0
 # Seconds that an `up` waits for a service without a probe, which may listen much later, or by UDP.
-_UNDECLARED = 3.0
+_UNPROBED = 3.0
 Statuses = Callable[[Sequence[Recorded]], Sequence[Sequence[ProcessStatus] | SymphonyError]]
 Progress = Callable[[Sequence[ProcessStatus]], bool]
 
@@ -39,26 +40,27 @@ def watch(
     began, last = time.monotonic(), None
     changed = began
     while True:
-        answer = statuses([recorded])[0]
-        if isinstance(answer, SymphonyError):
-            raise answer
-        now = tuple(answer)
+        current = statuses([recorded])[0]
+        if isinstance(current, SymphonyError):
+            raise current
+        current = tuple(current)
         # Without the pid, which changes with every line of a shell script.
-        seen = [(each.path, each.state, each.ready, each.why, each.restarts) for each in now]
-        if seen != last:
-            yield now
+        facts = [(status.path, status.state, status.ready, status.why, status.restarts) for status in current]
+        if facts != last:
+            yield current
             changed = time.monotonic()
-        waited, last = time.monotonic() - began, seen
-        quiet = time.monotonic() - changed
-        held = [status for status in now if status.waits_for or "stopped" in (status.state, status.why[:7])]
-        waits = bool(held) and (waited <= _SETTLED or _starts_soon(now))
-        not_ready = [status.path for status in now if status.state == "running" and not status.ready]
+        waited, last = time.monotonic() - began, facts
+        unchanged_for = time.monotonic() - changed
+        held = [each for each in current if each.waits_for or "stopped" in (each.state, each.why[:7])]
+        waits = bool(held) and (waited <= _SETTLED or _starts_soon(current))
+        not_ready = [status.path for status in current if status.state == "running" and not status.ready]
         is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
-        is_starting = bool(not_ready) and quiet < (patience if is_probed else min(patience, _UNDECLARED))
-        is_queued = quiet < patience and queues(now)
-        if waited > limit or not (waits or is_starting or is_queued or starts(now)):
+        start_patience = patience if is_probed else min(patience, _UNPROBED)
+        is_starting = bool(not_ready) and unchanged_for < start_patience
+        is_queued = unchanged_for < patience and queues(current)
+        if waited > limit or not (waits or is_starting or is_queued or starts(current)):
             return
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
 def _starts_soon(now: Sequence[ProcessStatus]) -> bool:
@@ -94,9 +96,9 @@ def logs(
     from symphony.backends import process_logs
 
     def alive() -> bool:
-        answer = statuses([recorded])[0]
-        return isinstance(answer, SymphonyError) or any(
-            status.state in ("running", "waiting") and status.path in paths for status in answer
+        current = statuses([recorded])[0]
+        return isinstance(current, SymphonyError) or any(
+            status.state in ("running", "waiting") and status.path in paths for status in current
         )
 
     return process_logs.merged(recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive)
@@ -104,5 +106,5 @@ def logs(
 
 def never_started(name: str) -> list[Link]:
     """Return the steps of a declared process that was never started; name: the experiment's."""
-    again = f"`symphony up {name}` tries again and shows why it fails"
-    return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=again)]
+    remedy = f"`symphony up {name}` tries again and shows why it fails"
+    return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=remedy)]

@@ -40,14 +40,14 @@ def process(
         files: The folder of the experiment's secret and config files.
         key: The key for the digests of secret_env.
     """
-    places = (str(files / kind) for kind in experiment_folder.KINDS)
+    folders = (str(files / kind) for kind in experiment_folder.KINDS)
     return {
         "path": process.path,
         "argv": None if process.cmds else [*process.command, *process.args],
         "script": list(process.cmds) or None,
         "preamble": list(process.preamble_cmds),
         "cwd": start_dir,
-        "env": {**process.env, **file_variables(plan, *places)},
+        "env": {**process.env, **file_variables(plan, *folders)},
         "secret_digests": {name: secret.digest(key) for name, secret in process.secret_env.items()},
         "services": dict(process.service_env),
         "inherit": list(plan.inherit),
@@ -75,9 +75,9 @@ def changed_files(spec: ExperimentSpec, folder: Path) -> tuple[str, ...]:
     """Return the secret and config files that changed since the experiment in this folder was started."""
     changes: list[str] = []
     for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
-        home = folder / f"{kind}s"
-        if home.is_dir():
-            copies = {copy.name: experiment_folder.content(copy) for copy in home.iterdir()}
+        copies_folder = folder / f"{kind}s"
+        if copies_folder.is_dir():
+            copies = {copy.name: experiment_folder.content(copy) for copy in copies_folder.iterdir()}
             changes += local_files.changes(kind, files, copies)
     return tuple(changes)
 
@@ -93,18 +93,17 @@ def register(
     shared = pulumi.ResourceOptions(
         depends_on=[experiment], deleted_with=experiment, delete_before_replace=True
     )
-    made: dict[str, pulumi.Resource] = {}
+    resources: dict[str, pulumi.Resource] = {}
     for process in _in_order(plan):
         # If both restart, the dependency restarts first, so that its previous end does not count.
-        before = [made[wait.path] for wait in process.waits_for]
-        options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=before)
+        dependencies = [resources[wait.path] for wait in process.waits_for]
+        options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=dependencies)
         secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
-        made[process.path] = make(process, secrets, pulumi.ResourceOptions.merge(shared, options))
+        resources[process.path] = make(process, secrets, pulumi.ResourceOptions.merge(shared, options))
     return shared
 
 
 def _in_order(plan: Plan) -> Iterator[PlannedProcess]:
     """Yield every process after its dependencies."""
-    after = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
-    by_path = {process.path: process for process in plan.processes}
-    return map(by_path.__getitem__, TopologicalSorter(after).static_order())
+    dependencies = {process.path: {wait.path for wait in process.waits_for} for process in plan.processes}
+    return map(plan.process, TopologicalSorter(dependencies).static_order())

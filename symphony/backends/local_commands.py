@@ -8,7 +8,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from symphony import files, paths
 from symphony.backends import local_files
 from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
-from symphony.spec.experiment import ExperimentSpec, path_of
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.process import ProcessSpec
 from symphony_tmux.processes import launch_file
 
 # Shell syntax: quotes, variables, patterns, assignments and redirections.
-_OF_SHELLS = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
+_SHELL_SYNTAX = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
 
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
@@ -34,56 +35,54 @@ def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
 
 
 def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]:
-    """Return the processes whose command is missing or not executable, with the reason; path: their PATH.
-
-    A preamble may change PATH, so processes with a preamble are not checked.
-    """
+    """Return the processes whose command is missing or not executable, with the reason; path: their PATH."""
     reasons: dict[str, str] = {}
-    look = lru_cache(maxsize=None)(_missing)
-    for group, process in spec.members():
-        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds) or process.cmds:
+    # Replicas have the same command.
+    why_missing = cache(_why_missing)
+    for group, process, start_dir, process_path in _without_preamble(spec, folder, path):
+        if process.cmds or not process.command or not process.command[0]:
             continue
-        command = process.command
-        if not command or not command[0]:
-            continue
-        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(start_dir, folder)
-        own_path = _declared_path(spec, group, process) or path
-        if why := look(command[0], home, own_path):
+        if why := why_missing(process.command[0], start_dir, process_path):
             reasons[path_of(group, process)] = why
     return reasons
 
 
+def _without_preamble(
+    spec: ExperimentSpec, folder: Path, path: str
+) -> Iterator[tuple[ProcessGroupSpec | None, ProcessSpec, Path, str]]:
+    """Yield (group, process, start folder, PATH) of processes without a preamble, which may change PATH."""
+    for group, process in spec.members():
+        if not (spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds)):
+            start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
+            yield group, process, resolved(start_dir, folder), _declared_path(spec, group, process) or path
+
+
 def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
-    """Yield remarks on programs and scripts that do not exist; processes with a preamble are not checked.
+    """Yield remarks on programs and scripts that do not exist.
 
     Args:
         spec: The experiment.
         folder: The folder to which relative paths are relative.
         path: The PATH of the processes.
     """
-    for group, process in spec.members():
-        if spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds):
-            continue
+    for group, process, start_dir, process_path in _without_preamble(spec, folder, path):
         name, setting = path_of(group, process), "cmds" if process.cmds else "args"
         words = _plain_words(process.cmds[0]) if process.cmds else [*(process.command or ()), *process.args]
-        start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-        home = resolved(start_dir, folder)
         if not words:
             continue
-        own_path = _declared_path(spec, group, process) or path
         # A missing `command` is a problem, reported by `unstartable`.
-        if process.cmds and (why := _missing(words[0], home, own_path)) and not _is_of_shell(words[0]):
+        why = _why_missing(words[0], start_dir, process_path) if process.cmds else ""
+        if why and not _is_shell_word(words[0]):
             what = f"{name} runs {words[0]}: {why}"
             yield Problem(what, "check the command's spelling and PATH", (process.at(setting),))
-        elif (file := _python_file(words)) and not os.path.lexists(home / file):
+        elif (file := _python_file(words)) and not os.path.lexists(start_dir / file):
             what = f"{name} runs {file}, which is not in its start folder"
             yield Problem(what, "check the file's name, or set start_dir", (process.at(setting),))
 
 
 def _plain_words(line: str) -> list[str]:
     """Return the words of a shell line without `exec`; empty if the line has shell syntax."""
-    words = [] if _OF_SHELLS.search(line) else line.split()
+    words = [] if _SHELL_SYNTAX.search(line) else line.split()
     return words[1:] if words[:1] == ["exec"] else words
 
 
@@ -96,10 +95,10 @@ def _python_file(words: Sequence[str]) -> str:
 
 
 @cache
-def _is_of_shell(word: str) -> bool:
+def _is_shell_word(word: str) -> bool:
     """Return whether a word is a builtin or keyword of the shell."""
-    asked = [launch_file.bash(), "-c", 'command -v -- "$1"', "sh", word]
-    return subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).returncode == 0
+    command = [launch_file.bash(), "-c", 'command -v -- "$1"', "sh", word]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).returncode == 0
 
 
 def resolved(text: str, folder: Path) -> Path:
@@ -118,7 +117,7 @@ def _declared_path(*owners: Any) -> str | None:
     return None
 
 
-def _missing(command: str, folder: Path, path: str) -> str:
+def _why_missing(command: str, folder: Path, path: str) -> str:
     if "\0" in command:
         return ""
     if "/" not in command:

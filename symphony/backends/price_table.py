@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -62,10 +62,10 @@ def _rates(file: Path, table: _Rates) -> Rates:
     return Rates(machines, gpus)
 
 
-def _refuse_unknown(file: Path, names: Iterable[str], known: Iterable[str]) -> None:
+def _refuse_unknown(file: Path, names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
-        if name not in (every := [*known]):
-            near = nearest(name, every)
+        if name not in known:
+            near = nearest(name, known)
             hint = f", did you mean {near}?" if near else ""
             raise _wrong(file, f"has the unknown entry {name!r:.40}{hint}")
 

@@ -20,6 +20,27 @@ if TYPE_CHECKING:
 
 GROUP = "symphony.backends"
 DEFAULT = "tmux"
+# The settings that tmux, Kubernetes and Slurm support alike.
+COMMON_SETTINGS = frozenset(
+    {
+        "args",
+        "cmds",
+        "command",
+        "configs",
+        "depends_on",
+        "liveness_probe",
+        "preamble_cmds",
+        "primary",
+        "readiness_probe",
+        "resource_limit",
+        "restart_policy",
+        "secret_env",
+        "secrets",
+        "start_dir",
+        "stop_after",
+        "termination_delay",
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ def _unread(own: Path, project: Path) -> Iterator[Problem]:
     """Yield files with settings of the stack that the engine does not read: it reads `own`."""
     for file in (project.parent / own.name, own.with_suffix(".yml")):
         if places(file) and file.resolve() != own.resolve():
-            name, read = (os.path.relpath(each, project.parent) for each in (file, own))
-            what = f"{name} is not read: the settings of its stack are in {read}"
+            name, read_name = os.path.relpath(file, project.parent), os.path.relpath(own, project.parent)
+            what = f"{name} is not read: the settings of its stack are in {read_name}"
             yield Problem(what, "move them there", (Location(str(file), 1),))
 
 

@@ -61,7 +61,7 @@ class Definition:
         return self.convert(converted) if self.convert else converted
 
 
-def _words(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return f"{default:g}" if isinstance(default, float) else str(default or "none")
@@ -77,8 +77,9 @@ def setting(
     convert: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Return a dataclass field for a setting; otherwise, takes: the default and the values in words."""
-    about = {"type": type, "help": help, "default": otherwise or _words(default), "takes": takes}
-    return dataclasses.field(default=default, metadata={_KEY: {**about, "convert": convert}})
+    text = otherwise or _default_text(default)
+    definition = {"type": type, "help": help, "default": text, "takes": takes, "convert": convert}
+    return dataclasses.field(default=default, metadata={_KEY: definition})
 
 
 def texts(text: str) -> tuple[str, ...]:

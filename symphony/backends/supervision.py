@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
+
 from symphony.backends import settings_reader
 from symphony.backends.expand import Context
 from symphony.plan.plan import Plan, PlannedProcess
@@ -18,8 +20,8 @@ _NOTIFY = "symphony:notify"
 
 def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
     """Return whether the plan needs a supervisor: for an order, equal workers, a probe, an end or notify."""
-    probed = any(each.readiness_probe or each.liveness_probe for each in plan.processes)
-    return bool(plan.is_ordered or probed or plan.equal_workers or plan.ends.are_declared or notify)
+    is_probed = any(process.readiness_probe or process.liveness_probe for process in plan.processes)
+    return bool(plan.is_ordered or is_probed or plan.equal_workers or plan.ends.are_declared or notify)
 
 
 def declaration(
@@ -35,7 +37,7 @@ def declaration(
     ports = {service.name: service.port for service in plan.services} if tokens is None else tokens
     return Declaration(
         name=plan.physical_name,
-        members={each.path: _member(each, ports) for each in plan.processes},
+        members={process.path: _member(process, ports) for process in plan.processes},
         equal=tuple(plan.equal_workers),
         primary=plan.ends.primary,
         stop_after=plan.ends.stop_after,
@@ -63,15 +65,7 @@ def _member(process: PlannedProcess, ports: Mapping[str, int]) -> Member:
         ports=tuple(ports[service] for service in dict.fromkeys((*process.binds, *process.exposes))),
         readiness=_check(readiness, ports) if readiness else None,
         liveness=_check(liveness, ports) if liveness else None,
-        waits_for=tuple(
-            Wait(
-                path=wait.path,
-                condition=wait.condition,
-                timeout=wait.timeout,
-                restart_with=wait.restart_with,
-            )
-            for wait in process.waits_for
-        ),
+        waits_for=msgspec.convert(process.waits_for, tuple[Wait, ...], from_attributes=True),
         termination_delay=process.termination_delay or 0,
     )
 

@@ -1,33 +1,16 @@
 """The Slurm backend: an experiment is a job, a process a step, a service a port of a node."""
 
-from symphony.backends.registry import Backend
+from symphony.backends.registry import COMMON_SETTINGS, Backend
 
 BACKEND = Backend(
     "slurm",
     "symphony.backends.slurm",
-    settings=frozenset(
-        {
-            "args",
-            "cmds",
-            "command",
-            "configs",
-            "depends_on",
-            "inherit",
-            "liveness_probe",
-            "place",
-            "port_range",
-            "preamble_cmds",
-            "primary",
-            "readiness_probe",
-            "resource_limit",
-            "resource_request",
-            "restart_policy",
-            "secret_env",
-            "secrets",
-            "start_dir",
-            "stop_after",
-            "termination_delay",
-        }
-    ),
+    settings=COMMON_SETTINGS
+    | {
+        "inherit",
+        "place",
+        "port_range",
+        "resource_request",
+    },
     stack_settings="symphony.backends.slurm.settings:Settings",
 )

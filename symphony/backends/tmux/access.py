@@ -80,8 +80,8 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
         return ServiceRoute(
             address, warning=f"port {port} of {service} is in use by another program ({stranger})"
         )
-    heard = listeners.is_heard(port)
-    return ServiceRoute(address, warning="" if heard else f"nothing listens on port {port} of {service} yet")
+    warning = "" if listeners.is_heard(port) else f"nothing listens on port {port} of {service} yet"
+    return ServiceRoute(address, warning=warning)
 
 
 def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
@@ -91,14 +91,12 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     from symphony_tmux.processes.environment import environment
 
     marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
-    inherit, own, declared = facts.get("inherit"), facts.get("services"), facts.get("env")
     server, session = str(facts["server"]), str(facts["session"])
-    services = variables.read_services(server, session) | dict(own or {})
+    services = variables.read_services(server, session) | dict(facts.get("services") or {})
     secrets = variables.read(names.process_folder(server, session, path) / variables.SECRETS)
-    variables_of_process = environment(
-        launch_file.caller(), inherit or (), services, {**secrets, **(declared or {})}, marker
-    )
-    return {os.fsdecode(name): os.fsdecode(value) for name, value in variables_of_process.items()}
+    declared = {**secrets, **(facts.get("env") or {})}
+    env = environment(launch_file.caller(), facts.get("inherit") or (), services, declared, marker)
+    return {os.fsdecode(name): os.fsdecode(text) for name, text in env.items()}
 
 
 def _is_in(server: str) -> bool:
@@ -110,18 +108,18 @@ def _is_in(server: str) -> bool:
 def _switch(words: Sequence[str]) -> int:
     """Attach the client of another tmux server to symphony's; it returns to its server on detach."""
     socket = os.environ["TMUX"].partition(",")[0]
-    theirs = ["tmux", "-S", socket]
+    users_tmux = ["tmux", "-S", socket]
     try:
-        asked = subprocess.run(
-            [*theirs, "display-message", "-p", "#{session_id}"],
+        session = subprocess.run(
+            [*users_tmux, "display-message", "-p", "#{session_id}"],
             capture_output=True,
             text=True,
             timeout=_DEADLINE,
             check=True,
-        )
-        back = [*theirs, "attach-session", "-t", asked.stdout.strip()]
-        then = f"{shlex.join(words)}; exec {shlex.join(back)}"
-        subprocess.run([*theirs, "detach-client", "-E", then], timeout=_DEADLINE, check=True)
+        ).stdout.strip()
+        back = [*users_tmux, "attach-session", "-t", session]
+        script = f"{shlex.join(words)}; exec {shlex.join(back)}"
+        subprocess.run([*users_tmux, "detach-client", "-E", script], timeout=_DEADLINE, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise SymphonyError(
             "your tmux session cannot be switched to the process's window",
@@ -138,7 +136,7 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
     # At a terminal the child stays in this process group, which may read the terminal. Otherwise it gets a
     # group, so that signals reach all its children.
     own_group = not os.isatty(streams.stdin)
-    with _passing_on(own_group) as started:
+    with _forward_signals(own_group) as register_child:
         try:
             child = subprocess.Popen(
                 words,
@@ -156,13 +154,13 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
             ) from None
         except OSError as error:
             raise CannotStart(126, f"{quoted(words[0])} cannot be run: {error.strerror}") from error
-        started(child)
+        register_child(child)
         code = child.wait()
     return code if code >= 0 else 128 - code
 
 
 @contextmanager
-def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
+def _forward_signals(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]], None]]:
     """Forward signals to the child during the block, except those it gets from the terminal itself.
 
     Handlers are set, not SIG_IGN, because a child inherits ignored signals but no handlers.
@@ -170,7 +168,7 @@ def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]]
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
 
-    def pass_on(number: int, _: FrameType | None) -> None:
+    def forward(number: int, _: FrameType | None) -> None:
         if not children:
             early.append(number)
         for child in children:
@@ -180,13 +178,13 @@ def _passing_on(own_group: bool) -> Generator[Callable[[subprocess.Popen[bytes]]
             elif number not in (signal.SIGINT, signal.SIGQUIT):
                 child.send_signal(number)
 
-    def started(child: subprocess.Popen[bytes]) -> None:
+    def register_child(child: subprocess.Popen[bytes]) -> None:
         children.append(child)
         for number in early:
-            pass_on(number, None)
+            forward(number, None)
 
-    with ExitStack() as before:
+    with ExitStack() as handlers:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
-                before.callback(signal.signal, number, signal.signal(number, pass_on))
-        yield started
+                handlers.callback(signal.signal, number, signal.signal(number, forward))
+        yield register_child

@@ -27,15 +27,14 @@ _WIDEST = 120
 # The note in the log about a line of preamble_cmds that ended the process.
 _PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
 _LINES = 5
-# The meaning of these exit codes in a shell.
-_CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
+_SHELL_EXIT_CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 
 
 def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     """Yield the steps of a process that was started; name: the experiment's, for the remedies."""
     listing = look.listing(str(facts["server"]))
     yield Link("planned", _planned(facts))
-    again = f"`symphony up {name}` restarts it"
+    restart = f"`symphony up {name}` restarts it"
     launched = float(facts["launched"]) if facts.get("launched") else None
     window = f"window {facts['path']} of session {facts['session']}"
     if facts["host"] != host():
@@ -57,7 +56,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
             condition.reason,
             broken=True,
             more=_last(facts),
-            remedy="" if condition.resumes else again,
+            remedy="" if condition.resumes else restart,
         )
     elif condition.state == "running" and (held := hold.of(facts)) is not None:
         remedy = f"See `symphony why {name} {held.waits_for[0].path}`" if held.blocked else ""
@@ -80,7 +79,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     elif condition.state == "completed" and condition.pane is None:
         yield Link("exit", "exit 0")
     elif condition.pane is None:
-        yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=again)
+        yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=restart)
     else:
         yield _ended(condition, condition.pane, facts, name)
 
@@ -95,8 +94,8 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
     ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
-    hand = ": it was closed" if condition.reason == "its window is gone" else ""
-    return f"{condition.reason}{hand}{ended}"
+    closed = ": it was closed" if condition.reason == "its window is gone" else ""
+    return f"{condition.reason}{closed}{ended}"
 
 
 def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
@@ -116,8 +115,8 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
             how += f"; without a supervisor the policy {policy} does not restart it" if policy else ""
         if pane.signal == 9:
             remedy = f"A user or program killed it, or the machine ran out of memory; {remedy}"
-    elif pane.exit_code in _CODES:
-        how += f": {_CODES[pane.exit_code]}"
+    elif pane.exit_code in _SHELL_EXIT_CODES:
+        how += f": {_SHELL_EXIT_CODES[pane.exit_code]}"
     elif killed := logs.killed_program(pane.exit_code, _last(facts)):
         how += f": {killed}"
     how += logs.after_restarts(facts)
@@ -129,14 +128,14 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
 
 def _taken(facts: Mapping[str, Any]) -> str:
     """Return which program has taken a port of the process since the plan was made."""
-    wanted = variables.bound_ports(facts.get("services") or {})
-    if not wanted:
+    ports = variables.bound_ports(facts.get("services") or {})
+    if not ports:
         return ""
     # Imported here: few processes that ended bind services.
     from symphony_tmux.listeners import Listeners
 
     listeners = Listeners(str(facts["owner"]))
-    taken = ((port, listeners.stranger(port)) for port in sorted(wanted))
+    taken = ((port, listeners.stranger(port)) for port in sorted(ports))
     return ", ".join(f"port {port} is in use by {stranger}" for port, stranger in taken if stranger)
 
 
@@ -151,7 +150,7 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
         attempts = files.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
-    pane = _known(pane, str(facts["log"]))
+    pane = _with_exit_code(pane, str(facts["log"]))
     if pane.exit_code == 0:
         status = replace(status, state="completed")
     words = logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
@@ -159,7 +158,7 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
     return replace(status, why=_short(pane, words, facts), words=words[-3:], exit_code=code)
 
 
-def _known(pane: Pane, log: str) -> Pane:
+def _with_exit_code(pane: Pane, log: str) -> Pane:
     """Return the pane with its exit code or signal, taken from the log if tmux (3.3a) lost it."""
     if pane.exit_code is not None or pane.signal:
         return pane
@@ -177,11 +176,10 @@ def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     how = f"killed by {observe.signal_name(pane.signal)}" if pane.signal else code
     if observe.supervisor_was_killed(pane, facts):
         return f"{how}: its supervisor was killed"
-    again = logs.after_restarts(facts)
+    after_restarts = logs.after_restarts(facts)
     if killed := logs.killed_program(pane.exit_code, words):
-        return f"{killed[:_WIDEST]}{again}"
-    how += again
+        return f"{killed[:_WIDEST]}{after_restarts}"
     line = words[-1].strip() if words else ""
     if failed := _PREAMBLE.match(line):
-        return f"{failed[1][:_WIDEST]}{again}"
-    return f"{how}: {line[:_WIDEST]}" if line else how
+        return f"{failed[1][:_WIDEST]}{after_restarts}"
+    return f"{how}{after_restarts}: {line[:_WIDEST]}" if line else f"{how}{after_restarts}"

@@ -56,9 +56,12 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 
 def facts(prepared: Prepared) -> dict[str, Facts]:
     """Return the facts of every process, by path."""
-    shared = ("services", "secret_digests")
     return {
-        path: {"fingerprint": changes.fingerprint(window), **{name: window[name] for name in shared}}
+        path: {
+            "fingerprint": changes.fingerprint(window),
+            "services": window["services"],
+            "secret_digests": window["secret_digests"],
+        }
         for path, window in prepared.windows.items()
     }
 

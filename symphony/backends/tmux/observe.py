@@ -34,7 +34,6 @@ from symphony_tmux.tmux import client
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
-_STATES = {"elsewhere": "unknown"}
 
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
@@ -66,8 +65,9 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
     """Return the statuses of the processes of several experiments; every server is listed once."""
     look = Look()
     return [
-        [_status(path, facts, look) for path, facts in each.processes.items()] or _left(each.owner, look)
-        for each in recorded
+        [_status(path, facts, look) for path, facts in experiment.processes.items()]
+        or _orphans(experiment.owner, look)
+        for experiment in recorded
     ]
 
 
@@ -151,15 +151,15 @@ def list_owned() -> Sequence[Owned]:
     """Return every session with its running processes; servers that do not answer are skipped."""
     from symphony_tmux import experiment_folder
 
-    result: list[Owned] = []
+    experiments: list[Owned] = []
     for server in sorted({DEFAULT_SERVER}.union(*map(experiment_folder.servers, experiment_folder.owners()))):
         with suppress(SymphonyError):
             listing = client.list_panes(server)
             for session in listing.sessions:
                 panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
                 paths = tuple(sorted({pane.path for pane in panes} - {names.SUPERVISOR}))
-                result.append(Owned(session.owner, session.name, paths))
-    return result
+                experiments.append(Owned(session.owner, session.name, paths))
+    return experiments
 
 
 def stop_removed(owner: str, declared: Collection[str]) -> int:
@@ -218,13 +218,13 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
     return len(stopped)
 
 
-def _left(owner: str, look: Look) -> list[ProcessStatus]:
+def _orphans(owner: str, look: Look) -> list[ProcessStatus]:
     """Return the running processes that an interrupted deletion left, whose windows the state has lost."""
     # Imported here: few experiments have no processes.
     from symphony_tmux.processes import record
 
-    found = [_status(known["path"], known, look) for known in record.of_owner(owner)]
-    return [status for status in found if status.state == "running"]
+    statuses = [_status(facts["path"], facts, look) for facts in record.of_owner(owner)]
+    return [status for status in statuses if status.state == "running"]
 
 
 def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
@@ -232,21 +232,15 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
     condition = observe.condition(facts, listing)
-    status = _status_of(path, facts, condition, look)
-    if code := _code(facts):
-        status = replace(status, code=code)
+    services: Mapping[str, str] = facts.get("services") or {}
+    status = replace(_status_of(path, facts, condition, look), code=services.get(VARIABLE, ""))
     if not facts.get("restart_policy") and not (facts.get("is_supervised") and status.state == "running"):
         return status
     from symphony.backends import process_logs
 
-    again = process_logs.starting_again(status, str(facts["log"]))
+    restarting = process_logs.starting_again(status, str(facts["log"]))
     # Without a policy, only the supervisor of the experiment restarts a process.
-    return again if facts.get("restart_policy") or again.state == "running" else status
-
-
-def _code(facts: Mapping[str, Any]) -> str:
-    services: Mapping[str, str] = facts.get("services") or {}
-    return services.get(VARIABLE, "")
+    return restarting if facts.get("restart_policy") or restarting.state == "running" else status
 
 
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: Look) -> ProcessStatus:
@@ -261,7 +255,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
         not_ready = look.why_not_ready(facts, condition.pane)
     status = ProcessStatus(
         path=path,
-        state=_STATES.get(condition.state, condition.state),  # pyright: ignore[reportArgumentType]
+        state="unknown" if condition.state == "elsewhere" else condition.state,
         ready=condition.state == "running" and not not_ready,
         why="; ".join(filter(None, (not_ready, why))),
         since=_since(condition, launched),

@@ -27,14 +27,14 @@ def session(
     supervision: Declaration | None = None,
 ) -> dict[str, Any]:
     """Return the inputs of the experiment's session."""
-    own = [names.SUPERVISOR] if supervision is not None else []
+    supervisors = [names.SUPERVISOR] if supervision is not None else []
     return {
         "name": plan.physical_name,
         "owner": owner,
         "server": server,
-        "processes": sorted([*(each.path for each in plan.processes), *own]),
+        "processes": sorted([*(process.path for process in plan.processes), *supervisors]),
         "services": dict(plan.service_env),
-        "ports": {each.declared or each.name: each.port for each in plan.services},
+        "ports": {service.declared or service.name: service.port for service in plan.services},
         "fixed_ports": list(fixed_ports),
         "port_range": list(port_range) if port_range else None,
         "secrets": list(plan.secrets),
@@ -61,16 +61,15 @@ def window(
         "session": session["name"],
         "env": {**inputs["env"], **_gpus(process)},
         "services": used_variables(plan, process),
-        "waits_for": [_plain(wait) for wait in process.waits_for],
+        "waits_for": [_set_fields(wait) for wait in process.waits_for],
     }
 
 
 def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
     """Return the inputs of the window of the experiment's supervisor."""
-    own = {name: session[name] for name in ("server", "owner", "grace")}
     arguments = (session["server"], session["name"], session["owner"])
     return {
-        **own,
+        **{name: session[name] for name in ("server", "owner", "grace")},
         "session": session["name"],
         "path": names.SUPERVISOR,
         "argv": [sys.executable, "-P", "-m", "symphony_tmux.supervisor", *arguments],
@@ -79,9 +78,9 @@ def supervisor(session: Mapping[str, Any], folder: str) -> dict[str, Any]:
     }
 
 
-def _plain(wait: Wait) -> dict[str, Any]:
-    """Return a wait without unset fields, which states of older versions lack."""
-    return {name: value for name, value in asdict(wait).items() if value not in (None, False)}
+def _set_fields(wait: Wait) -> dict[str, Any]:
+    """Return the fields of a wait that are set; states of older versions lack the others."""
+    return {name: field for name, field in asdict(wait).items() if field not in (None, False)}
 
 
 def _gpus(process: PlannedProcess) -> dict[str, str]:

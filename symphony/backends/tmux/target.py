@@ -79,7 +79,6 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
 
 def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
     """Return problems: the session is another experiment's, or the tmux server lacks resources."""
-    wanted = sum(1 for _ in spec.members())
     try:
         listing = client.list_panes(server)
     except SymphonyError:
@@ -89,5 +88,6 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
     if session is not None and session.owner != owner:
         what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
         return (Problem(what, "delete that experiment, or rename this stack", (spec.where,)),)
-    lacks = (*server_limits.shortages(owner, wanted, listing), *server_limits.withheld(listing))
-    return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in lacks)
+    count = len(list(spec.members()))
+    shortages = (*server_limits.shortages(owner, count, listing), *server_limits.withheld(listing))
+    return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in shortages)

@@ -62,8 +62,8 @@ def _on_gpus(path_of: Mapping[int, str]) -> dict[str, str]:
             if path := path_of.get(pid):
                 used[path][gpu.index] += memory
     return {
-        path: ", ".join(f"{index}: {memory / (1 << 30):.1f}G" for index, memory in sorted(each.items()))
-        for path, each in used.items()
+        path: ", ".join(f"{index}: {memory / (1 << 30):.1f}G" for index, memory in sorted(by_gpu.items()))
+        for path, by_gpu in used.items()
     }
 
 
@@ -79,10 +79,10 @@ def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     if not process_table.HAS_PROC:
         return {}
     sockets, path_of = Sockets(), _trees(roots, list(_members()))
-    asked = {link for port in wanted for link in sockets.listening[port] | sockets.connected[port]}
+    links = {link for port in wanted for link in sockets.listening[port] | sockets.connected[port]}
     holder: dict[str, str] = {}
-    for pid, path in path_of.items() if asked else ():
-        holder |= dict.fromkeys(asked.intersection(sockets_of(pid)), path)
+    for pid, path in path_of.items() if links else ():
+        holder |= dict.fromkeys(links.intersection(sockets_of(pid)), path)
     return {
         port: Port(
             next((holder.get(link, "") for link in sockets.listening[port]), None),
@@ -97,18 +97,18 @@ def _trees(roots: Mapping[str, int], members: Collection[_Member]) -> dict[int, 
     living = {member.pid for member in members}
     path_of = {pid: path for path, pid in roots.items() if pid in living}
     children: defaultdict[int, list[int]] = defaultdict(list)
-    ahead = list(path_of)
+    to_visit = list(path_of)
     for member in members:
         children[member.parent].append(member.pid)
         # A child whose parent has ended stays in the session.
         if member.pid not in path_of and (path := path_of.get(member.session)):
             path_of[member.pid] = path
-            ahead.append(member.pid)
-    for pid in ahead:
+            to_visit.append(member.pid)
+    for pid in to_visit:
         for child in children[pid]:
             if child not in path_of:
                 path_of[child] = path_of[pid]
-                ahead.append(child)
+                to_visit.append(child)
     return path_of
 
 
@@ -116,10 +116,10 @@ def _members() -> Iterator[_Member]:
     """Yield every process of the machine."""
     for pid in psutil.pids():
         with suppress(psutil.Error, OSError):
-            yield _read(pid) if process_table.HAS_PROC else _asked(pid)
+            yield _from_proc(pid) if process_table.HAS_PROC else _from_psutil(pid)
 
 
-def _read(pid: int) -> _Member:
+def _from_proc(pid: int) -> _Member:
     # psutil takes four times as long for the same file, with a thousand processes a quarter of a second.
     text = process_table.read(f"/proc/{pid}/stat")
     fields = text[text.rfind(b")") + 2 :].split()
@@ -127,7 +127,7 @@ def _read(pid: int) -> _Member:
     return _Member(pid, int(fields[1]), int(fields[3]), ticks / _TICK, int(fields[21]) * _PAGE)
 
 
-def _asked(pid: int) -> _Member:
+def _from_psutil(pid: int) -> _Member:
     process = psutil.Process(pid)
     with process.oneshot():
         seconds, memory = sum(process.cpu_times()[:4]), process.memory_info().rss
