@@ -19,8 +19,8 @@ from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.plan.names import printable
 
-_AT_ONCE = 16
-_ROUND = 0.5
+_CONCURRENT_READS = 16
+_POLL_SECONDS = 0.5
 # Seconds between listings that show whether an ended process was started again.
 _LOOK_AGAIN = 2.0
 # The API server sends nothing while a process is silent, so after this long the pod is looked at. Together
@@ -31,22 +31,22 @@ _REPLACED_WITHIN = 5.0
 # A node reports an end up to a second after the last line, a busy API server seconds later.
 _EXIT_STATUS_WITHIN = 6.0
 # The last lines arrive at once, or the node does not answer.
-_WORDS_DEADLINE = 10.0
+_LAST_LINES_DEADLINE = 10.0
 
 
 @dataclass(frozen=True)
-class Place:
-    """The pod and the container of a process."""
+class Container:
+    """The container of the process `path`; pod: the pod's name in the plan."""
 
     path: str
     pod: str
-    container: str
+    name: str
 
 
-def merged(
+def merge(
     client: Client,
     namespace: str,
-    places: Sequence[Place],
+    containers: Sequence[Container],
     *,
     follow: bool,
     since: float | None,
@@ -57,7 +57,7 @@ def merged(
     since: by the clock of this machine; the lines carry the times of the nodes.
     """
     since = since + client.clock_skew if since else since
-    readers = [_Reader(client, namespace, place) for place in places]
+    readers = [_Reader(client, namespace, container) for container in containers]
     yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
     if follow:
         yield from _following(client, namespace, readers)
@@ -70,16 +70,18 @@ def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) ->
         return [readers[0].past(since, tail)]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=_CONCURRENT_READS) as pool:
         return list(pool.map(_Reader.past, readers, repeat(since), repeat(tail)))
 
 
-def last_lines(client: Client, namespace: str, place: Place, count: int, *, previous: bool) -> list[str]:
+def last_lines(
+    client: Client, namespace: str, pod: str, container: str, count: int, *, previous: bool
+) -> list[str]:
     """Return the last lines of a container, or of its previous start; empty if the log is gone."""
-    query: dict[str, str | int] = {"container": place.container, "tailLines": count, "limitBytes": 20_000}
+    query: dict[str, str | int] = {"container": container, "tailLines": count, "limitBytes": 20_000}
     query |= {"previous": "true"} if previous else {}
     try:
-        with client.stream(f"{pods_path(namespace, place.pod)}/log", _WORDS_DEADLINE, **query) as stream:
+        with client.stream(f"{pods_path(namespace, pod)}/log", _LAST_LINES_DEADLINE, **query) as stream:
             lines = [raw.decode("utf-8", "replace").rstrip() for raw in stream]
     except (Refused, Unreachable, OSError):
         return []
@@ -96,7 +98,7 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
 
     def pump(reader: _Reader) -> None:
         try:
-            for line in reader.news(ended):
+            for line in reader.new_lines(ended):
                 lines.put(line)
             lines.put(reader)
         except Exception as error:
@@ -112,19 +114,19 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
             if finished and time.monotonic() - looked > _LOOK_AGAIN:
                 looked = time.monotonic()
                 pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
-                for reader in [each for each in finished if each.is_started_again(pods)]:
+                for reader in [reader for reader in finished if reader.is_started_again(pods)]:
                     finished.remove(reader)
                     threading.Thread(target=pump, args=(reader,), daemon=True).start()
             try:
-                line = lines.get(timeout=_ROUND)
+                item = lines.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(line, Exception):
-                raise line
-            if isinstance(line, LogLine):
-                yield line
+            if isinstance(item, Exception):
+                raise item
+            if isinstance(item, LogLine):
+                yield item
             else:
-                finished.append(line)
+                finished.append(item)
     finally:
         ended.set()
 
@@ -162,8 +164,8 @@ def _second(stamp: str) -> str:
 class _Reader:
     """The log of a process: its lines so far, then new lines."""
 
-    def __init__(self, client: Client, namespace: str, place: Place) -> None:
-        self.place = place
+    def __init__(self, client: Client, namespace: str, container: Container) -> None:
+        self.container = container
         self._client = client
         self._namespace = namespace
         self._uid: str = ""
@@ -185,9 +187,9 @@ class _Reader:
             self._unread[""] = "the pod no longer exists"
         for pod in pods:
             self._select(pod)
-            own = pod_status.container_status(pod, self.place.container)
+            status = pod_status.container_status(pod, self.container.name)
             # Until the next start, the log of the last start is also the current log.
-            if own.get("restartCount") and not mapping(own, "state", "waiting"):
+            if status.get("restartCount") and not mapping(status, "state", "waiting"):
                 lines += self._read(pod, {**query, "previous": "true"})
                 lines += self._new_ends(pod, before=True)
                 # The next request reads the start after it.
@@ -197,29 +199,30 @@ class _Reader:
         lines = [line for line in lines if (line.time or 0) >= (since or 0)]
         return [*(lines if tail is None else _last_of(lines, tail)), *self._take_notes()]
 
-    def news(self, ended: threading.Event) -> Iterator[LogLine]:
+    def new_lines(self, ended: threading.Event) -> Iterator[LogLine]:
         """Yield new lines, across restarts, until the process has ended or its pod no longer exists."""
-        gone = 0.0
+        missing_since: float | None = None
         while not ended.is_set():
             pods = self._pods()
             if pods:
-                gone = 0.0
+                missing_since = None
                 self._select(pods[-1])
                 at_end = yield from self._stream(pods[-1], ended)
-                now, ends = self._ends_after(at_end, ended)
+                latest, ends = self._ends_after(at_end, ended)
                 yield from ends
-                if now and self._is_over(now[0]):
-                    yield from self._read(now[0], _since(pod_status.epoch(self._seen.last)))
+                if latest and self._is_over(latest[0]):
+                    yield from self._read(latest[0], _since(pod_status.epoch(self._seen.last)))
                     yield from self._take_notes()
                     return
-            elif gone and time.monotonic() - gone > _REPLACED_WITHIN:
+            elif missing_since is None:
+                missing_since = time.monotonic()
+            elif time.monotonic() - missing_since > _REPLACED_WITHIN:
                 return
-            gone = gone or (0.0 if pods else time.monotonic())
-            time.sleep(_ROUND)
+            time.sleep(_POLL_SECONDS)
 
     def is_started_again(self, pods: Mapping[str, Body]) -> bool:
         """Return whether the process has a new pod since its log was read to the end."""
-        uid = text(pods.get(self.place.pod), "metadata", "uid")
+        uid = text(pods.get(self.container.pod), "metadata", "uid")
         return uid not in ("", self._uid)
 
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
@@ -229,18 +232,18 @@ class _Reader:
         """
         until = time.monotonic() + _EXIT_STATUS_WITHIN
         while True:
-            now = self._pods()[-1:]
-            ends = [line for pod in now for line in self._new_ends(pod)]
-            runs = any(map(self._runs, now))
+            latest = self._pods()[-1:]
+            ends = [line for pod in latest for line in self._new_ends(pod)]
+            runs = any(map(self._runs, latest))
             if ends or not (at_end and runs) or ended.is_set() or time.monotonic() > until:
-                return now, ends
-            time.sleep(_ROUND / 2)
+                return latest, ends
+            time.sleep(_POLL_SECONDS / 2)
 
     def _runs(self, pod: Body) -> bool:
-        return pod_status.status("", self.place.container, pod).state == "running"
+        return pod_status.status("", self.container.name, pod).state == "running"
 
     def _is_over(self, pod: Body) -> bool:
-        state = pod_status.status("", self.place.container, pod).state
+        state = pod_status.status("", self.container.name, pod).state
         if state not in ("completed", "failed", "lost"):
             return False
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
@@ -248,11 +251,11 @@ class _Reader:
             return False
         if state == "completed" or not controllers.is_controlled(pod):
             return True
-        return self.place.pod not in inventory.active_jobs(self._client, self._namespace)
+        return self.container.pod not in inventory.active_jobs(self._client, self._namespace)
 
     def _pods(self) -> list[Body]:
         """Return the pods of the process, the newest last; a Job creates several, one after another."""
-        selector = f"{labels.POD}={self.place.pod}"
+        selector = f"{labels.POD}={self.container.pod}"
         items = self._client.items(path_of("pods", self._namespace), labelSelector=selector)
         return sorted(items, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
 
@@ -272,7 +275,7 @@ class _Reader:
                 for raw in stream:
                     lines += self._line(raw)
         except Refused as refused:
-            if _is_away(refused):
+            if _is_unavailable(refused):
                 self._unread[self._uid] = printable(" ".join(refused.what.split()), pod_status.LONGEST)
             elif not _has_no_log(refused):
                 raise
@@ -281,7 +284,7 @@ class _Reader:
             self._pods()
             self._unread[self._uid] = "the node does not answer"
         except OSError as error:
-            what = f"the connection broke while reading the log of {self.place.path}: {error}"
+            what = f"the connection broke while reading the log of {self.container.path}: {error}"
             raise Unreachable(what, remedy="Run the same command again") from error
         return lines
 
@@ -289,7 +292,8 @@ class _Reader:
         """Return a line for every log that could not be read; each is reported once."""
         reasons = list(self._unread.values())
         self._unread.clear()
-        return [LogLine(self.place.path, f"could not read the log: {why}", time.time()) for why in reasons]
+        path = self.container.path
+        return [LogLine(path, f"could not read the log: {why}", time.time()) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """Yield new lines; return whether a start has ended and its exit code is not known yet."""
@@ -305,16 +309,16 @@ class _Reader:
                         grew = True
                         yield line
         except Refused as refused:
-            if not (_has_no_log(refused) or _is_away(refused)):
+            if not (_has_no_log(refused) or _is_unavailable(refused)):
                 raise
             return False
         except (Unreachable, OSError):
-            # After silence or a broken connection, news() asks again.
+            # After silence or a broken connection, new_lines() asks again.
             return False
         return grew or self._runs(pod)
 
     def _query(self, more: dict[str, str]) -> dict[str, str | int]:
-        return {"container": self.place.container, "timestamps": "true", **more}
+        return {"container": self.container.name, "timestamps": "true", **more}
 
     def _line(self, raw: bytes) -> list[LogLine]:
         whole = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -326,18 +330,18 @@ class _Reader:
         if not self._seen.add(stamp, content):
             return []
         self._latest = moment
-        return [LogLine(self.place.path, content, self._latest)]
+        return [LogLine(self.container.path, content, self._latest)]
 
     def _new_ends(self, pod: Body, *, before: bool = False) -> list[LogLine]:
         """Return lines for starts that ended, each once; before: only starts before the present one."""
         lines: list[LogLine] = []
         uid = text(pod, "metadata", "uid")
-        for ended in pod_status.ends(pod, self.place.container, before=before):
+        for ended in pod_status.ends(pod, self.container.name, before=before):
             stamp = str(ended.get("finishedAt"))
             if (uid, stamp) not in self._ends:
                 self._ends.add((uid, stamp))
                 how = f"ended: {pod_status.how_it_ended(ended)}"
-                lines.append(LogLine(self.place.path, how, self._end_at(stamp), ended=True))
+                lines.append(LogLine(self.container.path, how, self._end_at(stamp), ended=True))
         return lines
 
     def _end_at(self, stamp: str) -> float:
@@ -348,13 +352,11 @@ class _Reader:
 
 def _has_no_log(refused: Refused) -> bool:
     """Return whether a refusal means that the container has not started or no longer exists."""
-    wrong = ("parsing time", "is not valid for pod")
-    return refused.status == 404 or (
-        refused.status == 400 and not any(each in refused.what for each in wrong)
-    )
+    is_mistake = "parsing time" in refused.what or "is not valid for pod" in refused.what
+    return refused.status == 404 or (refused.status == 400 and not is_mistake)
 
 
-def _is_away(refused: Refused) -> bool:
+def _is_unavailable(refused: Refused) -> bool:
     """Return whether a refusal means that the node is away or the API server is busy."""
     return refused.status == 429 or refused.status >= 500
 

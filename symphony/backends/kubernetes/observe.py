@@ -50,11 +50,11 @@ _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     """Return the experiment that the state records on Kubernetes; None if there is none."""
-    result: dict[str, dict[str, Any]] = {}
+    processes: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     objects: dict[str, str] = {}
-    namespace, declared, supervised = "", list[str](), ""
+    namespace, declared, supervisor_name = "", list[str](), ""
     waits: dict[str, list[Mapping[str, Any]]] = {}
     for resource in resources:
         if resource.type == _PROCESS_TYPE:
@@ -72,27 +72,27 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             namespace = text(resource.inputs, "metadata", "name")
             connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif text(resource.inputs, "metadata", "labels", supervisor.SUPERVISOR):
-            supervised = text(resource.inputs, "metadata", "name")
+            supervisor_name = text(resource.inputs, "metadata", "name")
         elif resource.type in controllers.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
-            result.update(_processes(resource))
-    for facts in result.values():
-        # The processes of a pod start together, so each waits for the dependencies of all.
-        own = [other for other, each in result.items() if each["pod_name"] == facts["pod_name"]]
-        facts |= {"waits_for": [wait for other in own for wait in waits.get(other, ())]}
-        facts["supervisor"] = supervised
-        facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    unmade = tuple(path for path in declared if path not in result)
+            processes.update(_processes(resource))
     if not namespace:
         return None
-    return Recorded(owner, namespace, result, connection=connection, objects=objects, unmade=unmade)
+    for facts in processes.values():
+        # The processes of a pod start together, so each waits for the dependencies of all.
+        in_pod = [path for path, each in processes.items() if each["pod_name"] == facts["pod_name"]]
+        facts["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
+        facts["supervisor"] = supervisor_name
+        facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
+    unmade = tuple(path for path in declared if path not in processes)
+    return Recorded(owner, namespace, processes, connection=connection, objects=objects, unmade=unmade)
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
     """Return the statuses of each experiment, or the error that prevented reading them."""
-    away: dict[tuple[str, str], SymphonyError] = {}
+    unreachable: dict[tuple[str, str], SymphonyError] = {}
     with short_timeouts():
-        return [_statuses(each, away) for each in recorded]
+        return [_statuses(experiment, unreachable) for experiment in recorded]
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
@@ -100,19 +100,18 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     client = client_for(recorded)
     pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
-    why_by_path: dict[str, str] = {}
+    reasons_by_path: dict[str, str] = {}
     for path, facts in recorded.processes.items():
         pod = pods.get(facts["pod_name"])
         if facts["pod_name"] in job_statuses:
             continue
         if pod is None:
-            why_by_path[path] = "its pod no longer exists"
+            reasons_by_path[path] = "its pod no longer exists"
         elif not pod_status.is_good(pod):
-            own = pod_status.status(path, facts["container_name"], pod)
-            why_by_path[path] = (
-                f"{own.state}: {own.why}" if own.state in ("failed", "lost") else "its pod failed"
-            )
-    return why_by_path
+            status = pod_status.status(path, facts["container_name"], pod)
+            has_failed = status.state in ("failed", "lost")
+            reasons_by_path[path] = f"{status.state}: {status.why}" if has_failed else "its pod failed"
+    return reasons_by_path
 
 
 def logs(
@@ -127,18 +126,12 @@ def logs(
     # Imported here: only `logs` needs it.
     from symphony.backends.kubernetes import logs as log_lines
 
-    places = [
-        log_lines.Place(path, facts["pod_name"], facts["container_name"])
-        for path, facts in ((path, recorded.processes[path]) for path in paths)
+    processes = ((path, recorded.processes[path]) for path in paths)
+    containers = [
+        log_lines.Container(path, facts["pod_name"], facts["container_name"]) for path, facts in processes
     ]
-    return log_lines.merged(
-        client_for(recorded),
-        recorded.physical_name,
-        places,
-        follow=follow,
-        since=since,
-        tail=tail,
-    )
+    client, namespace = client_for(recorded), recorded.physical_name
+    return log_lines.merge(client, namespace, containers, follow=follow, since=since, tail=tail)
 
 
 def watch(
@@ -158,9 +151,9 @@ def watch(
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
         return (*_with_balancers(recorded, statuses, reported.pending), *not_created)
 
-    every = recorded.processes.values()
-    places = (facts.get(place) for facts in every for place in ("pod_name", "supervisor"))
-    names = {str(name) for name in places if name}
+    pod_names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
+    supervisors = {str(facts.get("supervisor", "")) for facts in recorded.processes.values()} - {""}
+    names = pod_names | supervisors
     reported.late = _late(recorded)
     return watching.watch(client, recorded.physical_name, names, look, reported, patience, limit)
 
@@ -193,32 +186,33 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
     """Return path -> the resources that the container uses, from the metrics API; empty without that API."""
     try:
         with short_timeouts():
-            every = client_for(recorded).items(
-                f"{_METRICS}/{quote(recorded.physical_name)}/pods", labelSelector=labels.OURS
-            )
+            path = f"{_METRICS}/{quote(recorded.physical_name)}/pods"
+            metrics = client_for(recorded).items(path, labelSelector=labels.OURS)
     except SymphonyError:
         # Not every cluster has the metrics API, and not every user may read it.
         return {}
     used = {
         (name, text(container, "name")): mapping(container, "usage")
-        for name, pod in labels.by_pod(every).items()
+        for name, pod in labels.by_pod(metrics).items()
         for container in listing(pod, "containers")
     }
-    measured: dict[str, Usage] = {}
+    usage_of: dict[str, Usage] = {}
     for path, facts in recorded.processes.items():
-        if own := used.get((facts["pod_name"], facts["container_name"])):
-            cpu, memory = amount(own.get("cpu")), amount(own.get("memory"))
-            measured[path] = Usage(
+        if amounts := used.get((facts["pod_name"], facts["container_name"])):
+            cpu, memory = amount(amounts.get("cpu")), amount(amounts.get("memory"))
+            usage_of[path] = Usage(
                 None if cpu is None else float(cpu), None if memory is None else int(memory)
             )
-    return measured
+    return usage_of
 
 
 def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Return a stack's kubeconfig and context; an encrypted kubeconfig counts as unset."""
-    chosen = {name: settings.get(f"kubernetes:{name}") for name in ("kubeconfig", "context")}
-    values = {name: value if isinstance(value, str) else "" for name, value in chosen.items()}
-    return {**values, "kubeconfig": kubeconfig.resolve(values["kubeconfig"], folder)}
+    config, context = settings.get("kubernetes:kubeconfig"), settings.get("kubernetes:context")
+    return {
+        "kubeconfig": kubeconfig.resolve(config, folder) if isinstance(config, str) else "",
+        "context": context if isinstance(context, str) else "",
+    }
 
 
 def ensure_same_location(
@@ -252,9 +246,9 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
     recorded: the earlier record, whose connection is used; by default the user's current context.
     """
     client = client_for(recorded) if recorded is not None else client_of("", "")
-    ours = [pod for pod in pods_of(client, physical_name).values() if labels.belongs_to(pod, owner)]
+    pods = [pod for pod in pods_of(client, physical_name).values() if labels.belongs_to(pod, owner)]
     inventory.end_all(client, physical_name, owner)
-    return sum(len(process_inputs.names_of(pod)) for pod in ours)
+    return sum(len(process_inputs.names_of(pod)) for pod in pods)
 
 
 def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
@@ -271,14 +265,15 @@ def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
         paths_of: dict[tuple[str, str], list[str]] = {}
         for namespace in namespaces:
             paths_of[labels.annotation(namespace, labels.OWNER), text(namespace, "metadata", "name")] = []
-        own = set(paths_of)
+        owns_namespace = set(paths_of)
         for pod in pods:
-            place = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
-            paths_of.setdefault(place, []).extend(process_inputs.names_of(pod))
+            key = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
+            paths_of.setdefault(key, []).extend(process_inputs.names_of(pod))
         for (owner, name), paths in paths_of.items():
-            what = f"namespace {name}" if (owner, name) in own else f"-n {name} pods -l {labels.OURS}"
-            remedy = f"kubectl --context {context} delete {what}"
-            yield context, Owned(owner, name, tuple(sorted(paths))), remedy
+            is_own = (owner, name) in owns_namespace
+            objects = f"namespace {name}" if is_own else f"-n {name} pods -l {labels.OURS}"
+            command = f"kubectl --context {context} delete {objects}"
+            yield context, Owned(owner, name, tuple(sorted(paths))), command
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
@@ -287,27 +282,25 @@ def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
 
 
 def _statuses(
-    recorded: Recorded, away: dict[tuple[str, str], SymphonyError]
+    recorded: Recorded, unreachable: dict[tuple[str, str], SymphonyError]
 ) -> list[ProcessStatus] | SymphonyError:
     connection = (recorded.connection.get("kubeconfig", ""), recorded.connection.get("context", ""))
     try:
-        if connection in away:
-            raise away[connection]
+        if connection in unreachable:
+            raise unreachable[connection]
         client = client_for(recorded)
-        every = client.items(path_of("pods", recorded.physical_name), labelSelector=labels.OURS)
-        pods = labels.by_pod(every)
+        tries = client.items(path_of("pods", recorded.physical_name), labelSelector=labels.OURS)
+        pods = labels.by_pod(tries)
         job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
-        statuses = _with_attempts(
-            recorded, _status_of(recorded, pods, events, job_statuses), labels.earlier_tries(every)
-        )
+        statuses = _status_of(recorded, pods, events, job_statuses)
+        statuses = _with_attempts(recorded, statuses, labels.earlier_tries(tries))
         statuses = _with_balancers(recorded, statuses, _pending(client, recorded))
-        statuses = [replace(each, code=recorded.processes[each.path].get("code", "")) for each in statuses]
         return [*statuses, *_not_created(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
             # The next experiment in the same cluster need not ask again.
-            away[connection] = error
+            unreachable[connection] = error
         return error
 
 
@@ -327,20 +320,20 @@ def _status_of(
             status = pod_status.status(path, facts["container_name"], pod, events)
             is_held = pod is not None and supervisor.is_gated(pod)
             statuses.append(pod_status.held(status, facts, pods) if is_held else status)
-    return statuses
+    return [replace(status, code=recorded.processes[status.path].get("code", "")) for status in statuses]
 
 
 def _with_attempts(
-    recorded: Recorded, statuses: list[ProcessStatus], before: Mapping[str, Sequence[Values]]
+    recorded: Recorded, statuses: list[ProcessStatus], earlier_tries: Mapping[str, Sequence[Values]]
 ) -> list[ProcessStatus]:
     """Return the statuses with earlier pods of a Job counted as restarts, and how the last of them ended."""
     counted: list[ProcessStatus] = []
     for status in statuses:
         facts = recorded.processes[status.path]
-        if facts.get("controller") and (tries := before.get(str(facts["pod_name"]))):
-            last = pod_status.status(status.path, facts["container_name"], tries[-1])
-            ended = last.why if status.state in ("running", "waiting") else status.last
-            status = replace(status, restarts=status.restarts + len(tries), last=ended)
+        if facts.get("controller") and (tries := earlier_tries.get(str(facts["pod_name"]))):
+            previous = pod_status.status(status.path, facts["container_name"], tries[-1])
+            last = previous.why if status.state in ("running", "waiting") else status.last
+            status = replace(status, restarts=status.restarts + len(tries), last=last)
         counted.append(status)
     return counted
 
@@ -368,17 +361,18 @@ def _with_balancers(
     complete: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
-        words = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
-        waits = bool(words) and status.state == "running" and not status.why
-        complete.append(replace(status, why=words) if waits else status)
+        why = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
+        waits = bool(why) and status.state == "running" and not status.why
+        complete.append(replace(status, why=why) if waits else status)
     return complete
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
     """Return the status of pods that no longer exist, or have failed, and that a Job creates."""
-    every = recorded.processes.values()
     kinds = {
-        str(facts["pod_name"]): facts["controller"]["kind"] for facts in every if facts.get("controller")
+        str(facts["pod_name"]): facts["controller"]["kind"]
+        for facts in recorded.processes.values()
+        if facts.get("controller")
     }
     return reasons.job_statuses(client, recorded.physical_name, kinds, pods)
 
@@ -390,15 +384,15 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
         "uid": text(resource.outputs, "metadata", "uid"),
     }
     return {
-        path: {**each, **pod, "container_name": path.rpartition("/")[2]} for path, each in processes.items()
+        path: {**facts, **pod, "container_name": path.rpartition("/")[2]} for path, facts in processes.items()
     }
 
 
 def _recorded_object(resource: Resource) -> dict[str, str]:
     """Return the path of an object, and its uid."""
     metadata, uid = mapping(resource.inputs, "metadata"), text(resource.outputs, "metadata", "uid")
-    place = path_of(_RECORDED_KINDS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
-    return {place: uid} if uid else {}
+    path = path_of(_RECORDED_KINDS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
+    return {path: uid} if uid else {}
 
 
 def _is_ours(resource: Resource) -> bool:

@@ -10,7 +10,7 @@ from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.logs import Place, last_lines
+from symphony.backends.kubernetes.logs import last_lines
 from symphony.backends.kubernetes.manifests import controllers, labels
 from symphony.backends.kubernetes.status import pod_status, reasons, service_address
 from symphony.backends.kubernetes.status.reasons import JobStatus
@@ -104,7 +104,7 @@ class Facts:
 
     def event(self, *reasons: str) -> Values:
         """Return the newest event with any of these reasons; empty if there is none."""
-        events = [each for each in self.events if text(each, "reason") in reasons]
+        events = [event for event in self.events if text(event, "reason") in reasons]
         return events[-1] if events else _NOTHING
 
 
@@ -136,15 +136,14 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
     kind = controller if pod is None and controller else controllers.POD
 
     def lines(container: str, previous: bool) -> tuple[str, ...]:
-        place = Place(path, name, container)
-        return tuple(last_lines(client, namespace, place, _LINES, previous=previous))
+        return tuple(last_lines(client, namespace, name, container, _LINES, previous=previous))
 
     held = None
     if pod is not None and supervisor.is_gated(pod):
-        keeper = str(recorded["supervisor"])
-        runs = inventory.pod_of(client, namespace, keeper) if keeper else None
+        supervisor_name = str(recorded["supervisor"])
+        supervisor_pod = inventory.pod_of(client, namespace, supervisor_name) if supervisor_name else None
         status = pod_status.status(path, str(recorded["container_name"]), pod)
-        held = pod_status.held(status, recorded, {keeper: runs} if runs else {})
+        held = pod_status.held(status, recorded, {supervisor_name: supervisor_pod} if supervisor_pod else {})
     kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
     services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
     return Facts(
@@ -152,7 +151,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
         recorded=recorded,
         pod=pod,
         events=_events(client, namespace, kind, name, uid),
-        services=[each for each in services if text(each, "spec", "selector", labels.POD) == planned],
+        services=[body for body in services if text(body, "spec", "selector", labels.POD) == planned],
         last_lines=lines,
         schedulable=lambda: _schedulable(client, pod or {}),
         controller=controller,
@@ -165,11 +164,11 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
     """Return the events of the pod, or of the Job that should create it, without older namesakes'."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
     try:
-        every = client.items(path_of("events", namespace), fieldSelector=selector, limit=500)
+        events = client.items(path_of("events", namespace), fieldSelector=selector, limit=500)
     except Refused:
         return []
-    own = [each for each in every if text(each, "involvedObject", "uid") in ("", uid)]
-    return sorted(own, key=lambda each: text(each, "lastTimestamp") or text(each, "eventTime"))
+    own = [event for event in events if text(event, "involvedObject", "uid") in ("", uid)]
+    return sorted(own, key=lambda event: text(event, "lastTimestamp") or text(event, "eventTime"))
 
 
 def _schedulable(client: Client, pod: Values) -> str:
@@ -222,8 +221,8 @@ def _planned(recorded: Mapping[str, Any]) -> str:
 
 def _created(facts: Facts, name: str) -> Iterator[Link]:
     if facts.pod is not None:
-        made = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
-        yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", made)
+        created = pod_status.epoch(text(facts.pod, "metadata", "creationTimestamp"))
+        yield Link("created", f"pod {text(facts.pod, 'metadata', 'name')}", created)
     elif refused := facts.event("FailedCreate"):
         remedy = "Kubernetes retries once the cause is fixed"
         moment = pod_status.event_time(refused)
@@ -231,11 +230,13 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
     elif facts.job_status is not None:
         yield Link("created", f"yes, but its pod no longer exists: {facts.job_status[1]}", None, True)
     else:
-        events = [
-            _words(each) for each in facts.events if text(each, "reason") not in ("Scheduled", "Pulled")
+        lines = [
+            _event_line(event)
+            for event in facts.events
+            if text(event, "reason") not in ("Scheduled", "Pulled")
         ]
         remedy = f"`symphony up {name}` re-creates it"
-        yield Link("created", "yes, but the pod no longer exists", None, True, tuple(events[-3:]), remedy)
+        yield Link("created", "yes, but the pod no longer exists", None, True, tuple(lines[-3:]), remedy)
 
 
 def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
@@ -249,7 +250,7 @@ def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
         yield Link("scheduled", f"on {node}", pod_status.epoch(condition.get("lastTransitionTime")))
         return
     why = pod_status.in_short(text(condition, "message") or "the scheduler has not answered yet")
-    scaling = _words(facts.event("NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"))
+    scaling = _event_line(facts.event("NotTriggerScaleUp", "FailedScaleUp", "TriggeredScaleUp"))
     remedies = [remedy for words, remedy in _SCALING.items() if words in scaling.lower()]
     remedies.append(_remedy(_CLAIMS, why) or facts.schedulable())
     more = (scaling,) if scaling else ()
@@ -268,14 +269,15 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
         )
         if text(trouble, "reason") in pod_status.UNWELL:
             remedy = "Run `kubectl describe node`: the node has a problem"
-        yield Link("prepared", f"no: {_words(trouble)}", pod_status.event_time(trouble), True, remedy=remedy)
+        what = f"no: {_event_line(trouble)}"
+        yield Link("prepared", what, pod_status.event_time(trouble), True, remedy=remedy)
 
 
 def _is_beside(facts: Facts, init: Values) -> bool:
     """Return whether an init container is a sidecar that has started, or ended with the pod."""
     if not pod_status.is_sidecar(facts.pod, text(init, "name")):
         return False
-    has_begun = any(mapping(facts.status, which, kind) for which, kind in _STARTS)
+    has_begun = any(mapping(facts.status, *field) for field in _STARTS)
     return bool(init.get("started") or mapping(init, "state", "terminated")) or has_begun
 
 
@@ -304,8 +306,8 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
         return
     image = text(facts.recorded, "image")
     if text(facts.status, "imageID") or mapping(facts.status, "lastState", "terminated"):
-        pulls = [each for each in facts.events if text(each, "reason") == "Pulled"]
-        pull = next((each for each in reversed(pulls) if f'"{image}"' in text(each, "message")), _NOTHING)
+        pulls = [event for event in facts.events if text(event, "reason") == "Pulled"]
+        pull = next((event for event in reversed(pulls) if f'"{image}"' in text(event, "message")), _NOTHING)
         took = text(pull, "message").partition(" in ")[2].partition(" ")[0]
         yield Link("pulled", f"{image}, in {took}" if took else image, pod_status.event_time(pull))
     elif facts.is_creating or not facts.status:
@@ -315,8 +317,8 @@ def _pulled(facts: Facts, _: str) -> Iterator[Link]:
 
 def _no_image(facts: Facts, container: str, waiting: Values) -> Link:
     image = pod_status.image_of(facts.pod, container)
-    failures = [text(each, "message") for each in facts.events if text(each, "reason") == "Failed"]
-    causes = [each for each in failures if image in each] or [text(waiting, "message")]
+    failures = [text(event, "message") for event in facts.events if text(event, "reason") == "Failed"]
+    causes = [message for message in failures if image in message] or [text(waiting, "message")]
     remedy = next(
         (remedy for words, remedy in _PULLS if any(word in causes[-1].lower() for word in words)),
         _PULLS[0][1],
@@ -338,11 +340,11 @@ def _started(facts: Facts, _: str) -> Iterator[Link]:
         what = printable(f"no: {pod_status.in_words(ended) or ended['reason']}", _LONGEST)
         yield Link("started", what, None, True, remedy="Correct its command, or its image")
         return
-    times = [mapping(facts.status, which, kind).get("startedAt") for which, kind in _STARTS]
-    if begun := next(filter(None, times), None):
-        again = int(facts.status.get("restartCount") or 0)
-        restarts = f", restarted {again} time{'s' if again > 1 else ''}" if again else ""
-        yield Link("started", f"container {facts.container}{restarts}", pod_status.epoch(begun))
+    times = [mapping(facts.status, *field).get("startedAt") for field in _STARTS]
+    if started := next(filter(None, times), None):
+        count = int(facts.status.get("restartCount") or 0)
+        restarts = f", restarted {count} time{'s' if count > 1 else ''}" if count else ""
+        yield Link("started", f"container {facts.container}{restarts}", pod_status.epoch(started))
 
 
 def _why_not_started(waiting: Values) -> str:
@@ -359,7 +361,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             yield Link("ready", f"running{last}", status.since)
             yield from _exposed(facts)
         case "running":
-            why = _words(facts.event("Unhealthy")) or "its container reports that it is not ready"
+            why = _event_line(facts.event("Unhealthy")) or "its container reports that it is not ready"
             yield Link("ready", f"no: {why}", status.since, True)
         case "completed":
             remedy = "Raise its memory with resource_limit(memory=...)" if status.why else ""
@@ -381,23 +383,23 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 def _exposed(facts: Facts) -> Iterator[Link]:
     """Yield the external addresses of the pod's services."""
     for service in facts.services:
-        if where := service_address.summary(service, text(facts.pod, "status", "hostIP")):
-            late = service_address.PENDING in where
+        if address := service_address.summary(service, text(facts.pod, "status", "hostIP")):
+            is_pending = service_address.PENDING in address
             remedy = "Wait; if no address comes, the cluster has no controller for load balancers"
-            yield Link("exposed", where, None, late, remedy=remedy if late else "")
+            yield Link("exposed", address, None, is_pending, remedy=remedy if is_pending else "")
 
 
 def _exit(facts: Facts, why: str, remedy: str) -> Link:
     """Return the step of a process that has failed, or fails at every restart."""
-    now = mapping(facts.status, "state", "terminated")
-    ended = now or mapping(facts.status, "lastState", "terminated")
+    current = mapping(facts.status, "state", "terminated")
+    ended = current or mapping(facts.status, "lastState", "terminated")
     if ended.get("reason") == "OOMKilled":
         remedy = f"Raise its memory with resource_limit(memory=...); {remedy}"
     back_off = facts.waiting.get("reason") == "CrashLoopBackOff"
     loop = ", repeatedly; Kubernetes waits longer before each restart" if back_off else ""
     what = f"{pod_status.how_it_ended(ended) or why}{loop}"
     moment = pod_status.epoch(ended.get("finishedAt"))
-    return Link("exit", what, moment, True, facts.last_lines(facts.container, not now), remedy)
+    return Link("exit", what, moment, True, facts.last_lines(facts.container, not current), remedy)
 
 
 def _remedy(remedies: Mapping[str, str], why: str) -> str:
@@ -405,6 +407,6 @@ def _remedy(remedies: Mapping[str, str], why: str) -> str:
     return next((remedy for words, remedy in remedies.items() if words in why), "")
 
 
-def _words(event: Values) -> str:
+def _event_line(event: Values) -> str:
     parts = (text(event, "reason"), text(event, "message"))
     return printable(" ".join(": ".join(filter(None, parts)).split()), _LONGEST)

@@ -14,8 +14,8 @@ import pytest
 
 from symphony.backends.kubernetes import logs as reader
 from symphony.backends.kubernetes.api.client import Refused, Unreachable
-from symphony.backends.kubernetes.logs import Place
-from tests.backends.kubernetes.logs.test_logs import ENDED, PLACE, RUNNING, Node, lines, stamped
+from symphony.backends.kubernetes.logs import Container
+from tests.backends.kubernetes.logs.test_logs import CONTAINER, ENDED, RUNNING, Node, lines, stamped
 from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
 
 AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": dial tcp:\nno route to host'})
@@ -28,7 +28,7 @@ EXIT_STATUS_WITHIN: float = vars(reader)["_EXIT_STATUS_WITHIN"]
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
-    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 0.1)
 
 
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def never_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], bytes]]:
     """Return an answer that never comes, and shorten the deadlines of the reader."""
     monkeypatch.setattr(reader, "_SILENCE", 0.2)
-    monkeypatch.setattr(reader, "_WORDS_DEADLINE", 0.2)
+    monkeypatch.setattr(reader, "_LAST_LINES_DEADLINE", 0.2)
     over = threading.Event()
 
     def nothing() -> bytes:
@@ -89,7 +89,7 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
 
     for node in (Tailing(), Again()):
         with serving(node) as api:
-            result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=tail)
+            result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=tail)
             printed = [line.text for line in result if not line.ended and line.text != "n 0"]
             assert printed == expected
 
@@ -114,8 +114,8 @@ class TwoPods:
 
 
 def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
-    places = [Place(name, name, name) for name in names or ["a"]]
-    result = reader.merged(api.client(), "n", places, follow=follow, since=None, tail=tail)
+    containers = [Container(name, name, name) for name in names or ["a"]]
+    result = reader.merge(api.client(), "n", containers, follow=follow, since=None, tail=tail)
     return [line.text for line in result]
 
 
@@ -190,7 +190,7 @@ def test_following_survives_a_silent_node(never_answers: Callable[[], bytes]) ->
 
 def test_last_lines_are_empty_when_the_server_is_silent(never_answers: Callable[[], bytes]) -> None:
     with serving(TwoPods(a=never_answers)) as api:
-        assert reader.last_lines(api.client(), "n", PLACE, 5, previous=False) == []
+        assert reader.last_lines(api.client(), "n", "a", "a", 5, previous=False) == []
 
 
 def test_the_exit_of_a_container_is_printed_before_lines_after_its_restart() -> None:
@@ -229,7 +229,7 @@ def test_following_waits_for_a_late_exit_status(monkeypatch: pytest.MonkeyPatch)
 
     late: list[float] = []
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", EXIT_STATUS_WITHIN)
-    monkeypatch.setattr(reader, "_ROUND", 0.5)
+    monkeypatch.setattr(reader, "_POLL_SECONDS", 0.5)
     fake = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
     monkeypatch.setattr(reader, "time", fake)
     node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(4)), chunked(stamped(4)))

@@ -12,14 +12,14 @@ import pytest
 
 from symphony.backends.kubernetes import logs as reader
 from symphony.backends.kubernetes.api.client import Refused
-from symphony.backends.kubernetes.logs import Place
+from symphony.backends.kubernetes.logs import Container
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing
 
-PLACE = Place("a", "a", "a")
+CONTAINER = Container("a", "a", "a")
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T01:00:00Z"}}
 
@@ -27,7 +27,7 @@ ENDED: dict[str, Any] = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path))
-    monkeypatch.setattr(reader, "_ROUND", 0.01)
+    monkeypatch.setattr(reader, "_POLL_SECONDS", 0.01)
     monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 0.1)
 
 
@@ -62,7 +62,7 @@ class Node:
 
 
 def lines(api: Api, *, follow: bool = False, since: float | None = None) -> list[str]:
-    result = reader.merged(api.client(), "n", [PLACE], follow=follow, since=since, tail=None)
+    result = reader.merge(api.client(), "n", [CONTAINER], follow=follow, since=since, tail=None)
     return [line.text for line in result if not line.ended]
 
 
@@ -106,7 +106,7 @@ def test_a_late_exit_status_is_printed_before_lines_after_the_restart(
 
     node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
     with serving(node) as api:
-        result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=None)
         assert [line.text for line in result] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
 
 
@@ -134,7 +134,7 @@ def test_following_continues_with_the_new_pod_after_up_replaced_it() -> None:
 
     node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
     with serving(node) as api:
-        result = reader.merged(api.client(), "n", [PLACE], follow=True, since=None, tail=None)
+        result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=None)
         expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
         assert [line.text for line in result] == expected
 
@@ -189,9 +189,9 @@ def test_a_restarted_process_is_followed_while_another_runs(
             "items": [pod(each) for each in "ab" if selector in (labels.OURS, f"{labels.POD}={each}")]
         }
 
-    places = [Place(each, each, "a") for each in "ab"]
+    containers = [Container(each, each, "a") for each in "ab"]
     with serving(answer) as api:
-        result = reader.merged(api.client(), "n", places, follow=True, since=None, tail=None)
+        result = reader.merge(api.client(), "n", containers, follow=True, since=None, tail=None)
         printed = {line.text for line in result if not line.ended}
     assert printed == {"n 1", "n 2", "n 3"}
 
