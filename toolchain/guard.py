@@ -74,11 +74,11 @@ def _handle() -> list[int]:
         signal.signal(signal.SIGALRM, kill)
         signal.alarm(GRACE)
 
-    ways = {signal.SIGINT: interrupt, signal.SIGTERM: kill, signal.SIGHUP: kill}
-    wanted = [number for number in ways if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in wanted:
-        signal.signal(number, ways[number])
-    return [*wanted, signal.SIGALRM]
+    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: kill, signal.SIGHUP: kill}
+    handled = [number for number in handlers if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in handled:
+        signal.signal(number, handlers[number])
+    return [*handled, signal.SIGALRM]
 
 
 def _await(child: int) -> int:
@@ -108,12 +108,12 @@ def _left(shared: Layout) -> list[psutil.Process]:
 
 def _clusters() -> dict[str, int]:
     """Return the folder of each cluster below this process, and one of its processes."""
-    result: dict[str, int] = {}
+    clusters: dict[str, int] = {}
     for process in _descendants():
         with contextlib.suppress(psutil.Error, OSError):
             if folder := process.environ().get(MARKER):
-                result[folder] = process.pid
-    return result
+                clusters[folder] = process.pid
+    return clusters
 
 
 def _take_down(folder: str, pid: int) -> None:

@@ -34,10 +34,10 @@ class Google:
         words = ("get", "nodes", "-l", f"symphony.test/gke-cluster={self.name}", "-o", "name")
         return self._kubectl(*words).split()
 
-    def asked(self) -> list[str]:
+    def resource_types(self) -> list[str]:
         """Return the types of all resources."""
-        kept = [json.loads(file.read_text())["type"] for file in self._folder.glob("*.json")]
-        return sorted(each.rpartition(":")[2] for each in kept)
+        types = [json.loads(file.read_text())["type"] for file in self._folder.glob("*.json")]
+        return sorted(type_.rpartition(":")[2] for type_ in types)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
     assert "9 to create" in planned
     assert "not converted: resource.google_compute_address.door" in planned
     sandbox.symphony("up", "gke", "-y", timeout=150)
-    assert {"Network", "Subnetwork"} < {*google.asked()}
+    assert {"Network", "Subnetwork"} < {*google.resource_types()}
     assert len(google.nodes()) == 3
     write(sandbox, name, EXPERIMENT.replace("POOLS", '"rl.tf.json"'), "rl")
     sandbox.config("rl.gke", backend="kubernetes", cluster="gke", namespace=f"on-{name}", patience="30")
@@ -82,7 +82,7 @@ def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
     assert sorted(map(nodes.count, {*nodes})) == [1, 2, 2]
     sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
     sandbox.symphony("delete", "gke", "-y", timeout=120)
-    assert google.asked() == google.nodes() == []
+    assert google.resource_types() == google.nodes() == []
 
 
 @pytest.mark.slow
@@ -98,4 +98,4 @@ def test_gke_dispatcher_uses_the_pools_of_a_cluster_in_the_same_program(
     assert {each["state"] for each in sandbox.processes("gke").values()} == {"running"}, up
     assert len(google.nodes()) == 3
     sandbox.symphony("delete", "gke", "-y", timeout=120)
-    assert google.asked() == google.nodes() == []
+    assert google.resource_types() == google.nodes() == []

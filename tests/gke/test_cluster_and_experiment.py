@@ -64,7 +64,7 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     assert "gke is up: 7 resources" in up.out
     assert len(google.nodes()) == 3
     kinds = ["Account", "Cluster", "IAMMember", "NodePool", "NodePool", "Repository", "RepositoryIamMember"]
-    assert google.asked() == kinds
+    assert google.resource_types() == kinds
     assert "Nothing changes" in sandbox.symphony("plan", "gke").out
 
     sandbox.symphony("up", "rl.gke", "-y", timeout=120)
@@ -95,7 +95,7 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     assert f"{google.name}-cpu" in planned
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.nodes() == []
-    assert google.asked() == []
+    assert google.resource_types() == []
     sandbox.symphony("delete", "built", "-y")
     assert sandbox.symphony("ls", "--json").json == []
 
@@ -130,9 +130,9 @@ def test_the_next_run_completes_a_killed_one(sandbox: Sandbox, google: Google) -
     write(sandbox, google)
     sandbox.environment["SYMPHONY_GCP_SECONDS"] = "1"
     for verb, begun in (
-        ("up", lambda: "Cluster" in google.asked()),
-        ("up", lambda: "NodePool" in google.asked()),
-        ("delete", lambda: google.asked().count("NodePool") < 2),
+        ("up", lambda: "Cluster" in google.resource_types()),
+        ("up", lambda: "NodePool" in google.resource_types()),
+        ("delete", lambda: google.resource_types().count("NodePool") < 2),
     ):
         process = sandbox.start([str(SYMPHONY), verb, "gke", "-y"], start_new_session=True)
         wait_for(begun, 90, "it is in the middle", 0.02)
@@ -141,10 +141,10 @@ def test_the_next_run_completes_a_killed_one(sandbox: Sandbox, google: Google) -
                 os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=60)
         wait_for(lambda: not sandbox.engines(), 20, "the engine is gone")
-        if verb == "up" and "NodePool" in google.asked():
+        if verb == "up" and "NodePool" in google.resource_types():
             sandbox.symphony("up", "gke", "-y", timeout=150)
             assert len(google.nodes()) == 3
-            assert google.asked().count("NodePool") == 2
+            assert google.resource_types().count("NodePool") == 2
     sandbox.symphony("delete", "gke", "-y", timeout=150)
-    assert google.asked() == google.nodes() == []
+    assert google.resource_types() == google.nodes() == []
     assert sandbox.symphony("ls", "--json").json == []

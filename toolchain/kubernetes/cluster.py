@@ -168,8 +168,23 @@ def _prepared(layout: Layout) -> bool:
 
 
 def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
-    _serve(layout, [*_storage(layout, programs), _holder(layout)])
-    _serve(layout, [_runtime(layout), *_api_server(layout, programs)])
+    _serve(
+        layout,
+        [
+            Daemon("etcd", commands.etcd(programs["etcd"], layout)),
+            Daemon("registry", image_server.registry(layout), image_server.ready),
+            Daemon(HOLDER, node.namespace(layout), layout.path("run", "namespace-ready").exists),
+        ],
+    )
+    api_server = commands.api_server(programs["kube-apiserver"], layout)
+    containerd = _in_node(layout, node.containerd(layout))
+    _serve(
+        layout,
+        [
+            Daemon("containerd", containerd, node.containerd_socket(layout).exists),
+            Daemon("kube-apiserver", api_server, lambda: api.is_ready(layout)),
+        ],
+    )
     images.push_own(programs["pause"])
     accounts.make(layout)
     _serve(layout, _workers(layout, programs))
@@ -192,47 +207,20 @@ def _serve(layout: Layout, wanted: list[Daemon]) -> None:
             daemons.await_ready(layout, daemon, within=READY_WITHIN)
 
 
-def _storage(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
-    return [
-        Daemon("etcd", commands.etcd(programs["etcd"], layout)),
-        Daemon("registry", image_server.registry(layout), image_server.ready),
-    ]
-
-
-def _holder(layout: Layout) -> Daemon:
-    return Daemon(HOLDER, node.namespace(layout), layout.path("run", "namespace-ready").exists)
-
-
-def _runtime(layout: Layout) -> Daemon:
-    return Daemon(
-        "containerd", _in_node(layout, node.containerd(layout)), node.containerd_socket(layout).exists
-    )
-
-
-def _api_server(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
-    argv = commands.api_server(programs["kube-apiserver"], layout)
-    return [Daemon("kube-apiserver", argv, lambda: api.is_ready(layout))]
-
-
 def _workers(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
-    own = [
-        Daemon(
-            "kube-controller-manager",
-            commands.controller_manager(programs["kube-controller-manager"], layout),
-        ),
+    controller_manager = commands.controller_manager(programs["kube-controller-manager"], layout)
+    kubelet = _in_node(layout, node.kubelet(programs["kubelet"], layout))
+    workers = [
+        Daemon("kube-controller-manager", controller_manager),
         Daemon("kube-scheduler", commands.scheduler(programs["kube-scheduler"], layout)),
-        Daemon(
-            "kubelet",
-            _in_node(layout, node.kubelet(programs["kubelet"], layout)),
-            lambda: _node_ready(layout),
-        ),
+        Daemon("kubelet", kubelet, lambda: _node_ready(layout)),
         Daemon("kube-proxy", node.proxy(programs["kube-proxy"], layout)),
         Daemon("coredns", dns.coredns(programs["coredns"], layout), dns.ready),
     ]
     if daemons.running(layout, "dockerd") or not docker.machine_has_docker():
         argv = _in_node(layout, docker.dockerd(layout, node.containerd_socket(layout)))
-        own.append(Daemon("dockerd", argv, lambda: docker.ready(layout)))
-    return own
+        workers.append(Daemon("dockerd", argv, lambda: docker.ready(layout)))
+    return workers
 
 
 def _in_node(layout: Layout, argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -244,7 +232,7 @@ def _in_node(layout: Layout, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def _node_ready(layout: Layout) -> bool:
     conditions = api.get(layout, "node", NODE_NAME).get("status", {}).get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
 
 
 def _await_pods_possible(layout: Layout) -> None:

@@ -22,29 +22,35 @@ BUSYBOX_IMAGE = f"{REGISTRY}/symphony/busybox:1"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+# The tools of busybox that images get as links.
+TOOLS = (
+    "sh",
+    "sleep",
+    "cat",
+    "echo",
+    "env",
+    "ls",
+    "true",
+    "false",
+    "kill",
+    "id",
+    "tar",
+    "mkdir",
+    "rm",
+    "date",
+)
+_MORE_TOOLS = ("httpd", "nc", "nslookup", "wget", "ps")
 
 
 def push_own(pause: Path) -> None:
     """Push the two images of every cluster: the pause image, and busybox."""
     push(PAUSE_IMAGE, {"pause": pause.read_bytes()}, ["/pause"])
-    tools = {
-        f"bin/{name}": "busybox"
-        for name in ("sh", "sleep", "cat", "echo", "env", "httpd", "ls", "nc", "nslookup")
-    }
-    more = {
-        f"bin/{name}": "busybox"
-        for name in ("id", "mkdir", "tar", "true", "false", "wget", "kill", "ps", "date")
-    }
-    push(BUSYBOX_IMAGE, {"bin/busybox": busybox()}, ["/bin/sh"], links={**tools, **more})
-
-
-def busybox() -> bytes:
-    """Return busybox: a static shell with tools."""
-    return busybox_program().read_bytes()
+    links = {f"bin/{tool}": "busybox" for tool in (*TOOLS, *_MORE_TOOLS)}
+    push(BUSYBOX_IMAGE, {"bin/busybox": busybox_program().read_bytes()}, ["/bin/sh"], links=links)
 
 
 def busybox_program() -> Path:
-    """Return the path of busybox on this machine."""
+    """Return the path of busybox on this machine: a static shell with tools."""
     program = shutil.which("busybox", path=search_path())
     if not program:
         raise ToolchainError("busybox-static is not installed")

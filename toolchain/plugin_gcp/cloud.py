@@ -84,11 +84,6 @@ def take_time() -> None:
     time.sleep(_SECONDS)
 
 
-def asked() -> list[dict[str, Any]]:
-    """Return all resources: type, id and inputs."""
-    return [json.loads(file.read_text()) for file in sorted(_folder().glob("*.json"))]
-
-
 def _read(id: str) -> dict[str, Any] | None:
     try:
         return json.loads(_file(id).read_text())

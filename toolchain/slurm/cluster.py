@@ -141,7 +141,7 @@ class Slurm:
                 with suppress(psutil.Error):
                     process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
             if time.monotonic() > deadline:
-                raise ToolchainError(f"these do not end: {[each.pid for each in processes]}")
+                raise ToolchainError(f"these do not end: {[process.pid for process in processes]}")
             time.sleep(0.2)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -183,15 +183,9 @@ class Slurm:
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(1024))
-        files = {
-            "key-file": "key",
-            "socket": "sock",
-            "pid-file": "pid",
-            "log-file": "log",
-            "seed-file": "seed",
-        }
-        words = [f"--{option}={self.folder}/munge.{end}" for option, end in files.items()]
-        run(["env", f"PATH={search_path()}", "munged", "--force", *words], timeout=10)
+        options = [f"--{name}-file={self.folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+        options.append(f"--socket={self.folder}/munge.sock")
+        run(["env", f"PATH={search_path()}", "munged", "--force", *options], timeout=10)
 
     def _processes(self) -> Iterator[psutil.Process]:
         """Yield the daemons of this folder, and what they started."""

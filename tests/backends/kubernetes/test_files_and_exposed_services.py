@@ -79,7 +79,7 @@ def git_image(cluster: Cluster) -> str:
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=10, check=True).stdout
     libraries = [word for word in listed.split() if word.startswith("/")]
     files = {each.lstrip("/"): Path(each).read_bytes() for each in libraries}
-    files |= {"bin/git": Path(program).read_bytes(), "bin/busybox": images.busybox()}
+    files |= {"bin/git": Path(program).read_bytes(), "bin/busybox": images.busybox_program().read_bytes()}
     images.push(GIT_IMAGE, files, ["/bin/sh"], links={"bin/sh": "busybox"})
     return GIT_IMAGE
 

@@ -31,7 +31,7 @@ def context(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     result = tmp_path / "context"
     result.mkdir()
-    (result / "busybox").write_bytes(images.busybox())
+    (result / "busybox").write_bytes(images.busybox_program().read_bytes())
     (result / "busybox").chmod(0o755)
     return result
 

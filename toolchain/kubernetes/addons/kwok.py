@@ -49,10 +49,10 @@ def _node(name: str) -> dict[str, Any]:
 
 
 def _status(name: str) -> dict[str, Any]:
-    room = {"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "1Ti"}
+    resources = {"cpu": "32", "memory": "256Gi", "pods": "250", "ephemeral-storage": "1Ti"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name},
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": resources, "capacity": resources},
     }

@@ -9,12 +9,7 @@ from toolchain.kubernetes.calls import run
 from toolchain.kubernetes.layout import CLUSTER_DOMAIN, KUBERNETES_SERVICE, NODE_ADDRESS, NODE_NAME, Layout
 
 DAYS = "365"
-_SERVICE = (
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    f"kubernetes.default.svc.{CLUSTER_DOMAIN}",
-)
+_SERVICE = ("", ".default", ".default.svc", f".default.svc.{CLUSTER_DOMAIN}")
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ WANTED = (
             f"IP:{KUBERNETES_SERVICE}",
             "IP:127.0.0.1",
             "DNS:localhost",
-            *(f"DNS:{name}" for name in _SERVICE),
+            *(f"DNS:kubernetes{suffix}" for suffix in _SERVICE),
         ),
     ),
     Certificate("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),

@@ -8,6 +8,8 @@ import time
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import NODE_ADDRESS, NODE_BRIDGE, POD_BRIDGE
 
+_REMOVED_WITHIN = 10.0
+
 
 def require_free() -> None:
     """Raise ToolchainError if another cluster runs here: both would use the same addresses."""
@@ -25,10 +27,10 @@ def make_node_bridge() -> None:
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
 
 
-def remove_links(*, with_docker: bool, within: float = 10) -> None:
+def remove_links(*, with_docker: bool) -> None:
     """Delete the cluster's bridges once the kernel has removed the links of ended pods."""
     bridges = (NODE_BRIDGE, POD_BRIDGE, *(("docker0",) if with_docker else ()))
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + _REMOVED_WITHIN
     while ports := [name for name, master in _links().items() if master in bridges]:
         if time.monotonic() > deadline:
             raise ToolchainError(f"links of ended pods stay: {', '.join(ports)}")

@@ -11,21 +11,23 @@ import psutil
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import MARKER
 
+_END_SECONDS = 30.0
+
 
 def of_cluster(folder: Path) -> list[psutil.Process]:
-    """Marked processes and what descends from them (containers from marked shims), zombies left out."""
-    result: dict[int, psutil.Process] = {}
+    """Return the marked processes and their descendants, such as containers; zombies do not count."""
+    members: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get(MARKER) == str(folder):
-                result[process.pid] = process
-                result.update({child.pid: child for child in process.children(recursive=True)})
-    return [process for process in result.values() if _runs(process)]
+                members[process.pid] = process
+                members.update({child.pid: child for child in process.children(recursive=True)})
+    return [process for process in members.values() if _runs(process)]
 
 
-def end_all(folder: Path, *, within: float = 30) -> None:
-    """Kill until none is left: what a process starts while it dies is found by the next look."""
-    deadline = time.monotonic() + within
+def end_all(folder: Path) -> None:
+    """Kill until no process is left; children that a dying process starts are killed in the next round."""
+    deadline = time.monotonic() + _END_SECONDS
     while left := of_cluster(folder):
         if time.monotonic() > deadline:
             names = ", ".join(f"{process.pid} {process.name()}" for process in left)

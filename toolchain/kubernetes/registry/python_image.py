@@ -22,7 +22,7 @@ PACKAGES = ("msgspec", "numpy", "zmq")
 LINKED = ("numpy.libs", "pyzmq.libs")
 # The default folders of the loader, and files that no process of an experiment needs.
 _LIBRARIES = "usr/lib"
-_NOT_THERE = (
+_LEFT_OUT = (
     "site-packages",
     "dist-packages",
     "test",
@@ -32,38 +32,22 @@ _NOT_THERE = (
     "ensurepip",
     "__pycache__",
 )
-_TOOLS = (
-    "sh",
-    "sleep",
-    "cat",
-    "echo",
-    "env",
-    "ls",
-    "true",
-    "false",
-    "kill",
-    "id",
-    "tar",
-    "mkdir",
-    "rm",
-    "date",
-)
 
 
 @cache
 def pushed() -> str:
     """Push the image unless the registry has it; return its name, which depends on its content."""
-    content = dict(_files())
+    files = dict(_files())
     digest = hashlib.sha256()
-    for name, file in sorted(content.items()):
+    for name, file in sorted(files.items()):
         digest.update(f"{name}\0{file.stat().st_size}\0".encode() + file.read_bytes())
     image = f"{REGISTRY}/symphony/python:{digest.hexdigest()[:16]}"
     if not images.is_pushed(image):
         python = f"/usr/bin/{_interpreter().name}"
-        links = {"bin/python": python, "bin/python3": python, **{f"bin/{tool}": "busybox" for tool in _TOOLS}}
-        images.push(
-            image, {name: file.read_bytes() for name, file in content.items()}, ["/bin/sh"], links=links
-        )
+        tools = {f"bin/{tool}": "busybox" for tool in images.TOOLS}
+        links = {"bin/python": python, "bin/python3": python, **tools}
+        contents = {name: file.read_bytes() for name, file in files.items()}
+        images.push(image, contents, ["/bin/sh"], links=links)
     return image
 
 
@@ -72,35 +56,34 @@ def _files() -> Iterator[tuple[str, Path]]:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     yield "bin/busybox", images.busybox_program()
     yield f"usr/bin/{_interpreter().name}", _interpreter()
-    own = [_interpreter()]
-    standard = Path(sysconfig.get_path("stdlib"))
-    places = [(f"usr/lib/{version}", standard)]
-    places += [(f"{_packages_place(version)}/{each.name}", each) for each in _packages()]
-    for place, folder in places:
+    programs = [_interpreter()]
+    folders = [(f"usr/lib/{version}", Path(sysconfig.get_path("stdlib")))]
+    folders += [(f"{_packages_folder(version)}/{package.name}", package) for package in _packages()]
+    for target, folder in folders:
         for file in _tree(folder):
             if file.name.partition(".so")[1]:
-                own.append(file)
-            yield f"{place}/{file.relative_to(folder)}", file
-    yield from linked(own)
+                programs.append(file)
+            yield f"{target}/{file.relative_to(folder)}", file
+    yield from linked(programs)
 
 
 def _interpreter() -> Path:
     return Path(sys.executable).resolve()
 
 
-def _packages_place(version: str) -> str:
+def _packages_folder(version: str) -> str:
     """Return the folder in which this interpreter finds packages; Debian's is different."""
     output = run([_interpreter(), "-c", "import site; print(site.getsitepackages()[0])"]).strip()
-    debian = output.endswith("dist-packages")
-    return f"usr/local/lib/{version}/dist-packages" if debian else f"usr/lib/{version}/site-packages"
+    is_debian = output.endswith("dist-packages")
+    return f"usr/local/lib/{version}/dist-packages" if is_debian else f"usr/lib/{version}/site-packages"
 
 
 def _packages() -> Iterator[Path]:
     for name in PACKAGES:
-        result = importlib.util.find_spec(name)
-        if result is None or result.origin is None:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
             raise ToolchainError(f"{name} is not installed for {sys.executable}: run `make python`")
-        yield Path(result.origin).parent
+        yield Path(spec.origin).parent
     for name in LINKED:
         folder = Path(sysconfig.get_path("platlib")) / name
         if folder.is_dir():
@@ -109,7 +92,7 @@ def _packages() -> Iterator[Path]:
 
 def _tree(folder: Path) -> Iterator[Path]:
     for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and entry.name not in _NOT_THERE and not entry.name.startswith("config-"):
+        if entry.is_dir() and entry.name not in _LEFT_OUT and not entry.name.startswith("config-"):
             yield from _tree(entry)
         elif (
             entry.is_file() and entry.suffix not in (".a", ".pyi", ".h", ".c") and "tkinter" not in entry.name
@@ -119,20 +102,17 @@ def _tree(folder: Path) -> Iterator[Path]:
 
 def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
     """Yield the libraries that these files are linked with, and the dynamic loader."""
-    bundled = {each.name for each in programs}
-    output = run(["ldd", *programs], timeout=60).splitlines()
-    result = {
-        words[0]: Path(words[2])
-        for line in output
-        if (words := line.split())[1:2] == ["=>"] and words[2] != "not"
-    }
-    for name, file in sorted(result.items()):
+    bundled = {program.name for program in programs}
+    libraries: dict[str, Path] = {}
+    loaders: set[str] = set()
+    for line in run(["ldd", *programs], timeout=60).splitlines():
+        words = line.split()
+        if words[1:2] == ["=>"] and words[2] != "not":
+            libraries[words[0]] = Path(words[2])
+        elif words[0].startswith("/") and "=>" not in line and ":" not in line:
+            loaders.add(words[0])
+    for name, file in sorted(libraries.items()):
         if name not in bundled:
             yield f"{_LIBRARIES}/{name}", file.resolve()
-    loaders = {
-        line.split()[0]
-        for line in output
-        if line.split()[0].startswith("/") and "=>" not in line and ":" not in line
-    }
     for loader in sorted(loaders):
         yield loader.removeprefix("/"), Path(loader).resolve()
