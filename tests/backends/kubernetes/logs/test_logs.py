@@ -215,9 +215,9 @@ def test_an_interrupted_log_without_follow_is_an_error() -> None:
 
 
 def test_an_exception_in_the_reader_thread_is_raised_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    def news(self: Any, ended: threading.Event) -> Iterator[LogLine]:
+    def new_lines(self: Any, ended: threading.Event) -> Iterator[LogLine]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("symphony.backends.kubernetes.logs._Reader.news", news)
+    monkeypatch.setattr("symphony.backends.kubernetes.logs._Reader.new_lines", new_lines)
     with serving(Node(chunked())) as api, pytest.raises(ZeroDivisionError):
         lines(api, follow=True)
