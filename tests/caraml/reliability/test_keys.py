@@ -26,10 +26,15 @@ def test_only_allowed_keys_can_send_and_both_sides_report_a_refusal(spawn, tmp_p
         import sys, time, caraml
         puller = caraml.ZmqPuller(port=0, keys=sys.argv[1])
         print(puller.address)
-        try:
-            print(puller.pull(timeout=2.0))
-        except caraml.ZmqTimeoutError as error:
-            print(type(error.__cause__).__name__, len(puller.denied) > 0)
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                print(puller.pull(timeout=0.5))
+                break
+            except caraml.ZmqTimeoutError as error:
+                if error.__cause__ or time.monotonic() > deadline:
+                    print(type(error.__cause__).__name__, len(puller.denied) > 0)
+                    break
         """,
         tmp_path / "ours",
     )
@@ -47,7 +52,7 @@ def test_only_allowed_keys_can_send_and_both_sides_report_a_refusal(spawn, tmp_p
             assert server.line() == "b'hello'"
             return
         with pytest.raises(caraml.AuthenticationError, match=address):  # noqa: PT012
-            while time.monotonic() - started < 2:
+            while time.monotonic() - started < 20:
                 pusher.push(b"hello")
                 time.sleep(0.05)
         pusher.socket.linger = 0
