@@ -94,8 +94,9 @@ def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
     server, session = str(facts["server"]), str(facts["session"])
     services = variables.read_services(server, session) | dict(facts.get("services") or {})
     secrets = variables.read(names.process_folder(server, session, path) / variables.SECRETS)
-    declared = {**secrets, **(facts.get("env") or {})}
-    env = environment(launch_file.caller(), facts.get("inherit") or (), services, declared, marker)
+    declared: dict[str, str] = {**secrets, **(facts.get("env") or {})}
+    inherit: Sequence[str] = facts.get("inherit") or ()
+    env = environment(launch_file.caller(), inherit, services, declared, marker)
     return {os.fsdecode(name): os.fsdecode(text) for name, text in env.items()}
 
 
