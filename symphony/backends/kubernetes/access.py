@@ -10,8 +10,8 @@ from symphony.backends.access import Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
-from symphony.backends.kubernetes.remote import exec as running
-from symphony.backends.kubernetes.remote.exec import Place
+from symphony.backends.kubernetes.remote import exec as remote_exec
+from symphony.backends.kubernetes.remote.exec import Container
 from symphony.backends.observe import Recorded
 
 # A login shell, bash if the image has it.
@@ -20,12 +20,12 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec s
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
     """Run a command in the container of a process to its end; return its exit code."""
-    return running.execute(_place(recorded, path), words, streams)
+    return remote_exec.execute(_container(recorded, path), words, streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     """Run a login shell in the container of a process; return its exit code."""
-    return running.execute(_place(recorded, path), _SHELL, streams)
+    return remote_exec.execute(_container(recorded, path), _SHELL, streams)
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
@@ -33,14 +33,14 @@ def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBy
     # Imported only by the commands that use it.
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.send(_place(recorded, path), source, place, on_bytes)
+    return copy.send(_container(recorded, path), source, place, on_bytes)
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy from a place in the container, whose image needs sh and tar."""
     from symphony.backends.kubernetes.remote import copy
 
-    return copy.fetch(_place(recorded, path), place, target, on_bytes)
+    return copy.fetch(_container(recorded, path), place, target, on_bytes)
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
@@ -52,18 +52,11 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     return port_forward.route(client_for(recorded), recorded.physical_name, name)
 
 
-def _place(recorded: Recorded, path: str) -> Place:
-    facts, client = recorded.processes[path], client_for(recorded)
+def _container(recorded: Recorded, path: str) -> Container:
+    facts, client, namespace = recorded.processes[path], client_for(recorded), recorded.physical_name
     pod = str(facts["pod_name"])
     if facts.get("controller"):
         # A Job chooses the names of its pods.
-        live = inventory.pod_of(client, recorded.physical_name, pod)
-        pod = text(live, "metadata", "name") or pod
-    return Place(
-        paths.stack_of(recorded.owner),
-        client,
-        recorded.physical_name,
-        path,
-        pod,
-        str(facts["container_name"]),
-    )
+        pod = text(inventory.pod_of(client, namespace, pod), "metadata", "name") or pod
+    stack = paths.stack_of(recorded.owner)
+    return Container(stack, client, namespace, path, pod, str(facts["container_name"]))

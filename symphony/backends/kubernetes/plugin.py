@@ -33,11 +33,9 @@ def find(name: str, version: str) -> Path | None:
 def require(name: str) -> None:
     """Raise SymphonyError if the engine has no plugin and cannot download it."""
     version = metadata.version(f"pulumi-{name}")
-    if (
-        find(name, version)
-        or "PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES" in os.environ
-        or any(map(_answers, _HOSTS))
-    ):
+    if find(name, version) or "PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES" in os.environ:
+        return
+    if any(map(_answers, _HOSTS)):
         return
     raise SymphonyError(
         f"Pulumi's plugin {name} {version} is not installed, and {' and '.join(_HOSTS)} do not answer",

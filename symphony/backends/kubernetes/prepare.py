@@ -90,9 +90,9 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)
     inventory.refuse_unending(live, owner, [*planned["pods"], *planned["jobs"]])
     stale = {
-        name: result
+        name: uids
         for name, (_, manifest) in manifests.pods.items()
-        if (result := inventory.stale(live, owner, manifest))
+        if (uids := inventory.stale(live, owner, manifest))
     }
     manifests, resumed = _resumed(plan, chosen, manifests, live, stale)
     stale |= {
@@ -101,15 +101,15 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         if name in resumed
     }
     manifests = _supervised(manifests, live, stale)
-    if manifests.supervisor and (result := inventory.stale(live, owner, manifests.supervisor[-1])):
-        stale[labels.SUPERVISOR] = result
+    if manifests.supervisor and (uids := inventory.stale(live, owner, manifests.supervisor[-1])):
+        stale[labels.SUPERVISOR] = uids
     ending: dict[str, str] = {}
     if not context.dry_run and not context.is_partial:
-        ending = {path: uid for result in stale.values() for path, uid in result.items()}
+        ending = {path: uid for uids in stale.values() for path, uid in uids.items()}
         unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_orphans(client, live, plan.physical_name, owner, planned, unrecorded)
     annotated = replacement.annotate_all(client, live.services, manifests, stale if context.dry_run else ())
-    replaced = frozenset(chosen.named(each) for each in stale)
+    replaced = frozenset(map(chosen.named, stale))
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
 
 
@@ -120,15 +120,15 @@ def _resumed(
 
     Such pods start again if a primary starts again.
     """
-    living = {**live.pods, **live.job_pods}
+    live_pods = {**live.pods, **live.job_pods}
     primaries = {path.partition("/")[0] for path in plan.ends.primary}
-    if not any(name in stale or chosen.named(name) not in living for name in primaries):
+    if not any(name in stale or chosen.named(name) not in live_pods for name in primaries):
         return manifests, set()
-    stopped = {name for name, pod in living.items() if supervisor.note(pod, supervisor.STOPPED)}
+    stopped = {name for name, pod in live_pods.items() if supervisor.note(pod, supervisor.STOPPED)}
     resumed = {name for name in manifests.pods if chosen.named(name) in stopped and name not in stale}
-    now = {labels.ATTEMPT: str(int(time.time()))}
+    new_attempt = {labels.ATTEMPT: str(int(time.time()))}
     pods = {
-        name: (group, replacement.annotated(manifest, now) if name in resumed else manifest)
+        name: (group, replacement.annotated(manifest, new_attempt) if name in resumed else manifest)
         for name, (group, manifest) in manifests.pods.items()
     }
     return replace(manifests, pods=pods), resumed
@@ -141,17 +141,17 @@ def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -
     starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
     if job is None or not controllers.completion(job) or not starts:
         return manifests
-    again = replacement.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
-    return replace(manifests, supervisor=(*manifests.supervisor[:-1], again))
+    new_job = replacement.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
+    return replace(manifests, supervisor=(*manifests.supervisor[:-1], new_job))
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     """Return the key of the digests of secrets, which all users of the stack read from the cluster."""
-    if not any(each.secret_env for each in plan.processes):
+    if not any(process.secret_env for process in plan.processes):
         return b""
-    secret = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV))) or {}
-    kept = text(secret, "data", labels.DIGEST_KEY)
-    return base64.b64decode(kept) if kept else secrets.token_bytes(32)
+    secret = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV)))
+    key = text(secret, "data", labels.DIGEST_KEY)
+    return base64.b64decode(key) if key else secrets.token_bytes(32)
 
 
 def cluster_of(context: Context) -> ClusterStack | None:
@@ -162,14 +162,11 @@ def cluster_of(context: Context) -> ClusterStack | None:
 
 def connection_of(context: Context) -> ClusterConnection:
     """Return the connection that the configuration names with a kubeconfig, else with a cluster's stack."""
-    if not context.settings.config.get("kubernetes:kubeconfig") and (cluster := cluster_of(context)):
-        return ClusterConnection(
-            cluster.kubeconfig, str(context.settings.config.get("kubernetes:context") or "")
-        )
-    config = kubeconfig.resolve(
-        str(context.settings.config.get("kubernetes:kubeconfig") or ""), context.folder
-    )
-    return ClusterConnection(config, str(context.settings.config.get("kubernetes:context") or ""))
+    config = str(context.settings.config.get("kubernetes:kubeconfig") or "")
+    kube_context = str(context.settings.config.get("kubernetes:context") or "")
+    if not config and (cluster := cluster_of(context)):
+        return ClusterConnection(cluster.kubeconfig, kube_context)
+    return ClusterConnection(kubeconfig.resolve(config, context.folder), kube_context)
 
 
 def _planned(manifests: Manifests) -> dict[str, list[str]]:
@@ -177,12 +174,12 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
         pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))
-    pods["jobs"] += [_name(each) for each in manifests.supervisor if each["kind"] == controllers.JOB]
+    pods["jobs"] += map(_name, manifests.supervisor[-1:])
     return {
         **pods,
-        "services": [_name(each) for each in manifests.services.values()],
-        "configmaps": [_name(each) for each in (manifests.variables, manifests.configs) if each],
-        "secrets": [_name(each) for each in (manifests.secrets, manifests.secret_env) if each],
+        "services": [_name(service) for service in manifests.services.values()],
+        "configmaps": [_name(file) for file in (manifests.variables, manifests.configs) if file],
+        "secrets": [_name(file) for file in (manifests.secrets, manifests.secret_env) if file],
     }
 
 

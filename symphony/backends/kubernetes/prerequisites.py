@@ -38,23 +38,23 @@ def _extra(name: str) -> Finding:
     return Finding(f"{name} (optional)", True, version, distribution, needed=False)
 
 
-def _plugin(shown: str, which: str) -> Finding:
+def _plugin(label: str, plugin_name: str) -> Finding:
     """Find a resource plugin of the engine."""
-    name = f"{shown} (optional)"
+    name = f"{label} (optional)"
     try:
-        version = metadata.version(f"pulumi-{which}")
+        version = metadata.version(f"pulumi-{plugin_name}")
     except metadata.PackageNotFoundError:
-        return Finding(name, False, get=f"install the package pulumi-{which} first", needed=False)
-    place = plugin.find(which, version)
-    if place is None:
+        return Finding(name, False, get=f"install the package pulumi-{plugin_name} first", needed=False)
+    file = plugin.find(plugin_name, version)
+    if file is None:
         return Finding(name, False, get="`symphony up` installs it", needed=False)
-    return Finding(name, True, version, str(place), needed=False)
+    return Finding(name, True, version, str(file), needed=False)
 
 
-def _program(shown: str, program: str, get: str) -> Finding:
+def _program(label: str, program: str, get: str) -> Finding:
     """Find a program that logs in to clusters on GKE."""
-    place = shutil.which(program) or ""
-    return Finding(f"{shown} (optional)", bool(place), place=place, get=get, needed=False)
+    file = shutil.which(program) or ""
+    return Finding(f"{label} (optional)", bool(file), place=file, get=get, needed=False)
 
 
 def _project() -> Finding:

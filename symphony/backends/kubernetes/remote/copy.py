@@ -17,7 +17,14 @@ from symphony.backends.copying import CHUNK, CountingStream, Damaged, pack, reso
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Unreachable
-from symphony.backends.kubernetes.remote.exec import Place, end, exit_code, interruptible, marked, opened
+from symphony.backends.kubernetes.remote.exec import (
+    Container,
+    end,
+    exit_code,
+    interruptible,
+    mark_command,
+    open_streams,
+)
 from symphony.errors import SymphonyError, UserError
 
 _MISTAKE = 65
@@ -57,24 +64,24 @@ read -r _ || :
 )
 
 
-def send(place: Place, source: Path, target: str, on_bytes: OnBytes) -> Copied:
+def send(container: Container, source: Path, target: str, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from this machine to the container."""
     path = resolve_source(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
-    with _talk(place, _RECEIVE, [_written(target), source.name, kind]) as talk:
+    with _talk(container, _RECEIVE, [_as_path(target), source.name, kind]) as talk:
         done = Copied()
         with talk.listening():
             stream = CountingStream(on_bytes, write=talk.send)
             with suppress(_Stopped):
-                done = pack(path, stream) if path.is_dir() else _written_file(path, stream)
+                done = pack(path, stream) if path.is_dir() else _send_file(path, stream)
             talk.connection.end(channels.STDIN)
         talk.check()
     return done
 
 
-def fetch(place: Place, source: str, final: Path, on_bytes: OnBytes) -> Copied:
+def fetch(container: Container, source: str, final: Path, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from the container to this machine."""
-    with _talk(place, _SEND, [_written(source)]) as talk:
+    with _talk(container, _SEND, [_as_path(source)]) as talk:
         try:
             # read1, since read would wait for a whole chunk.
             read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
@@ -94,7 +101,7 @@ def _acknowledge(talk: _Talk) -> None:
     talk.check()
 
 
-def _written_file(source: Path, stream: CountingStream) -> Copied:
+def _send_file(source: Path, stream: CountingStream) -> Copied:
     done = Copied(1)
     with source.open("rb") as file:
         while data := file.read(CHUNK):
@@ -109,9 +116,9 @@ class _Stopped(Exception):
 class _Talk:
     """The streams and the end of a command in the container."""
 
-    def __init__(self, place: Place, connection: Channels) -> None:
+    def __init__(self, container: Container, connection: Channels) -> None:
         self.connection = connection
-        self._place = place
+        self._container = container
         self._stderr = b""
         self._status: bytes | None = None
         self._is_stopped = False
@@ -166,38 +173,38 @@ class _Talk:
         for _ in self.output():
             pass
         if self._status is None:
-            what = f"the connection to {self._place.path} broke before the copy was complete"
+            what = f"the connection to {self._container.path} broke before the copy was complete"
             raise Unreachable(what, remedy="Run the same command again")
         try:
-            code = exit_code(self._place, self._status)
+            code = exit_code(self._container, self._status)
         except CannotStart as error:
             code, self._stderr = 127, error.what.encode()
         reason = " ".join(self._stderr.decode(errors="replace").split())
         if code == _MISTAKE:
-            raise UserError(reason, where=self._place.path, remedy="Check the path in the container")
+            raise UserError(reason, where=self._container.path, remedy="Check the path in the container")
         if code == 127:
             raise SymphonyError(
-                f"the container of {self._place.path} has no sh or no tar: {reason}",
+                f"the container of {self._container.path} has no sh or no tar: {reason}",
                 remedy="Use an image that has both, which copying needs",
             )
         # GNU tar reports this for a file that grew meanwhile; the copy is complete nevertheless.
         if code and not (code == 1 and reason.count("tar: ") == reason.count("changed as we read it") > 0):
             raise SymphonyError(
-                f"the copy failed in the container of {self._place.path}: {reason or f'exit {code}'}",
+                f"the copy failed in the container of {self._container.path}: {reason or f'exit {code}'}",
                 remedy="Correct that in the container, or choose another path",
             )
 
 
 @contextmanager
-def _talk(place: Place, script: str, words: Sequence[str]) -> Generator[_Talk]:
+def _talk(container: Container, script: str, words: Sequence[str]) -> Generator[_Talk]:
     """Run a script during the block; it has ended when the block ends, whatever happens."""
-    command, token = marked(["sh", "-c", script, "symphony", *words])
-    with interruptible(), opened(place, command) as connection:
+    command, token = mark_command(["sh", "-c", script, "symphony", *words])
+    with interruptible(), open_streams(container, command) as connection:
         try:
-            yield _Talk(place, connection)
+            yield _Talk(container, connection)
         except BaseException:
             connection.close()
-            end(place, token)
+            end(container, token)
             raise
 
 
@@ -219,6 +226,6 @@ class _Stream(io.RawIOBase):
         return size
 
 
-def _written(place: str) -> str:
+def _as_path(path: str) -> str:
     """Return a path that no command mistakes for an option; a relative path stays relative."""
-    return place if place.startswith("/") else f"./{place}"
+    return path if path.startswith("/") else f"./{path}"

@@ -42,7 +42,7 @@ command -v grep >/dev/null && {_WAITING}=${_MARK} sleep 600 >/dev/null 2>&1 </de
 exit $code
 """
 # Kubernetes does not report the end of a command that leaves input unread.
-_TOLD_WITHIN = 2.0
+_CLOSE_AFTER = 2.0
 _END = """
 marked() { grep -l "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3; }
 for signal in TERM KILL; do
@@ -54,7 +54,7 @@ done
 
 
 @dataclass(frozen=True)
-class Place:
+class Container:
     """The container of a process of a stack."""
 
     stack: str
@@ -62,14 +62,14 @@ class Place:
     namespace: str
     path: str
     pod: str
-    container: str
+    name: str
 
     @property
     def pod_path(self) -> str:
         return pods_path(self.namespace, self.pod)
 
 
-def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
+def execute(container: Container, words: Sequence[str], streams: Streams) -> int:
     """Run a command to its end and return its exit code.
 
     However this function ends, the command and its children have ended too.
@@ -78,41 +78,43 @@ def execute(place: Place, words: Sequence[str], streams: Streams) -> int:
         CannotStart: The command does not exist or cannot be run.
         SymphonyError: The process does not run.
     """
-    # A terminal has a single stream and needs no end marker.
-    command, token = marked(words if streams.terminal else ["sh", "-c", _WRITTEN, "symphony", *words])
+    # A terminal has a single stream, whose output is complete at its end.
+    command, token = mark_command(words if streams.terminal else ["sh", "-c", _WRITTEN, "symphony", *words])
     feeder = Feeder(streams)
     try:
-        return _run(place, command, feeder, token)
+        return _run(container, command, feeder, token)
     except CannotStart as error:
         # The image may have no shell; then the command cannot be marked.
         if feeder.has_read:
             raise SymphonyError(
-                f"the container of {place.path} has no sh, so standard input cannot be passed on",
+                f"the container of {container.path} has no sh, so standard input cannot be passed on",
                 where=error.where,
                 remedy="Run the command with </dev/null",
             ) from error
-        return _run(place, words, Feeder(streams), "")
+        return _run(container, words, Feeder(streams), "")
 
 
-def marked(words: Sequence[str]) -> tuple[list[str], str]:
+def mark_command(words: Sequence[str]) -> tuple[list[str], str]:
     """Return a command that runs words with a marker, and the marker, with which end() finds the command."""
     token = uuid.uuid4().hex
     return ["sh", "-c", _MARKED, "symphony", token, *words], token
 
 
-def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin: bool = True) -> Channels:
+def open_streams(
+    container: Container, words: Sequence[str], *, terminal: bool = False, stdin: bool = True
+) -> Channels:
     """Start a command and return its streams.
 
     Raises:
         SymphonyError: The process does not run.
     """
-    query = [("container", place.container), *(("command", word) for word in words)]
+    query = [("container", container.name), *(("command", word) for word in words)]
     query += [("stdout", "true"), ("stderr", str(not terminal).lower())]
     query += [("stdin", str(stdin).lower()), ("tty", str(terminal).lower())]
     try:
-        connection = Channels(place.client, f"{place.pod_path}/exec", query, _PROTOCOLS)
+        connection = Channels(container.client, f"{container.pod_path}/exec", query, _PROTOCOLS)
     except Refused as refused:
-        raise _exec_error(place, refused) from refused
+        raise _exec_error(container, refused) from refused
     if not connection.can_end:
         connection.close()
         raise SymphonyError(
@@ -122,7 +124,7 @@ def opened(place: Place, words: Sequence[str], *, terminal: bool = False, stdin:
     return connection
 
 
-def exit_code(place: Place, last: bytes) -> int:
+def exit_code(container: Container, last: bytes) -> int:
     """Return the exit code of a command from the last message of its connection.
 
     Raises:
@@ -136,68 +138,71 @@ def exit_code(place: Place, last: bytes) -> int:
             return int(text(cause, "message"))
     reason = text(status, "message")
     if "executable file not found" in reason or "no such file or directory" in reason:
-        what = f"the command does not exist in the container of {place.path}"
+        what = f"the command does not exist in the container of {container.path}"
         raise CannotStart(
             127, what, where=_reason(reason), remedy="Check the spelling of the command, or give its path"
         )
     if "permission denied" in reason:
-        what = f"the command cannot be run in the container of {place.path}"
+        what = f"the command cannot be run in the container of {container.path}"
         raise CannotStart(126, what, where=_reason(reason), remedy="Check its permissions")
-    raise _exec_error(place, SymphonyError(_reason(reason)))
+    raise _exec_error(container, SymphonyError(_reason(reason)))
 
 
-def _run(place: Place, words: Sequence[str], feeder: Feeder, token: str) -> int:
+def _run(container: Container, words: Sequence[str], feeder: Feeder, token: str) -> int:
     streams = feeder.streams
-    mark = "" if streams.terminal else token
+    # A terminal has no end marker.
+    end_marker = "" if streams.terminal else token
     outputs = {
-        channels.STDOUT: Output(streams.stdout, mark),
-        channels.STDERR: Output(streams.stderr, mark),
+        channels.STDOUT: Output(streams.stdout, end_marker),
+        channels.STDERR: Output(streams.stderr, end_marker),
     }
     with (
         interruptible(),
-        opened(place, words, terminal=streams.terminal, stdin=feeder.has_input) as connection,
+        open_streams(container, words, terminal=streams.terminal, stdin=feeder.has_input) as connection,
     ):
         try:
             with _raw(streams), feeder.feeding(connection):
                 for channel, data in connection:
                     if channel in outputs and outputs[channel].write(data):
                         if all(output.is_whole for output in outputs.values()):
-                            end(place, token, _WAITING)
+                            end(container, token, _WAITING)
                             _close_soon(connection, feeder)
                     elif channel == channels.ERROR:
                         for output in outputs.values():
                             output.flush()
-                        code = exit_code(place, data)
+                        code = exit_code(container, data)
                         if code or all(output.is_whole for output in outputs.values()):
                             return code
                         break
         except CannotStart:
             raise
         except BaseException:
-            end(place, token)
+            end(container, token)
             raise
-    end(place, token)
+    end(container, token)
     if (code := outputs[channels.STDOUT].code) is not None and outputs[channels.STDERR].is_whole:
         return code
-    what = f"the connection to {place.path} broke before the output of the command was complete"
+    what = f"the connection to {container.path} broke before the output of the command was complete"
     raise Unreachable(what, remedy="Run the same command again")
 
 
 def _close_soon(connection: Channels, feeder: Feeder) -> None:
     """Close the connection of a command that has ended, if Kubernetes does not."""
     if feeder.has_read:
-        timer = threading.Timer(_TOLD_WITHIN, connection.close)
+        timer = threading.Timer(_CLOSE_AFTER, connection.close)
         timer.daemon = True
         timer.start()
 
 
-def end(place: Place, token: str, variable: str = _MARK) -> None:
+def end(container: Container, token: str, variable: str = _MARK) -> None:
     """End all processes of a command, if the container allows it."""
-    if not token or place.client.is_unreachable:
+    if not token or container.client.is_unreachable:
         return
     with (
         contextlib.suppress(SymphonyError),
-        opened(place, ["sh", "-c", _END, "symphony", f"{variable}={token}"], stdin=False) as connection,
+        open_streams(
+            container, ["sh", "-c", _END, "symphony", f"{variable}={token}"], stdin=False
+        ) as connection,
     ):
         for _ in connection:
             pass
@@ -342,14 +347,14 @@ def _reason(message: str) -> str:
     return " ".join(reason.split())[-200:]
 
 
-def _exec_error(place: Place, error: SymphonyError) -> SymphonyError:
+def _exec_error(container: Container, error: SymphonyError) -> SymphonyError:
     """Return the error for a command that did not start: the process's state, else the server's message."""
-    pod = place.client.find(place.pod_path)
-    status = pod_status.status(place.path, place.container, pod)
+    pod = container.client.find(container.pod_path)
+    status = pod_status.status(container.path, container.name, pod)
     if status.state == "running":
-        return SymphonyError(f"cannot run a command in {place.path}: {error.what}", remedy=error.remedy)
+        return SymphonyError(f"cannot run a command in {container.path}: {error.what}", remedy=error.remedy)
     why = f": {status.why}" if status.why else ""
     return SymphonyError(
-        f"{place.path} is not running: it is {status.state}{why}",
-        remedy=f"`symphony why {place.stack} {place.path}` explains that state",
+        f"{container.path} is not running: it is {status.state}{why}",
+        remedy=f"`symphony why {container.stack} {container.path}` explains that state",
     )

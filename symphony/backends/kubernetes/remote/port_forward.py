@@ -53,10 +53,10 @@ def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str,
     pod = labels.by_pod(pods).get(name)
     if pod is None:
         return f"no process serves {service}: its pod {name} no longer exists"
-    every = [pod_status.status(each, each, pod) for each in process_inputs.names_of(pod)]
-    if any(each.state == "running" for each in every):
+    statuses = [pod_status.status(process, process, pod) for process in process_inputs.names_of(pod)]
+    if any(status.state == "running" for status in statuses):
         return ""
-    first = next(each for each in every if each.state != "completed" or each is every[-1])
+    first = next((status for status in statuses if status.state != "completed"), statuses[-1])
     why = f": {first.why}" if first.why else ""
     return f"no process serves {service}: {first.path} is {first.state}{why}"
 
@@ -70,8 +70,8 @@ def _node_address(client: Client, namespace: str, service: Mapping[str, Any]) ->
     except Refused:
         # Many users may not read nodes.
         node = None
-    every = listing(node, "status", "addresses")
-    hosts = [text(each, "address") for each in every if each.get("type") == "ExternalIP"]
+    addresses = listing(node, "status", "addresses")
+    hosts = [text(address, "address") for address in addresses if address.get("type") == "ExternalIP"]
     for host in (*hosts, text(pod, "status", "hostIP")):
         # A cloud's firewall closes the ports of nodes by default.
         with contextlib.suppress(OSError, ValueError):
@@ -116,10 +116,10 @@ class _Forwarding:
         """Accept connections until the port is closed."""
         while True:
             try:
-                taken, _ = self._server.accept()
+                client_socket, _ = self._server.accept()
             except OSError:
                 return
-            threading.Thread(target=self._carry, args=(taken,), daemon=True).start()
+            threading.Thread(target=self._carry, args=(client_socket,), daemon=True).start()
 
     def close(self) -> None:
         """End every connection."""
@@ -128,25 +128,28 @@ class _Forwarding:
         for connection in list(self._open):
             connection.close()
 
-    def _carry(self, taken: socket.socket) -> None:
-        with taken:
+    def _carry(self, client_socket: socket.socket) -> None:
+        with client_socket:
             try:
-                connection = self._opened()
+                connection = self._connect()
             except SymphonyError as error:
                 self._troubles.put(str(error))
                 return
             self._open.add(connection)
             with connection:
                 delivered = threading.Event()
-                threading.Thread(target=_pump, args=(taken, connection, delivered), daemon=True).start()
+                pump = threading.Thread(
+                    target=_pump, args=(client_socket, connection, delivered), daemon=True
+                )
+                pump.start()
                 try:
-                    self._deliver(connection, taken, delivered)
+                    self._deliver(connection, client_socket, delivered)
                 finally:
                     self._open.discard(connection)
                     with contextlib.suppress(OSError):
-                        taken.shutdown(socket.SHUT_RDWR)
+                        client_socket.shutdown(socket.SHUT_RDWR)
 
-    def _opened(self) -> Channels:
+    def _connect(self) -> Channels:
         service = self._client.get(path_of("services", self._namespace, self._service))
         pod = _pod_of(self._client, self._namespace, service)
         if not pod:
@@ -158,7 +161,9 @@ class _Forwarding:
         query = [("ports", text(_port(service), "targetPort"))]
         return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
 
-    def _deliver(self, connection: Channels, taken: socket.socket, delivered: threading.Event) -> None:
+    def _deliver(
+        self, connection: Channels, client_socket: socket.socket, delivered: threading.Event
+    ) -> None:
         """Forward the data of the pod. The first message of each stream only repeats the port."""
         seen: set[int] = set()
         try:
@@ -166,7 +171,7 @@ class _Forwarding:
                 if channel not in seen:
                     seen.add(channel)
                 elif channel == _DATA:
-                    taken.sendall(data)
+                    client_socket.sendall(data)
                     delivered.set()
                 elif channel == _ERROR and data:
                     self._troubles.put(f"{self._service} does not answer: {_reason(data)}.")
@@ -183,14 +188,14 @@ def _reason(error: bytes) -> str:
     return "no program listens on its port" if "connection refused" in text else text[-200:]
 
 
-def _pump(taken: socket.socket, connection: Channels, delivered: threading.Event) -> None:
+def _pump(client_socket: socket.socket, connection: Channels, delivered: threading.Event) -> None:
     """Forward the data for the pod.
 
     The protocol cannot close one direction, nor show whether a client that has sent everything is gone or
     waits for an answer; so the connection stays open until the answers stop.
     """
     with contextlib.suppress(OSError):
-        while data := taken.recv(_PIECE):
+        while data := client_socket.recv(_PIECE):
             connection.send(channels.STDIN, data)
         while delivered.wait(_LINGER):
             delivered.clear()

@@ -78,10 +78,10 @@ def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Val
         facts: The process's facts in the state.
         pods: The pods of the experiment, by their names in the plan.
     """
-    waits = tuple(dict.fromkeys(f"{each['path']} ({each['condition']})" for each in facts["waits_for"]))
-    why, keeper = status.why or f"for {', '.join(waits)}", pods.get(facts["supervisor"])
-    if status.state == "waiting" and keeper is not None and is_hopeless(keeper):
-        trouble = statuses(keeper)[0].why
+    waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in facts["waits_for"]))
+    why, supervisor_pod = status.why or f"for {', '.join(waits)}", pods.get(facts["supervisor"])
+    if status.state == "waiting" and supervisor_pod is not None and is_hopeless(supervisor_pod):
+        trouble = statuses(supervisor_pod)[0].why
         why = f"{why}; the supervisor {facts['supervisor']}, which would start it, does not run: {trouble}"
     return replace(status, why=why, waits_for=waits)
 
@@ -123,8 +123,8 @@ def trouble(events: Iterable[Values]) -> Values:
 
     Events stay for an hour, so trouble counts only until the pod has come further.
     """
-    known = [each for each in events if text(each, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
-    last = max(known, key=lambda each: (event_time(each) or 0.0, _is_past_it(each)), default=_NOTHING)
+    known = [event for event in events if text(event, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
+    last = max(known, key=lambda event: (event_time(event) or 0.0, _is_past_it(event)), default=_NOTHING)
     return _NOTHING if _is_past_it(last) else last
 
 
