@@ -70,10 +70,10 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def engine() -> binary.Engine:
     """Return the real engine; a missing engine is a failure, since a skip would hide it."""
-    result = binary.find()
-    if result is None:
+    engine = binary.find()
+    if engine is None:
         pytest.fail("the Pulumi engine is not on this machine: run `make setup`")
-    return result
+    return engine
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=lambda mask: f"umask-{mask:03o}")

@@ -157,13 +157,13 @@ class Sandbox:
 
     def trees(self) -> dict[str, list[int]]:
         """Return stack/path -> the pids of live processes of this sandbox, by their environment markers."""
-        result: dict[str, list[int]] = {}
+        trees: dict[str, list[int]] = {}
         for pid, variables in self._own_processes():
-            if (mark := variables.get("SYMPHONY_ID")) is not None:
-                owner, _, rest = mark.partition("#")
+            if (marker := variables.get("SYMPHONY_ID")) is not None:
+                owner, _, rest = marker.partition("#")
                 path = rest.partition("/")[2].rpartition("/")[0]
-                result.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)
-        return result
+                trees.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)
+        return trees
 
     def supervisor(self, stack: str) -> psutil.Process | None:
         """Return the supervisor process of an experiment in tmux, or None."""
@@ -175,12 +175,12 @@ class Sandbox:
 
     def servers(self) -> list[int]:
         """Return the tmux servers whose sockets are in the home of this sandbox."""
-        result: list[int] = []
+        pids: list[int] = []
         for process in psutil.process_iter(["name", "cmdline"]):
-            words = " ".join(process.info["cmdline"] or ())
-            if "tmux" in words and str(self.home) in words and "server" in (process.info["name"] or ""):
-                result.append(process.pid)
-        return result
+            command = " ".join(process.info["cmdline"] or ())
+            if "tmux" in command and str(self.home) in command and "server" in (process.info["name"] or ""):
+                pids.append(process.pid)
+        return pids
 
     def engines(self) -> list[int]:
         """Return the processes of engine runs of this sandbox: command lines, engines, plugins, programs."""
@@ -229,13 +229,13 @@ def _home_marker(home: Path) -> bytes:
     return paths.store_id(state).encode()
 
 
-def wait_for(true: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
-    """Call `true` until it returns a true value, and return that; fail after the timeout."""
-    until = time.monotonic() + seconds
-    while not (result := true()):
-        assert time.monotonic() < until, f"{what}: not within {seconds} s"
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
+    """Call the condition until it returns a true value, and return that; fail after the timeout."""
+    deadline = time.monotonic() + seconds
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(pause)
-    return result
+    return answer
 
 
 @contextmanager

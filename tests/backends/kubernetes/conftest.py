@@ -30,25 +30,25 @@ def own(cluster: Access) -> Access:
 def live(kubectl: Callable[..., str]) -> Callable[[str, str], list[dict[str, Any]]]:
     """Return the objects of one kind in a namespace."""
 
-    def look(kind: str, namespace: str) -> list[dict[str, Any]]:
-        result = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)
-        return json.loads(result)["items"] if result else []
+    def get(kind: str, namespace: str) -> list[dict[str, Any]]:
+        output = kubectl("-n", namespace, "get", kind, "-o", "json", ok=False)
+        return json.loads(output)["items"] if output else []
 
-    return look
+    return get
 
 
 @pytest.fixture
 def applied(kubectl: Callable[..., str]) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Apply objects outside of namespaces, and remove them afterwards."""
-    made: list[dict[str, Any]] = []
+    manifests: list[dict[str, Any]] = []
 
-    def apply(thing: dict[str, Any]) -> None:
-        made.append(thing)
-        kubectl("apply", "-f", "-", stdin=json.dumps(thing))
+    def apply(manifest: dict[str, Any]) -> None:
+        manifests.append(manifest)
+        kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
     yield apply
-    for each in reversed(made):
-        kubectl("delete", each["kind"], each["metadata"]["name"], "--ignore-not-found")
+    for manifest in reversed(manifests):
+        kubectl("delete", manifest["kind"], manifest["metadata"]["name"], "--ignore-not-found")
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
         if not any(map(pod_status.trouble, events.values())):
             return {}
     troubles = filter(None, map(pod_status.trouble, events.values()))
-    return {text(event, "involvedObject", "name"): _words(event) for event in troubles}
+    return {text(event, "involvedObject", "name"): _reason_of(event) for event in troubles}
 
 
 def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
@@ -63,7 +63,7 @@ def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Value
     return events
 
 
-def _words(event: Values) -> str:
+def _reason_of(event: Values) -> str:
     return f"{text(event, 'reason')}: {text(event, 'message')}"
 
 
@@ -115,7 +115,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
     return {
         text(event, "involvedObject", "uid"): f"not created: {refused}"
         if (refused := refusal(event))
-        else _words(event)
+        else _reason_of(event)
         for event in events
     }
 
@@ -128,11 +128,12 @@ def admission_rules(client: Client, namespace: str) -> list[str]:
         for kind, hard in mapping(quota, "status", "hard").items()
         if (used := mapping(quota, "status", "used").get(kind)) is not None
     ]
-    used_up = [f"{words} used" for words, is_full in quotas if is_full]
-    if used_up:
-        return used_up
+    exhausted = [f"{rule} used" for rule, is_full in quotas if is_full]
+    if exhausted:
+        return exhausted
     ranges = _items(client, namespace, "limitranges")
-    return [*(words for words, _ in quotas), *(bound for each in ranges for bound in _bounds(each))]
+    bounds = [bound for limit_range in ranges for bound in _bounds(limit_range)]
+    return [*(rule for rule, _ in quotas), *bounds]
 
 
 def _bounds(limit_range: Values) -> Iterator[str]:
@@ -149,7 +150,6 @@ def _bounds(limit_range: Values) -> Iterator[str]:
 
 def _items(client: Client, namespace: str, kind: str) -> list[Values]:
     """Return the objects of a kind; empty if the user may not list them."""
-    try:
+    with contextlib.suppress(Refused):
         return [*client.items(path_of(kind, namespace))]
-    except Refused:
-        return []
+    return []

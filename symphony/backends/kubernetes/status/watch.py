@@ -83,11 +83,11 @@ def watch(
     while time.monotonic() < until:
         for pods in _versions(client, namespace, until):
             thorough = time.monotonic() - asked >= _ASK_EVERY
-            now = look(pods, thorough)
+            current = look(pods, thorough)
             asked = time.monotonic() if thorough else asked
-            if now != last:
-                last = now
-                yield now
+            if current != last:
+                last = current
+                yield current
             planned = {name: pods.get(name) for name in names if name not in reported.finished}
             held = {name for name, pod in planned.items() if pod is not None and supervisor.is_gated(pod)}
             silent = {
@@ -131,7 +131,7 @@ def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
     """Return the pods by their own names, and the version at which a watch continues."""
     listing = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
     items: list[Body] = listing.get("items") or []
-    pods = {text(each, "metadata", "name"): each for each in items}
+    pods = {text(pod, "metadata", "name"): pod for pod in items}
     return pods, text(listing, "metadata", "resourceVersion")
 
 
@@ -224,14 +224,14 @@ def _silent_since(pod: Body | None) -> float | None:
     """Return since when a pod lacks only listening processes without declared probes; None otherwise."""
     if pod is None:
         return None
-    containers = {text(each, "name"): each for each in listing(pod, "spec", "containers")}
-    unready = [each for each in pod_status.statuses(pod) if each.state == "running" and not each.ready]
-    others = [each for each in pod_status.statuses(pod) if each not in unready]
-    is_undeclared = all(probes.is_undeclared(containers[each.name]) for each in unready)
-    are_settled = all(each.ready or each.state in _ENDED for each in others)
-    if not (unready and is_undeclared and are_settled):
+    containers = {text(container, "name"): container for container in listing(pod, "spec", "containers")}
+    statuses = pod_status.statuses(pod)
+    unready = [status for status in statuses if status.state == "running" and not status.ready]
+    are_undeclared = all(probes.is_undeclared(containers[status.name]) for status in unready)
+    are_settled = all(each.ready or each.state in _ENDED or each in unready for each in statuses)
+    if not (unready and are_undeclared and are_settled):
         return None
-    return max(each.since or 0.0 for each in unready)
+    return max(status.since or 0.0 for status in unready)
 
 
 def _is_settled(pod: Body) -> bool:

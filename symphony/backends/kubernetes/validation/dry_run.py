@@ -25,7 +25,7 @@ from symphony.spec.process import ProcessSpec
 
 # Without Strict the server drops unknown fields silently.
 _QUERY: Mapping[str, str | int] = {"dryRun": "All", "fieldValidation": "Strict"}
-_AT_ONCE = 8
+_CONCURRENT_REQUESTS = 8
 _DEFAULT = "default"
 # The field of a pod -> the setting that usually sets it.
 _SETTINGS = (
@@ -44,7 +44,7 @@ _UNKNOWN = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
 _QUANTITY = "quantities must match"
 # A refusal that may be over when the running pods have ended.
-_PASSING = "exceeded quota"
+_TEMPORARY = "exceeded quota"
 
 _Part = ProcessSpec | ProcessGroupSpec
 # The placeholder for the name of the setting in a sentence.
@@ -58,7 +58,7 @@ def check(client: Client, namespace: str, manifests: Manifests, spec: Experiment
     for name, pod in pods.items():
         by_shape.setdefault(_shape(pod), []).append(name)
     firsts = [names[0] for names in by_shape.values()]
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as executor:
+    with ThreadPoolExecutor(max_workers=_CONCURRENT_REQUESTS) as executor:
         refusals = [executor.submit(_refusal, client, namespace, pods[name]) for name in firsts]
     parts: dict[str, _Part] = {as_label(part.name): part for part in (*spec.processes, *spec.groups)}
     return [
@@ -76,8 +76,8 @@ def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
         _send(client, namespace, pod)
     except Forbidden as refused:
         # Rules of `default` do not apply; `up` reports that the user may not create pods.
-        passing = _PASSING in refused.what or "cannot create resource" in refused.what
-        return None if passing or namespace == _DEFAULT else refused
+        is_ignored = _TEMPORARY in refused.what or "cannot create resource" in refused.what
+        return None if is_ignored or namespace == _DEFAULT else refused
     except Refused as refused:
         if refused.status == 404 and namespace != _DEFAULT:
             return _refusal(client, _DEFAULT, pod)
@@ -102,35 +102,32 @@ def _shape(pod: Values) -> str:
     spec = dict(pod["spec"])
     names: list[str] = []
     for kind in ("containers", "initContainers"):
-        plain: list[dict[str, Any]] = []
+        shapes: list[dict[str, Any]] = []
         for container in listing(spec, kind):
             names.append(text(container, "name"))
             env = [
-                {**variable, "value": _plain(variable.get("value"))} for variable in listing(container, "env")
+                {**variable, "value": _without_strings(variable.get("value"))}
+                for variable in listing(container, "env")
             ]
-            words = {name: _plain(container.get(name)) for name in ("command", "args")}
+            argv = {name: _without_strings(container.get(name)) for name in ("command", "args")}
             # Containers with equal names keep equal names.
-            plain.append({**container, **words, "env": env, "name": names.index(names[-1])})
-        spec[kind] = plain
-    own = {
-        key: label
-        for key, label in mapping(pod, "metadata", "labels").items()
-        if not key.startswith("symphony/")
-    }
-    return json.dumps([spec, own], sort_keys=True, default=str)
+            shapes.append({**container, **argv, "env": env, "name": names.index(names[-1])})
+        spec[kind] = shapes
+    pod_labels = mapping(pod, "metadata", "labels")
+    user_labels = {key: label for key, label in pod_labels.items() if not key.startswith("symphony/")}
+    return json.dumps([spec, user_labels], sort_keys=True, default=str)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value with its strings removed."""
-    if isinstance(value, list):
-        return [word for word in cast("list[Any]", value) if not isinstance(word, str)]
-    return "" if isinstance(value, str) else value
+def _without_strings(field: Any) -> Any:
+    if isinstance(field, list):
+        return [entry for entry in cast("list[Any]", field) if not isinstance(entry, str)]
+    return "" if isinstance(field, str) else field
 
 
 def _problems(refused: Refused, pod: Values, part: _Part) -> Iterator[Problem]:
     for field, what, remedy in _complaints(refused):
-        source, where, short = _place(field, pod, part)
-        yield Problem(f"{source} {what.replace(_FIELD, short)}", remedy, (where,))
+        setting, where, short = _find_setting(field, pod, part)
+        yield Problem(f"{setting} {what.replace(_FIELD, short)}", remedy, (where,))
 
 
 def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
@@ -140,8 +137,8 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
             article = "an" if why == "unknown" else "a"
             yield field, f"sets {_FIELD}, which is {article} {why} field", _nearest(field)
     elif match := _WRONG_TYPE.search(refused.what):
-        kind, field, wanted = match.groups()
-        expected = _TYPES.get(wanted, "a whole number" if wanted.startswith("int") else "a mapping or a list")
+        kind, field, type_ = match.groups()
+        expected = _TYPES.get(type_, "a whole number" if type_.startswith("int") else "a mapping or a list")
         yield field, f"sets {_FIELD} to a {kind}", f"give {expected}"
     elif _QUANTITY in refused.what:
         yield "resources", "has a quantity that Kubernetes cannot read", QUANTITY_REMEDY
@@ -158,7 +155,7 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
         yield "", f"is refused by the cluster: {why}", remedy
 
 
-def _place(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
+def _find_setting(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
     """Return (setting of a field, its line, name of the field in that setting)."""
     short, process = field.removeprefix("spec."), None
     if match := _CONTAINER.match(field):
@@ -196,6 +193,6 @@ def _nearest(field: str) -> str:
     """Return the remedy for an unknown field, with the most similar field that the official client knows."""
     from kubernetes.client import V1Container, V1PodSpec
 
-    known: Any = V1Container if _CONTAINER.match(field) else V1PodSpec
-    near = nearest(field.rpartition(".")[2], known.attribute_map.values())
+    model: Any = V1Container if _CONTAINER.match(field) else V1PodSpec
+    near = nearest(field.rpartition(".")[2], model.attribute_map.values())
     return f'did you mean "{near}"?' if near else "remove it, or correct its name"

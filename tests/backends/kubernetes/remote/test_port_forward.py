@@ -50,7 +50,9 @@ class Pod:
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]:
     """Yield the client's end of a forwarded connection, and the pod's."""
     pod = Pod()
-    monkeypatch.setattr("symphony.backends.kubernetes.remote.port_forward._Forwarding._connect", lambda _: pod)
+    monkeypatch.setattr(
+        "symphony.backends.kubernetes.remote.port_forward._Forwarding._connect", lambda _: pod
+    )
     ours, theirs = socket.socketpair()
     nothing: Any = None
     with socket.create_server(("127.0.0.1", 0)) as server:
