@@ -19,6 +19,8 @@ from symphony.spec.location import NOWHERE, Location
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
+# Numbers to the engine that PyYAML reads as text: 1e3, 0o17.
+_NUMBER_OF_ENGINE = re.compile(r"[-+]?\d+[eE][-+]?\d+|0o[0-7]+")
 # `symphony:backend: kubernetes` at the beginning of a line, where the engine, which reads `config:`, ignores
 # it.
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
@@ -43,7 +45,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
         if text := _text(config.get(definition.key)):
             where = _where(places, definition.key)
             if definition.is_text and (written := _changed_by_yaml(text, places.get(definition.key))):
-                what = f"{definition.key}: {written} is a number in YAML, which makes it {text}"
+                what = f"{definition.key}: {written} is a number in YAML, which makes it {_as_number(text)}"
                 problems.append(Problem(what, f'quote it: "{written}"', (where,)))
                 continue
             try:
@@ -115,9 +117,18 @@ def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
 def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
     """Return the text in the file if YAML read it as another number (1e3 as 1000, 007 as 7), else empty."""
     node: Any = place[1] if place else None
-    if type(node).__name__ != "ScalarNode" or node.style is not None or node.value == text:
+    if type(node).__name__ != "ScalarNode" or node.style is not None:
+        return ""
+    if node.value == text and not _NUMBER_OF_ENGINE.fullmatch(text):
         return ""
     return node.value if _NUMBER.fullmatch(node.value) else ""
+
+
+def _as_number(text: str) -> str:
+    """Return a number as the engine writes it."""
+    if not _NUMBER_OF_ENGINE.fullmatch(text):
+        return text
+    return str(int(text, 8)) if text.startswith("0o") else f"{float(text):.15g}"
 
 
 def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:

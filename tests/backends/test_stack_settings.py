@@ -123,6 +123,18 @@ def test_an_unquoted_text_that_yaml_reads_as_a_number_is_a_problem(
     assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
 
 
+@pytest.mark.parametrize(("written", "number"), [("1e3", "1000"), ("0o17", "15")])
+def test_a_text_that_only_the_engine_reads_as_a_number_is_a_problem(
+    tmp_path: Path, written: str, number: str
+) -> None:
+    """The command reads the file before a new stack's first run with PyYAML, to which these are text."""
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text(f"config:\n  symphony:namespace: {written}\n")
+    (problem,) = settings_reader.read({"symphony:namespace": written}, own).problems
+    assert number in problem.what
+    assert problem.remedy == f'quote it: "{written}"'
+
+
 def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> None:
     own = tmp_path / "Pulumi.rl.yaml"
     own.write_text("config:\n  rl:lr: 1e-3\n  rl:seed: 010\n  rl:zero: 00\n  rl:tag: '010'\n")
