@@ -15,7 +15,7 @@ from symphony.backends.launching import image_registry as image_registry
 from symphony.backends.launching import manifests as manifests
 from symphony.backends.supervision import declaration, is_declared
 from symphony.backends.tmux import render
-from symphony.backends.tmux.settings import notify_of, server_of
+from symphony.backends.tmux.settings import settings_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import wanted_ports
@@ -36,11 +36,11 @@ class Prepared:
 
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
-    server = server_of(context)
+    settings = settings_of(context)
+    server, grace = settings.server, settings.grace
     fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
-    grace = context.settings.grace
-    notify = notify_of(context)
-    supervision = declaration(plan, notify) if is_declared(plan, notify) else None
+    is_supervised = is_declared(plan, settings.notify)
+    supervision = declaration(plan, settings.notify) if is_supervised else None
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)
     session |= launching.files_of(plan, context)
     files = paths.experiment_folder(server, plan.physical_name)

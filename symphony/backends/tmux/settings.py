@@ -38,11 +38,6 @@ class Settings(StackSettings):
     )
 
 
-def server_of(context: Context) -> str:
-    """Return the name of the tmux server in the settings of the stack."""
-    return cast("Settings", context.settings).server
-
-
-def notify_of(context: Context) -> tuple[str, ...]:
-    """Return the command to run at the end of an experiment."""
-    return cast("Settings", context.settings).notify
+def settings_of(context: Context) -> Settings:
+    """Return the settings of the running program."""
+    return cast("Settings", context.settings)

@@ -8,7 +8,7 @@ from symphony import paths
 from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
 from symphony.backends.tmux.backend import BACKEND
-from symphony.backends.tmux.settings import server_of
+from symphony.backends.tmux.settings import settings_of
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
 from symphony.plan.services import wanted_ports
@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return the capabilities of tmux on this machine, and the experiment's ports and problems."""
     path = search_path(launch_file.caller())
-    server = server_of(context)
+    server = settings_of(context).server
     # False: the plan only reads the leases; the session takes them.
     leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
     return Target(
