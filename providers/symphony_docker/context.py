@@ -1,6 +1,6 @@
 """The build context of an image: its files, their digests, and the archive for Docker.
 
-Equal files make an equal archive: order, times, owners and all of a mode but x do not matter.
+Equal files make an equal archive: it has no times, owners or modes other than the x bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from symphony_docker import secrets
 _IGNORE = ".dockerignore"
 # The folder in the context that holds the caraml of this symphony.
 CARAML = ".symphony/caraml"
-LARGEST = 10 * 10**9
+MAX_BYTES = 10 * 10**9
 # 1 January 2000: a zip file, and so a wheel, cannot hold an earlier date.
 _TIME = 946_684_800
 _CHUNK = 1 << 20
@@ -35,11 +35,11 @@ _GLOB = frozenset("*?[")
 
 @dataclass(frozen=True)
 class Source:
-    """The part of an image's declaration that decides which files it is built from.
+    """The part of an image's declaration that selects its files.
 
-    dockerfile: a path from the context; dockerfile_text replaces that file.
-    include:    files, folders and globs of the context; empty for all of them.
-    allow:      files that are sent although they look like credentials.
+    dockerfile: a path relative to the context; dockerfile_text replaces that file.
+    include:    files, folders and globs of the context; empty for all files.
+    allow:      files to send although they look like credentials.
     """
 
     context: str
@@ -76,10 +76,7 @@ def source_of(inputs: Mapping[str, Any]) -> Source:
 
 
 def read(source: Source, *, look_for_secrets: bool = True) -> Context:
-    """Return the files that a build would send, and every problem with them.
-
-    The digest of a file that did not change since the last call is not computed again.
-    """
+    """Return the files that a build would send, with their digests, and every problem with them."""
     root = Path(source.context).absolute()
     if not root.is_dir():
         return _refused(
@@ -88,8 +85,8 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
     try:
         text = source.dockerfile_text or (root / source.dockerfile).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
-        what = f"the Dockerfile {root / source.dockerfile} cannot be read: {why}"
+        reason = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
+        what = f"the Dockerfile {root / source.dockerfile} cannot be read: {reason}"
         return _refused(
             what, "Create it, name another in dockerfile=, or use Image.python(...), which needs none"
         )
@@ -98,7 +95,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
         if CARAML in text:
             files |= _caraml()
         sizes = {name: os.lstat(path).st_size for name, path in files.items()}
-        if sum(sizes.values()) > LARGEST:
+        if sum(sizes.values()) > MAX_BYTES:
             return _refused(*_too_large(sizes))
         with DigestCache("context", root) as cache:
             digest = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
@@ -115,7 +112,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
 def parts(
     context: Context, build_args: Mapping[str, str], target: str = "", platform: str = ""
 ) -> dict[str, str]:
-    """Return the digest of each part that decides the content of an image."""
+    """Return the digest of each part that determines the content of an image."""
     texts = {"Dockerfile": context.dockerfile_text, "target": target, "platform": platform}
     texts["build_args"] = json.dumps(dict(build_args), sort_keys=True) if build_args else ""
     result = {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in texts.items() if text}
@@ -123,12 +120,12 @@ def parts(
 
 
 def identity(parts: Mapping[str, str]) -> str:
-    """Return thirty-two hex digits that name an image by its content."""
+    """Return thirty-two hex digits that identify an image by its content."""
     return digests.of_all(parts)
 
 
 def plain_part(pattern: str) -> str:
-    """Return the folder that holds everything a glob can match; a path without wildcards is itself.
+    """Return the folder that contains all matches of a glob; a path without wildcards is unchanged.
 
     >>> plain_part("agents/**/*.py"), plain_part("*.py"), plain_part("train.py")
     ('agents', '.', 'train.py')
@@ -143,57 +140,58 @@ def _refused(what: str, remedy: str) -> Context:
 
 
 def _name_of_dockerfile(source: Source) -> str:
-    """Return the name in the archive; as with `docker build -f`, the file may lie outside of the context."""
+    """Return the name in the archive; as with `docker build -f`, the file may be outside of the context."""
     name = posixpath.normpath(source.dockerfile)
     return "Dockerfile" if name.startswith(("/", "..")) else name
 
 
 def _names(root: Path, source: Source) -> list[str]:
-    """Return the names of the files that .dockerignore, `include` and the rules for credentials leave in."""
+    """Return the files that .dockerignore, `include` and the rules for credentials select."""
     from docker.utils.build import PatternMatcher
 
     ignored: Any = PatternMatcher(_ignore_lines(root, source))
-    included: Any = PatternMatcher([posixpath.normpath(each) for each in source.include])
-    allowed = [posixpath.normpath(each) for each in source.allow]
+    includes = [posixpath.normpath(pattern) for pattern in source.include]
+    included: Any = PatternMatcher(includes)
+    allowed = [posixpath.normpath(path) for path in source.allow]
     state = os.path.relpath(paths.home().resolve(), root.resolve())
 
-    def is_left_out(name: str, is_folder: bool) -> bool:
+    def is_excluded(name: str, is_folder: bool) -> bool:
         if name == state or (secrets.never_sent(name, is_folder) and not _holds(allowed, name, is_folder)):
             return True
         if not ignored.matches(name):
             return False
         exceptions = (pattern.cleaned_pattern for pattern in ignored.patterns if pattern.exclusion)
-        return not (is_folder and any(f"{each}/".startswith(f"{name}/") for each in exceptions))
+        return not (is_folder and any(f"{path}/".startswith(f"{name}/") for path in exceptions))
 
-    tops = sorted({plain_part(posixpath.normpath(each)) for each in source.include}) or ["."]
-    names = {name: None for top in tops for name in _walk(root, top, is_left_out)}
-    everything = not source.include or "." in map(posixpath.normpath, source.include)
-    return sorted(name for name in names if name != _IGNORE and (everything or included.matches(name)))
+    roots = sorted({plain_part(pattern) for pattern in includes}) or ["."]
+    names = {name: None for top in roots for name in _walk(root, top, is_excluded)}
+    includes_all = not includes or "." in includes
+    return sorted(name for name in names if name != _IGNORE and (includes_all or included.matches(name)))
 
 
 def _holds(allowed: Collection[str], name: str, is_folder: bool) -> bool:
     """Return whether a name is allowed or in an allowed folder, or is a folder above an allowed name."""
-    above = [name, *map(str, Path(name).parents)]
-    return any(each in above or (is_folder and each.startswith(f"{name}/")) for each in allowed)
+    parents = [name, *map(str, Path(name).parents)]
+    return any(path in parents or (is_folder and path.startswith(f"{name}/")) for path in allowed)
 
 
-def _walk(root: Path, top: str, is_left_out: Any) -> Iterator[str]:
+def _walk(root: Path, top: str, is_excluded: Any) -> Iterator[str]:
     start = root / top
     if start.is_symlink() or not start.is_dir():
         if start.is_symlink() or start.is_file():
-            yield from () if is_left_out(top, False) else (top,)
+            yield from () if is_excluded(top, False) else (top,)
         return
-    pending = [f"{root}/" if top == "." else f"{root}/{top}/"]
+    folders = [f"{root}/" if top == "." else f"{root}/{top}/"]
     begin = len(f"{root}/")
-    while pending:
-        with os.scandir(pending.pop()) as entries:
+    while folders:
+        with os.scandir(folders.pop()) as entries:
             for entry in entries:
                 name = entry.path[begin:]
                 if entry.is_dir(follow_symlinks=False):
-                    if not is_left_out(name, True):
-                        pending.append(f"{entry.path}/")
+                    if not is_excluded(name, True):
+                        folders.append(f"{entry.path}/")
                 # Docker sends no sockets, pipes and devices.
-                elif (entry.is_symlink() or entry.is_file()) and not is_left_out(name, False):
+                elif (entry.is_symlink() or entry.is_file()) and not is_excluded(name, False):
                     yield name
 
 
@@ -215,11 +213,11 @@ def _caraml() -> dict[str, str]:
     if spec is None or spec.origin is None:
         raise UserError("caraml is not installed", remedy="Install symphony-launch, which brings it")
     folder = Path(spec.origin).parent
-    return {f"{CARAML}/{each.relative_to(folder)}": str(each) for each in sorted(folder.rglob("*.py"))}
+    return {f"{CARAML}/{file.relative_to(folder)}": str(file) for file in sorted(folder.rglob("*.py"))}
 
 
 def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
-    total = f"{sum(sizes.values()) / 1e9:.1f} GB, more than {LARGEST / 1e9:.0f}"
+    total = f"{sum(sizes.values()) / 1e9:.1f} GB, more than {MAX_BYTES / 1e9:.0f}"
     what = f"the context has {total}; the largest file is {max(sizes, key=lambda name: sizes[name])}"
     return what, "Exclude files that the image does not need in .dockerignore"
 
@@ -228,23 +226,26 @@ def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> It
     """Yield a problem for each path that includes no file; Docker would report it only at the COPY step."""
     from docker.utils.build import PatternMatcher
 
-    for each in include:
-        name = posixpath.normpath(each)
+    for path in include:
+        name = posixpath.normpath(path)
         matcher: Any = PatternMatcher([name])
         if name == "." or any(matcher.matches(file) for file in files):
             continue
         if name.startswith(("/", "..")):
-            why = f"{each} is outside of the context {root}"
+            reason = f"{path} is outside of the context {root}"
         elif os.path.lexists(root / name):
-            why = f".dockerignore excludes every file of {each}"
+            reason = f".dockerignore excludes every file of {path}"
         else:
-            why = f"{each} does not exist in {root}"
-        yield why, "Name existing files, folders and globs of the context; requirements=None omits the file"
+            reason = f"{path} does not exist in {root}"
+        yield (
+            reason,
+            "Name existing files, folders and globs of the context; requirements=None omits the file",
+        )
 
 
 def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield links that lead out of the context, and files that look like credentials."""
-    allowed = {posixpath.normpath(each) for each in allow}
+    allowed = {posixpath.normpath(path) for path in allow}
     for name, path in files.items():
         if Path(path).is_symlink():
             if target := _outside(root, path):
@@ -252,15 +253,15 @@ def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Ite
                     f"{name} is a link to {target}, outside of the context",
                     "Copy its target into the context, or exclude the link in .dockerignore",
                 )
-        elif name not in allowed and (why := secrets.suspicion(name, path)):
+        elif name not in allowed and (reason := secrets.suspicion(name, path)):
             yield (
-                f"{name} {why} and would be in the image",
+                f"{name} {reason} and would be in the image",
                 f'Exclude it in .dockerignore, or set allow=["{name}"] if it is no credential',
             )
 
 
 def _outside(root: Path, path: str) -> str:
-    """Return the target of a link that leads out of the context, else nothing."""
+    """Return the target of a link that leads out of the context, else an empty string."""
     target = Path(path).readlink()
     full = os.path.normpath(Path(path).parent / target)
     inside = not target.is_absolute() and f"{full}/".startswith(f"{root}/")
@@ -268,41 +269,41 @@ def _outside(root: Path, path: str) -> str:
 
 
 def archive(context: Context) -> Iterator[bytes]:
-    """Yield the pieces of the tar file that Docker gets as its context.
+    """Yield the tar archive of a context, in pieces.
 
     Raises:
-        SymphonyError: A file changes meanwhile.
+        SymphonyError: A file has changed.
     """
     for name, path in sorted(context.files.items()):
         if name == context.dockerfile:
             continue
-        facts = os.lstat(path)
-        if stat.S_ISLNK(facts.st_mode):
-            yield _header(name, 0, facts, str(Path(path).readlink()))
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            yield _header(name, 0, status, str(Path(path).readlink()))
         else:
-            yield _header(name, facts.st_size, facts)
-            yield from _content(name, path, facts)
+            yield _header(name, status.st_size, status)
+            yield from _content(name, path, status)
     text = context.dockerfile_text.encode()
     yield _header(context.dockerfile, len(text))
     yield text + bytes(-len(text) % tarfile.BLOCKSIZE)
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _header(name: str, size: int, facts: os.stat_result | None = None, link: str = "") -> bytes:
+def _header(name: str, size: int, status: os.stat_result | None = None, link: str = "") -> bytes:
     info = tarfile.TarInfo(name)
     info.size, info.mtime = size, _TIME
-    info.mode = 0o755 if facts is not None and facts.st_mode & stat.S_IXUSR else 0o644
+    info.mode = 0o755 if status is not None and status.st_mode & stat.S_IXUSR else 0o644
     if link:
         info.type, info.linkname, info.mode = tarfile.SYMTYPE, link, 0o777
     return info.tobuf(tarfile.PAX_FORMAT)
 
 
-def _content(name: str, path: str, facts: os.stat_result) -> Iterator[bytes]:
-    left = facts.st_size
+def _content(name: str, path: str, status: os.stat_result) -> Iterator[bytes]:
+    remaining = status.st_size
     with Path(path).open("rb") as file:
-        while left and (chunk := file.read(min(_CHUNK, left))):
-            left -= len(chunk)
+        while remaining and (chunk := file.read(min(_CHUNK, remaining))):
+            remaining -= len(chunk)
             yield chunk
-        if left or stamp_of(os.fstat(file.fileno())) != stamp_of(facts):
+        if remaining or stamp_of(os.fstat(file.fileno())) != stamp_of(status):
             raise SymphonyError(f"{name} changed while the image was built", remedy="Run the command again")
-    yield bytes(-facts.st_size % tarfile.BLOCKSIZE)
+    yield bytes(-status.st_size % tarfile.BLOCKSIZE)

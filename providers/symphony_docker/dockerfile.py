@@ -1,6 +1,6 @@
-"""The Dockerfile of the usual image: Python, the requirements, caraml, the code.
+"""The generated Dockerfile of Image.python(): Python, the requirements, caraml, the code.
 
-Parts that seldom change come first: a change of code rebuilds only the last layer.
+Parts that rarely change come first, so that a change of code rebuilds only the last layer.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ def python(base: str, requirements: str | None, code: Sequence[str], secrets: Co
     """Return the text of the Dockerfile.
 
     Args:
-        base: The image to begin with, which has Python.
-        requirements: A file for pip, as a path in the context; None for none.
+        base: The base image, which must have Python.
+        requirements: The requirements file for pip, relative to the context; None to omit it.
         code: Paths and globs in the context.
         secrets: Ids of the secrets that pip may read in /run/secrets; `pip.conf` is its configuration.
     """
-    needs = " ".join(f'"{each}"' for each in CARAML_NEEDS)
+    packages = " ".join(f'"{package}"' for package in CARAML_NEEDS)
     install = "python -m pip install --disable-pip-version-check"
     mounts = " ".join(["--mount=type=cache,target=/root/.cache/pip", *map(_secret, sorted(secrets))])
     steps = [
@@ -35,12 +35,12 @@ def python(base: str, requirements: str | None, code: Sequence[str], secrets: Co
         "WORKDIR /app",
     ]
     if requirements:
-        inside = f"{_HOME}/requirements/{posixpath.basename(requirements)}"
-        # With the cache of pip a changed requirement downloads only itself.
-        steps += [_copy(requirements, inside), f"RUN {mounts} {install} -r {json.dumps(inside)}"]
+        target_file = f"{_HOME}/requirements/{posixpath.basename(requirements)}"
+        # The cache of pip keeps a changed requirement from downloading the others again.
+        steps += [_copy(requirements, target_file), f"RUN {mounts} {install} -r {json.dumps(target_file)}"]
     steps += [
         "# Packages that caraml imports; a base or requirements that have them need no package registry.",
-        f'RUN {mounts} python -c "import msgspec, numpy, zmq" 2>/dev/null || {install} {needs}',
+        f'RUN {mounts} python -c "import msgspec, numpy, zmq" 2>/dev/null || {install} {packages}',
         f"COPY {CARAML} {_HOME}/caraml",
         *dict.fromkeys(map(_code, code)),
         "# A number, so that the Pod Security level `restricted` sees that it is not root.",
@@ -55,9 +55,9 @@ def _secret(name: str) -> str:
 
 
 def _code(path: str) -> str:
-    """Copy a folder to a folder of its name; only the files that match a glob are in the context."""
-    place = plain_part(posixpath.normpath(path))
-    return _copy(place, "/app/" if place == "." else f"/app/{place}")
+    """Return the COPY of a path or glob; the context contains only the files that match."""
+    folder = plain_part(posixpath.normpath(path))
+    return _copy(folder, "/app/" if folder == "." else f"/app/{folder}")
 
 
 def _copy(source: str, target: str) -> str:

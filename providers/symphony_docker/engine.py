@@ -1,13 +1,13 @@
-"""Engine: a Docker engine, which tags, pushes, lists and removes images; `builder` builds them.
+"""Engine: tags, pushes, lists and removes the images of a Docker engine; `builder` builds them.
 
-The package docker is loaded with the first call.
+The docker package is imported with the first call.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,19 +15,19 @@ from typing import Any
 
 from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
+from symphony_docker.progress import OnProgress
 
 # Label of the images that symphony builds: the digest of their content.
 IDENTITY_LABEL = "symphony.identity"
 CALL_SECONDS = 60
-# The states of a layer before anything happens to it, and of one that the registry has.
-_BEFORE = ("Preparing", "Waiting")
+# The states of a layer before its push, and after it.
+_NOT_STARTED = ("Preparing", "Waiting")
 _ENDED = ("Pushed", "Layer already exists", "Mounted from")
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class LocalImage:
-    """Image of a Docker engine; created in seconds since 1970, size in bytes."""
+    """An image of a Docker engine; created: seconds since 1970, size: bytes."""
 
     id: str
     references: tuple[str, ...]
@@ -42,7 +42,7 @@ class Engine:
 
     def __init__(self) -> None:
         self._context = None if os.environ.get("DOCKER_HOST") else _context()
-        self.place = str(
+        self.address = str(
             os.environ.get("DOCKER_HOST")
             or (self._context and self._context.Host)
             or "unix:///var/run/docker.sock"
@@ -50,10 +50,10 @@ class Engine:
 
     @cached_property
     def api(self) -> Any:
-        """Return the client of an engine that has answered.
+        """Return the client of the engine.
 
         Raises:
-            SymphonyError: It does not answer, or $DOCKER_CONTEXT names no context.
+            SymphonyError: The engine does not answer, or $DOCKER_CONTEXT names no context.
         """
         import docker.api
         import docker.errors
@@ -61,41 +61,41 @@ class Engine:
 
         name = os.environ.get("DOCKER_CONTEXT", "default")
         if self._context is None and name != "default" and not os.environ.get("DOCKER_HOST"):
-            # The package docker looks for contexts beside this file.
+            # The docker package reads contexts only if this file exists.
             remedy = "`docker context ls` lists the contexts; ~/.docker/config.json must exist, {} is enough"
             raise UserError(f"Docker has no context {name}", where="DOCKER_CONTEXT", remedy=remedy)
         make: Any = docker.api.APIClient
         try:
             options: Any = docker.utils.kwargs_from_env()
             if self._context is not None:
-                options |= {"base_url": self.place, "tls": self._context.TLSConfig or False}
+                options |= {"base_url": self.address, "tls": self._context.TLSConfig or False}
             return make(**options, timeout=CALL_SECONDS, version="auto")
         except docker.errors.TLSParameterError as error:
             raise UserError(f"Docker's TLS settings are wrong: {error}", where="DOCKER_CERT_PATH") from error
         except Exception as error:
-            # Many errors mean this: no socket, no permission, no server, a server of another kind.
-            raise failures.no_engine(self.place, _reason(error)) from error
+            # Such as no socket, no permission, or another kind of server.
+            raise failures.no_engine_error(self.address, _reason(error)) from error
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the facts that the engine reports about itself: Version, Arch and more."""
-        with failures.in_one_line("its version", self.place):
+        """Return what the engine reports about itself: Version, Arch and more."""
+        with failures.engine_call("its version", self.address):
             return self.api.version()
 
     def tag(self, reference: str, repository: str, tag: str) -> None:
         """Give an image another name."""
-        with failures.in_one_line(f"the tag {repository}:{tag}", self.place):
+        with failures.engine_call(f"the tag {repository}:{tag}", self.address):
             self.api.tag(reference, repository, tag)
 
-    def push(self, repository: str, tag: str, tell: Tell | None = None) -> str:
+    def push(self, repository: str, tag: str, report: OnProgress | None = None) -> str:
         """Push an image and return its digest, sha256:...; known layers are not sent again."""
-        with failures.in_one_line("the push", self.place):
+        with failures.engine_call("the push", self.address):
             layers = _Layers()
             digest = ""
             for event in self.api.push(repository, tag=tag, stream=True, decode=True):
                 if "error" in event:
-                    raise failures.of_push(str(event["error"]), repository)
-                if layers.note(event) and tell:
-                    tell(f"pushing, {layers}", *layers.sizes)
+                    raise failures.push_error(str(event["error"]), repository)
+                if layers.note(event) and report:
+                    report(f"pushing, {layers}", *layers.sizes)
                 aux: Mapping[str, Any] = event.get("aux") or {}
                 digest = str(aux.get("Digest") or digest)
         if not digest:
@@ -105,10 +105,10 @@ class Engine:
         return digest
 
     def find(self, reference: str) -> LocalImage | None:
-        """Return the image of a name, tag or id; None if this engine has none."""
+        """Return the image with a name, tag or id; None if the engine has none."""
         import docker.errors
 
-        with failures.in_one_line("an inspection", self.place):
+        with failures.engine_call("an inspection", self.address):
             try:
                 facts = self.api.inspect_image(reference)
             except docker.errors.NotFound:
@@ -121,31 +121,31 @@ class Engine:
             facts["Id"], tuple(tags), tuple(digests), labels, int(facts.get("Size") or 0), created
         )
 
-    def list_images(self, *, ours: bool = False, identity: str = "") -> list[LocalImage]:
-        """Return the images of this engine; ours: those that symphony built; identity: of this content."""
+    def list_images(self, *, own: bool = False, identity: str = "") -> list[LocalImage]:
+        """Return the images of the engine; own: those that symphony built; identity: with this content."""
         label = f"{IDENTITY_LABEL}={identity}" if identity else IDENTITY_LABEL
-        with failures.in_one_line("the list of images", self.place):
-            every = self.api.images(filters={"label": [label]} if ours or identity else None)
+        with failures.engine_call("the list of images", self.address):
+            images = self.api.images(filters={"label": [label]} if own or identity else None)
         return [
             LocalImage(
-                each["Id"],
-                tuple(name for name in each.get("RepoTags") or () if name != "<none>:<none>"),
-                tuple(each.get("RepoDigests") or ()),
-                each.get("Labels") or {},
-                int(each.get("Size") or 0),
-                float(each.get("Created") or 0),
+                image["Id"],
+                tuple(name for name in image.get("RepoTags") or () if name != "<none>:<none>"),
+                tuple(image.get("RepoDigests") or ()),
+                image.get("Labels") or {},
+                int(image.get("Size") or 0),
+                float(image.get("Created") or 0),
             )
-            for each in every
+            for image in images
         ]
 
     def remove(self, reference: str, *, force: bool = False) -> str:
-        """Remove a name, and with the last name the image; return the reason if the image was kept.
+        """Remove a name, and the image with its last name; return the reason if the image was kept.
 
-        An image that a container uses stays, unless force is given.
+        An image that a container uses is kept, unless force is True.
         """
         import docker.errors
 
-        with failures.in_one_line("the removal", self.place):
+        with failures.engine_call("the removal", self.address):
             try:
                 self.api.remove_image(reference, force=force)
             except docker.errors.NotFound:
@@ -158,7 +158,7 @@ class Engine:
 
     def prune(self, *, containers: bool = False, images: bool = False) -> None:
         """Remove the containers that have ended, and the images that have no name."""
-        with failures.in_one_line("the clean-up", self.place):
+        with failures.engine_call("the clean-up", self.address):
             if containers:
                 self.api.prune_containers()
             if images:
@@ -173,7 +173,7 @@ class _Layers:
         self._sizes: dict[str, tuple[int, int]] = {}
 
     def note(self, event: Mapping[str, Any]) -> bool:
-        """Record an event, and return whether it reports the progress of a layer."""
+        """Record an event; return whether it reports progress of a layer."""
         layer, status = str(event.get("id") or ""), str(event.get("status") or "")
         if not layer or not status:
             return False
@@ -184,20 +184,20 @@ class _Layers:
         elif self._ended[layer] and layer in self._sizes:
             _, total = self._sizes[layer]
             self._sizes[layer] = (total, total)
-        # Docker names all layers before it sends one.
-        return status not in _BEFORE
+        # Docker announces all layers before it sends one.
+        return status not in _NOT_STARTED
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Return the sent bytes, and the bytes of all layers whose size is known."""
-        return sum(done for done, _ in self._sizes.values()), sum(all_ for _, all_ in self._sizes.values())
+        return sum(done for done, _ in self._sizes.values()), sum(total for _, total in self._sizes.values())
 
     def __str__(self) -> str:
         return f"{sum(self._ended.values())} of {len(self._ended)} layers"
 
 
 def _context() -> Any:
-    """Return the context of Docker's settings that names another engine than the default one."""
+    """Return the context of Docker's settings, unless it is the default one."""
     with suppress(Exception):
         from docker.context import ContextAPI
 
@@ -218,5 +218,5 @@ def _reason(error: BaseException) -> str:
 
 
 def names(images: Iterable[LocalImage]) -> Sequence[tuple[str, LocalImage]]:
-    """Return every name with its image; an image without a name by its id."""
-    return [(name, each) for each in images for name in each.references or (each.id,)]
+    """Return every name with its image; an image without a name has its id."""
+    return [(name, image) for image in images for name in image.references or (image.id,)]

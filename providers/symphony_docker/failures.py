@@ -13,7 +13,7 @@ _NO_ENGINE = f"Start Docker, or install it: {INSTALL}. Images are built on this 
 _PARSE = re.compile(r"dockerfile parse error(?: on)? line (\d+): (.*)", re.I)
 _ONE_PLATFORM = ("ultiple platforms feature is currently not supported", "ulti-platform build is not")
 _METADATA = "[internal] load metadata for "
-_GONE = (
+_ENGINE_STOPPED = (
     "code = Unavailable",
     "error reading from server: EOF",
     "connection reset by peer",
@@ -21,30 +21,30 @@ _GONE = (
     "did not provide an image ID",
 )
 _UNREACHABLE = ("connection refused", "no such host", "i/o timeout", "dial tcp", "no route to host", "EOF")
-_FULL = re.compile("no space left on device", re.I)
-_LINES_OF_CAUSE = 20
+_DISK_FULL = re.compile("no space left on device", re.I)
+_CAUSE_LINES = 20
 _KILLED = "137"
 _MORE_MEMORY = "Run the command again with more memory for Docker"
-_AGAIN = "Run the command again later; layers that were pushed are kept"
+_RETRY = "Run the command again later; layers that were pushed are kept"
 
 
 class BuildError(UserError):
-    """Failure of a step of a Dockerfile; details are the last lines of its output."""
+    """The failure of a step of a Dockerfile; the details are the last lines of its output."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.details = tuple(details)
 
 
-def no_engine(place: str, why: str = "") -> SymphonyError:
+def no_engine_error(place: str, why: str = "") -> SymphonyError:
     """Return the error for a Docker engine that does not answer."""
     reason = f": {why}" if why else ""
     return SymphonyError(f"no Docker engine answers{reason}", where=place, remedy=_NO_ENGINE)
 
 
 @contextmanager
-def in_one_line(doing: str, place: str) -> Generator[None]:
-    """Raise what a call of the engine raises as a SymphonyError; doing: the purpose of the call, in words."""
+def engine_call(purpose: str, place: str) -> Generator[None]:
+    """Convert the errors of a call of the engine to SymphonyError; purpose: "the push", "an inspection"."""
     import docker.errors
     import requests
     import urllib3
@@ -54,56 +54,56 @@ def in_one_line(doing: str, place: str) -> Generator[None]:
     except SymphonyError:
         raise
     except docker.errors.APIError as error:
-        raise of_engine(str(error.explanation or error), doing) from error
+        raise engine_error(str(error.explanation or error), purpose) from error
     except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise SymphonyError(
-            f"the Docker engine timed out during {doing}", where=place, remedy="Run it again"
+            f"the Docker engine timed out during {purpose}", where=place, remedy="Run it again"
         ) from error
-    # The package docker reads some answers past requests.
+    # The docker package reads some responses without requests.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
         raise SymphonyError(
-            f"the Docker engine stopped during {doing}",
+            f"the Docker engine stopped during {purpose}",
             where=place,
             remedy="Start Docker, and run the command again",
         ) from error
     except docker.errors.DockerException as error:
         if "Credentials store" in str(error):
-            raise of_credentials(str(error)) from error
-        raise SymphonyError(f"Docker refused {doing}: {error}", where=place) from error
+            raise credentials_error(str(error)) from error
+        raise SymphonyError(f"Docker refused {purpose}: {error}", where=place) from error
 
 
-def of_credentials(text: str) -> UserError:
-    """Return the error for a credential helper of Docker that gives no password."""
+def credentials_error(text: str) -> UserError:
+    """Return the error for a credential helper of Docker that fails."""
     why = text.partition("('")[2].rstrip("')") or text
     remedy = "Install that program, or remove it from Docker's config.json and run `docker login`"
     return UserError(f"Docker's credentials cannot be read: {why}", remedy=remedy)
 
 
-def of_engine(text: str, doing: str) -> SymphonyError:
+def engine_error(text: str, purpose: str) -> SymphonyError:
     """Return the error for a call that the engine refused."""
     text = " ".join(text.split())
-    if _FULL.search(text):
-        return _full()
-    return SymphonyError(f"Docker refused {doing}: {text}")
+    if _DISK_FULL.search(text):
+        return _full_disk_error()
+    return SymphonyError(f"Docker refused {purpose}: {text}")
 
 
-def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host: str) -> SymphonyError:
+def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, host: str) -> SymphonyError:
     """Return the reason why a build failed.
 
     Args:
         text: The error, as BuildKit or the docker command words it.
-        step: The step that failed, such as `RUN make`; empty where none had begun.
-        output: The lines that the step wrote.
-        dockerfile: Name of the Dockerfile.
-        host: Address of the Docker engine.
+        step: The step that failed, such as `RUN make`; empty if none had started.
+        output: The output of the step, by line.
+        dockerfile: The name of the Dockerfile.
+        host: The address of the Docker engine.
     """
     plain = " ".join(text.split())
-    # A step that lacks disk space says so in its own words.
-    if _FULL.search(plain) or any(map(_FULL.search, output[-_LINES_OF_CAUSE:])):
-        return _full()
+    # A step that runs out of disk space reports it in its output.
+    if _DISK_FULL.search(plain) or any(map(_DISK_FULL.search, output[-_CAUSE_LINES:])):
+        return _full_disk_error()
     if any(words in plain for words in ("Cannot connect to the Docker daemon", "error during connect")):
-        return no_engine(host, "it is not running")
-    if any(words in plain for words in _GONE):
+        return no_engine_error(host, "it is not running")
+    if any(words in plain for words in _ENGINE_STOPPED):
         return SymphonyError(
             "the Docker engine stopped during the build",
             where=host,
@@ -111,13 +111,13 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
         )
     if match := _PARSE.search(plain):
         return BuildError(f"the Dockerfile has an error: {match[2]}", where=f"{dockerfile}:{match[1]}")
-    base = step.removeprefix(_METADATA)
-    if base != step:
-        remedy = f"Check its name; if it is private, run `docker login {host_of(base)}`"
+    base_image = step.removeprefix(_METADATA)
+    if base_image != step:
+        remedy = f"Check its name; if it is private, run `docker login {host_of(base_image)}`"
         if any(words in plain for words in _UNREACHABLE):
             remedy = "Check the network, or use a base image that is on this machine"
         return BuildError(
-            f"the base image {base} cannot be pulled: {_last(plain)}", where=dockerfile, remedy=remedy
+            f"the base image {base_image} cannot be pulled: {_cause(plain)}", where=dockerfile, remedy=remedy
         )
     if match := re.search(r"exit code: (\d+)", plain):
         if match[1] == _KILLED:
@@ -133,29 +133,29 @@ def of_build(text: str, step: str, output: Sequence[str], dockerfile: str, host:
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
-    return BuildError(f"{step or 'the build'} failed: {_last(plain)}", where=dockerfile, details=output)
+    return BuildError(f"{step or 'the build'} failed: {_cause(plain)}", where=dockerfile, details=output)
 
 
-def of_push(text: str, repository: str) -> SymphonyError:
+def push_error(text: str, repository: str) -> SymphonyError:
     """Return the reason why a push failed."""
     plain, host = " ".join(text.split()), host_of(repository)
-    lowered = plain.lower()
-    if _FULL.search(plain):
+    lower = plain.lower()
+    if _DISK_FULL.search(plain):
         return SymphonyError(f"the disk of the registry {host} is full", remedy="Free some space there")
-    if "unauthorized" in lowered or "no basic auth" in lowered or "authentication required" in lowered:
+    if "unauthorized" in lower or "no basic auth" in lower or "authentication required" in lower:
         return UserError(f"the registry {host} requires a login", where=repository, remedy=_login(host))
-    if "denied" in lowered or "403" in plain or "forbidden" in lowered:
+    if "denied" in lower or "403" in plain or "forbidden" in lower:
         return UserError(
             f"you have no permission to push to {repository}",
             remedy=f"Ask for the permission, or log in as another user with `docker login {host}`",
         )
     if any(words in plain for words in _UNREACHABLE):
         return SymphonyError(
-            f"the registry {host} does not answer: {_last(plain)}",
+            f"the registry {host} does not answer: {_cause(plain)}",
             where=repository,
-            remedy=_AGAIN,
+            remedy=_RETRY,
         )
-    return SymphonyError(f"the push failed: {plain}", where=repository, remedy=_AGAIN)
+    return SymphonyError(f"the push failed: {plain}", where=repository, remedy=_RETRY)
 
 
 def host_of(repository: str) -> str:
@@ -173,13 +173,13 @@ def _login(host: str) -> str:
     return f"Run `docker login{'' if host == 'docker.io' else f' {host}'}`"
 
 
-def _full() -> SymphonyError:
+def _full_disk_error() -> SymphonyError:
     return SymphonyError(
         "the disk of the Docker engine is full",
         remedy="Run `docker builder prune` or `symphony images clean` to free space",
     )
 
 
-def _last(text: str) -> str:
-    """Return the end of a chain of errors: the cause."""
+def _cause(text: str) -> str:
+    """Return the last part of a chain of errors."""
     return text.rpartition(": ")[2] or text

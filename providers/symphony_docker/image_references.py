@@ -1,4 +1,4 @@
-"""Records which stacks use the images that this user's symphony built, and locks builds."""
+"""Records which stacks use an image that this user has built, and locks builds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from symphony import files, paths
 
-# As long as a build may take.
+# The longest build.
 SECONDS = 4 * 3600.0
 
 
 @contextmanager
 def lock(identity: str, reference: str) -> Generator[None]:
-    """Wait for other builds of this content, under whichever name, and hold them off during the block."""
+    """Hold the lock for builds of this content, under any name."""
     file = paths.cache() / "images" / f"{identity}.lock"
     with files.locked(file, seconds=SECONDS, what=f"the image {reference}"):
         yield
@@ -29,14 +29,14 @@ def add(reference: str, owner: str) -> None:
 
 
 def owners(reference: str) -> list[str]:
-    """Return the stacks of this user that use the image, in every state store."""
+    """Return the stacks of this user that use the image, of all state stores."""
     with suppress(OSError):
-        return sorted(each.read_text() for each in files.matching(_folder(reference), "*.use"))
+        return sorted(file.read_text() for file in files.matching(_folder(reference), "*.use"))
     return []
 
 
 def is_known(reference: str) -> bool:
-    """Return whether this user's symphony built an image of this name, and did not remove it."""
+    """Return whether this user has built an image of this name, and not removed it."""
     return _folder(reference).is_dir()
 
 

@@ -1,6 +1,6 @@
-"""Asks registries about images, with the credentials in Docker's settings and without a Docker engine.
+"""Client of image registries, with the credentials in Docker's settings and without a Docker engine.
 
-It uses these parts of the API of registries (OCI Distribution): a ping, HEAD and DELETE of a manifest, tags.
+It uses these calls of the OCI Distribution API: a ping, HEAD and DELETE of a manifest, and the list of tags.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from symphony_docker import failures
 SECONDS = 10
 NEEDS_LOGIN = "needs docker login"
 _DOCKER_HUB = "registry-1.docker.io"
-_KINDS = ", ".join(
+_MEDIA_TYPES = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
         "application/vnd.oci.image.manifest.v1+json",
@@ -27,20 +27,25 @@ _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 
 
 def has(repository: str, reference: str) -> bool:
-    """Return whether the registry has an image; reference: a tag or a digest. SymphonyError: no answer."""
+    """Return whether the registry has an image; reference: a tag or a digest.
+
+    Raises:
+        SymphonyError: The registry does not answer.
+    """
     return _manifest("HEAD", repository, reference).status_code == 200
 
 
 def delete(repository: str, tag: str, digest: str) -> None:
-    """Remove an image from its registry, unless it has another tag there, which would go with it.
+    """Delete an image from its registry, unless another tag names it, which would be deleted, too.
 
-    SymphonyError: the registry does not do it.
+    Raises:
+        SymphonyError: The registry refuses.
     """
-    if any(each != tag and _digest(repository, each) == digest for each in _tags(repository)):
+    if any(other != tag and _digest(repository, other) == digest for other in _tags(repository)):
         return
-    answer = _manifest("DELETE", repository, digest)
-    if answer.status_code not in (200, 202, 404):
-        why = f"{answer.status_code} {answer.reason}"
+    response = _manifest("DELETE", repository, digest)
+    if response.status_code not in (200, 202, 404):
+        why = f"{response.status_code} {response.reason}"
         raise UserError(
             f"the registry {failures.host_of(repository)} cannot delete the image: {why}",
             where=f"{repository}@{digest}",
@@ -49,16 +54,20 @@ def delete(repository: str, tag: str, digest: str) -> None:
 
 
 def check(host: str) -> str:
-    """Return how a registry answers: `open`, `logged in` or `needs docker login`. SymphonyError: none."""
-    answer = _send("GET", host, "/v2/", "")
-    if answer.status_code == 401:
+    """Return the access to a registry: `open`, `logged in` or `needs docker login`.
+
+    Raises:
+        SymphonyError: The registry does not answer.
+    """
+    response = _send("GET", host, "/v2/", "")
+    if response.status_code == 401:
         return NEEDS_LOGIN
     return "logged in" if _credentials(host) else "open"
 
 
 def _tags(repository: str) -> list[str]:
-    answer = _of_repository("GET", repository, "tags/list")
-    body: Any = answer.json() if answer.ok else {}
+    response = _repository_request("GET", repository, "tags/list")
+    body: Any = response.json() if response.ok else {}
     return body.get("tags") or []
 
 
@@ -67,10 +76,10 @@ def _digest(repository: str, tag: str) -> str:
 
 
 def logins() -> tuple[list[str], list[str]]:
-    """Return the registries with a login in Docker's settings, and the programs that keep their passwords."""
+    """Return the registries with a login in Docker's settings, and the credential helpers."""
     config = _settings()
     stores: dict[str, str] = config.cred_helpers
-    programs = {f"docker-credential-{each}" for each in (config.creds_store, *stores.values()) if each}
+    programs = {f"docker-credential-{store}" for store in (config.creds_store, *stores.values()) if store}
     return sorted({*config.auths, *stores}), sorted(programs)
 
 
@@ -81,19 +90,19 @@ def _settings() -> Any:
 
 
 def _manifest(verb: str, repository: str, reference: str) -> Any:
-    return _of_repository(verb, repository, f"manifests/{reference}")
+    return _repository_request(verb, repository, f"manifests/{reference}")
 
 
-def _of_repository(verb: str, repository: str, what: str) -> Any:
+def _repository_request(verb: str, repository: str, path: str) -> Any:
     host = failures.host_of(repository)
     name = repository.removeprefix(f"{host}/")
     if host == "docker.io" and "/" not in name:
         name = f"library/{name}"
-    answer = _send(verb, host, f"/v2/{name}/{what}", name)
-    if answer.status_code in (401, 403):
-        reason = "unauthorized" if answer.status_code == 401 else "forbidden"
-        raise failures.of_push(f"{answer.status_code} {reason}", repository)
-    return answer
+    response = _send(verb, host, f"/v2/{name}/{path}", name)
+    if response.status_code in (401, 403):
+        reason = "unauthorized" if response.status_code == 401 else "forbidden"
+        raise failures.push_error(f"{response.status_code} {reason}", repository)
+    return response
 
 
 def _send(verb: str, host: str, path: str, name: str) -> Any:
@@ -104,21 +113,21 @@ def _send(verb: str, host: str, path: str, name: str) -> Any:
     credentials = _credentials(host)
     try:
         with requests.Session() as session:
-            # A user's own .netrc is not meant: Docker has its credentials.
+            # Not with the credentials of .netrc.
             session.trust_env = False
             session.proxies = requests.utils.get_environ_proxies(f"{scheme}://{server}")
-            session.headers["Accept"] = _KINDS
-            answer = session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
-            challenge = answer.headers.get("WWW-Authenticate", "")
-            if answer.status_code != 401:
-                return answer
+            session.headers["Accept"] = _MEDIA_TYPES
+            response = session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
+            challenge = response.headers.get("WWW-Authenticate", "")
+            if response.status_code != 401:
+                return response
             if challenge.lower().startswith("bearer"):
                 token = _token(session, dict(_CHALLENGE.findall(challenge)), credentials, name, verb)
                 session.headers["Authorization"] = f"Bearer {token}"
             elif credentials:
                 session.auth = credentials
             else:
-                return answer
+                return response
             return session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
     except requests.exceptions.RequestException as error:
         raise SymphonyError(
@@ -135,23 +144,23 @@ def _token(
             remedy="Use a registry whose token service uses https",
         )
     actions = "pull,delete" if verb == "DELETE" else "pull"
-    asked = {
+    params = {
         "service": challenge.get("service", ""),
         **({"scope": f"repository:{name}:{actions}"} if name else {}),
     }
-    answer = session.get(realm, params=asked, auth=credentials, timeout=SECONDS)
-    body: Any = answer.json() if answer.ok else {}
+    response = session.get(realm, params=params, auth=credentials, timeout=SECONDS)
+    body: Any = response.json() if response.ok else {}
     return str(body.get("token") or body.get("access_token") or "")
 
 
 def _credentials(host: str) -> tuple[str, str] | None:
-    """Return the credentials that `docker login` keeps, in its file or with a helper."""
+    """Return the credentials of `docker login`, from its file or a helper."""
     import docker.errors
 
     try:
         login: Any = _settings().resolve_authconfig(None if host == "docker.io" else host)
     except docker.errors.DockerException as error:
-        raise failures.of_credentials(str(error)) from error
+        raise failures.credentials_error(str(error)) from error
     if not login:
         return None
     if login.get("IdentityToken"):

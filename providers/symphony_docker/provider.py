@@ -1,6 +1,6 @@
 """The resource ImageResource and its dynamic provider, which builds, pushes and removes images.
 
-Module path and class name of the provider lie in the state of every user: never move or rename them.
+The state of every user contains the module path and class name of the provider: never move or rename them.
 """
 
 from __future__ import annotations
@@ -22,62 +22,63 @@ from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
 from symphony_dynamic.provider import DynamicProvider, is_same, without
 
-# The input that allows asking the registry: set in an `up`, not in a preview.
-ASKS = "asks_registry"
-# Shown in the plan as an input that changes, so that a plain `pulumi preview` says why.
+# The input that allows requests to the registry: set in an `up`, not in a preview.
+MAY_ASK_REGISTRY = "asks_registry"
+# The input that shows the reason of a change in a plain `pulumi preview`.
 REASON = "why"
-GONE = "no longer in the registry"
-# The input with the image that an earlier run pushed, `repository@sha256:...`, which is run as it is.
+MISSING = "no longer in the registry"
+# The input with the image that an earlier run pushed, `repository@sha256:...`; it is used without a build.
 PINNED = "pinned"
-# The path of the context on this machine does not change the image.
+# The inputs that determine the image; the path of the context does not.
 _IDENTITY = ("repository", "tag", "identity")
-# Lines of a failed step in an error; --debug shows all.
+# The lines of a failed step in an error; --debug shows all.
 _LINES = 2
 _DEBUG = "SYMPHONY_DEBUG"
 Props = dict[str, Any]
 
 
 class ImageProvider(DynamicProvider):
-    """CRUD of an Image resource."""
+    """The dynamic provider of ImageResource."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        own = without(news, ASKS, REASON, "image")
-        if news.get(ASKS) and is_same(_olds, own, _IDENTITY) and _is_gone(own):
-            own[REASON] = GONE
+        own = without(news, MAY_ASK_REGISTRY, REASON, "image")
+        if news.get(MAY_ASK_REGISTRY) and is_same(_olds, own, _IDENTITY) and _is_missing(own):
+            own[REASON] = MISSING
         return CheckResult(own, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        return DiffResult(_is_another(_olds, _news) or _keeps(_olds) != _keeps(_news))
+        return DiffResult(_needs_build(_olds, _news) or _is_retained(_olds) != _is_retained(_news))
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(reference_of(props), _made(props))
+        return CreateResult(reference_of(props), _build_and_push(props))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, props)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        if not _is_another(_olds, _news):
+        if not _needs_build(_olds, _news):
             return UpdateResult({**_olds, **_news})
-        made = _made(_news)
-        if reference_of(_olds) != reference_of(made):
+        outputs = _build_and_push(_news)
+        if reference_of(_olds) != reference_of(outputs):
             _release(_olds)
-        return UpdateResult(made)
+        return UpdateResult(outputs)
 
     def delete(self, _id: str, _props: Props) -> None:
         _release(_props)
-        if not _keeps(_props) and (digest := str(_props.get("digest") or "")):
+        if not _is_retained(_props) and (digest := str(_props.get("digest") or "")):
             image_registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
 
 
 TYPE = "pulumi-python:dynamic/symphony_docker:Image"
-# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+# Protocol 4, by reference, no attributes: the state of every user contains these bytes, which must not
+# change.
 PROVIDER = base64.b64encode(pickle.dumps(ImageProvider(), protocol=4)).decode()
 
 
 class ImageResource(pulumi.CustomResource):
-    """One image: built by a Docker engine and pushed to its repository.
+    """An image that a Docker engine builds and pushes.
 
-    image: an output, `repository@sha256:...`, which is what pods run.
+    image: the output `repository@sha256:...`, which pods run.
     """
 
     image: pulumi.Output[str]
@@ -93,47 +94,47 @@ def reference_of(props: Mapping[str, Any]) -> str:
     return f"{props['repository']}:{props['tag']}"
 
 
-def _keeps(props: Mapping[str, Any]) -> bool:
+def _is_retained(props: Mapping[str, Any]) -> bool:
     """Return whether the image stays in the registry when the stack is deleted."""
     return bool(props.get("retain_on_delete", True))
 
 
-def _is_another(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
-    """Return whether the image of the state is not the one that is wanted."""
+def _needs_build(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
+    """Return whether the declared image is not the one in the state."""
     is_pinned = news.get(PINNED) in (None, olds.get("image"))
     return not (is_same(olds, news, _IDENTITY) and REASON not in news and is_pinned)
 
 
-def _is_gone(props: Mapping[str, Any]) -> bool:
+def _is_missing(props: Mapping[str, Any]) -> bool:
     repository, reference = str(props["repository"]), str(props["tag"])
     if pinned := props.get(PINNED):
         repository, _, reference = str(pinned).partition("@")
     with suppress(SymphonyError):
         return not image_registry.has(repository, reference)
-    # A registry that does not answer may have it: processes that need no new image start without it.
+    # The registry does not answer: processes that need no new image start without it.
     return False
 
 
-def _made(props: Props) -> Props:
-    """Build and push the image, if that is not done yet, and return its outputs."""
+def _build_and_push(props: Props) -> Props:
+    """Build and push the image, unless the engine or the registry has it, and return the outputs."""
     name, reference = str(props["name"]), reference_of(props)
-    if (pinned := str(props.get(PINNED) or "")) and not _is_gone(props):
+    if (pinned := str(props.get(PINNED) or "")) and not _is_missing(props):
         facts = {"image": pinned, "digest": pinned.partition("@")[2], "size": 0, "built": time.time()}
         return {**without(props, REASON), **facts}
     engine = Engine()
 
-    def tell(what: str, done: int = 0, total: int = 0) -> None:
+    def report_progress(what: str, done: int = 0, total: int = 0) -> None:
         report(Report(name, what, done, total))
 
     identity, repository, tag = str(props["identity"]), str(props["repository"]), str(props["tag"])
     with image_references.lock(identity, reference):
         if "," in str(props.get("platform") or ""):
-            # An engine's store holds no image of several platforms: the build itself pushes it.
-            digest = _build(engine, props, reference, tell)
+            # The engine cannot store an image for several platforms: the build pushes it.
+            digest = _build(engine, props, reference, report_progress)
         else:
-            _find_or_build(engine, props, reference, tell)
-            tell("pushing")
-            digest = engine.push(repository, tag, tell)
+            _find_or_build(engine, props, reference, report_progress)
+            report_progress("pushing")
+            digest = engine.push(repository, tag, report_progress)
         image_references.add(reference, str(props["owner"]))
     existing = engine.find(reference)
     return {
@@ -145,23 +146,23 @@ def _made(props: Props) -> Props:
     }
 
 
-def _find_or_build(engine: Engine, props: Props, reference: str, tell: Any) -> None:
-    """Give the engine the image under this name: it is there, is another stack's, or is built."""
+def _find_or_build(engine: Engine, props: Props, reference: str, report_progress: Any) -> None:
+    """Make the image available in the engine: find it, tag that of another stack, or build it."""
     identity = str(props["identity"])
     existing = engine.find(reference)
     if existing is not None and existing.labels.get(IDENTITY_LABEL) == identity:
         return
-    if same := engine.list_images(identity=identity):
-        engine.tag(same[0].id, str(props["repository"]), str(props["tag"]))
+    if equal_images := engine.list_images(identity=identity):
+        engine.tag(equal_images[0].id, str(props["repository"]), str(props["tag"]))
         return
-    tell("reading the context")
-    _build(engine, props, reference, tell)
+    report_progress("reading the context")
+    _build(engine, props, reference, report_progress)
 
 
-def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
-    """Build the image and return its id, or the digest of one for several platforms, which is pushed."""
+def _build(engine: Engine, props: Props, reference: str, report_progress: Any) -> str:
+    """Build the image and return its id; push one for several platforms, and return its digest."""
     source = context.source_of(props)
-    # The plan has looked for secrets, and the identity says that the files are the same.
+    # The plan has searched these files for secrets: the identity is the same.
     read = context.read(source, look_for_secrets=False)
     arguments: dict[str, str] = dict(props.get("build_args") or {})
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")
@@ -176,7 +177,7 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
     secrets: dict[str, str] = dict(props.get("secrets") or {})
     try:
         build = builder.Build(read, reference, arguments, target, platform, secrets, labels)
-        return builder.build(build, engine.place, tell)
+        return builder.build(build, engine.address, report_progress)
     except failures.BuildError as error:
         if not os.environ.get(_DEBUG):
             error.details = error.details[-_LINES:]
@@ -184,11 +185,11 @@ def _build(engine: Engine, props: Props, reference: str, tell: Any) -> str:
 
 
 def _release(props: Mapping[str, Any]) -> None:
-    """Remove the name of an image that no stack uses; an image that a container uses stays."""
+    """Remove the name of an image that no stack uses, unless a container uses the image."""
     reference = reference_of(props)
     if not image_references.drop(reference, str(props.get("owner") or "")):
         return
-    # An image that stays, or whose engine does not answer, is still listed by `symphony images`.
+    # An image that could not be removed is still listed by `symphony images`.
     with suppress(SymphonyError):
         if not Engine().remove(reference):
             image_references.forget(reference)

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Never sent, wherever they lie: version control, keys and credentials, state, and files that belong to the
-# Python of this machine, some of which would make another image each time.
+# Never sent, in any folder: version control, keys and credentials, state, and files of this machine's Python,
+# some of which would change the image each time.
 _FOLDERS = re.compile(r"\.(git|hg|svn|ssh|aws|azure|kube|docker|gnupg|pulumi|venv)|__pycache__")
 _FILES = re.compile(
     r"\.env(rc|\..+)?|.+\.(pem|key|ppk|p12|pfx|jks|keystore|kdbx|kubeconfig|py[co])|id_(rsa|dsa|ecdsa|ed25519)(_sk)?"
@@ -18,14 +18,14 @@ _FILES = re.compile(
 )
 _HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
 _GCLOUD = re.compile(r"(.*/)?\.config/gcloud")
-# Names that may be those of a credential; a person decides.
+# Names that may belong to a credential; the user decides.
 _SUSPECT = re.compile(
     r"(?i)(.*[-_.])?(credentials?|secrets?|service[-_]?account([-_]?key)?|passwords?|passwd|api[-_]?keys?)"
     r"([-_.].*)?\.?(json|ya?ml|toml|ini|cfg|conf|txt|env|csv)|\.?(credentials?|htpasswd|npmrc|vault-token)"
     r"|\.?([a-z]+[-_])?token(\.txt)?|.+\.(env|tfvars)"
     r"|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?key([-_.].*)?"
 )
-# detect-secrets has no rule for these, or none for their newer form; the formats are those of their makers.
+# Formats, as their vendors document them, for which detect-secrets has no rule or an outdated one.
 _CONTENTS = (
     ("GitHub token", re.compile(r"\bgithub_pat_[A-Za-z0-9_]{60,}")),
     ("OpenAI key", re.compile(r"\bsk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,}")),
@@ -38,11 +38,11 @@ _CONTENTS = (
     ("kubeconfig", re.compile(r"(?m)^\s*client-key-data\s*:\s*\S")),
     ("AWS secret key", re.compile(r"(?i)secret_?access_?key\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")),
     ("registry password", re.compile(r'"auths?"\s*:\s*\{.{0,400}"auth"\s*:\s*"', re.DOTALL)),
-    # The list of detect-secrets names the kinds of keys, and source code names them too.
+    # detect-secrets looks for the kinds of keys, which source code may mention.
     ("private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),
 )
 # A credential is short; larger files are data.
-LARGEST_READ = 256 * 1024
+MAX_BYTES_READ = 256 * 1024
 
 
 def never_sent(name: str, is_folder: bool) -> bool:
@@ -58,25 +58,25 @@ def never_sent(name: str, is_folder: bool) -> bool:
 
 
 def suspicion(name: str, path: str) -> str:
-    """Return why a file may hold a credential, by its name or its content; empty if nothing says so."""
+    """Return why a file may contain a credential, by its name or content; else an empty string."""
     if _SUSPECT.fullmatch(name.rpartition("/")[2]) and _HARMLESS.fullmatch(name.rpartition("/")[2]) is None:
         return "is named like a credential"
-    if os.lstat(path).st_size > LARGEST_READ:
+    if os.lstat(path).st_size > MAX_BYTES_READ:
         return ""
     kind = credential_in(Path(path).read_bytes().decode("utf-8", "replace"))
     return f"holds a {kind}" if kind else ""
 
 
 def credential_in(text: str) -> str:
-    """Return the kind of the first credential in a text; empty where there is none."""
+    """Return the kind of the first credential in a text; empty if there is none."""
     return next((kind for kind, pattern in (*_CONTENTS, *_known_formats()) if pattern.search(text)), "")
 
 
 @cache
 def _known_formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the formats of tokens that detect-secrets lists.
+    """Return the token formats of detect-secrets.
 
-    Its patterns alone: its scanner takes 60 ms a file, mostly to filter what these do not match.
+    Only its patterns are used: its scanner takes 60 ms a file.
     """
     from detect_secrets.plugins.aws import AWSKeyDetector
     from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
@@ -99,4 +99,4 @@ def _known_formats() -> tuple[tuple[str, re.Pattern[str]], ...]:
         SlackDetector,
         StripeDetector,
     )
-    return tuple((each.secret_type, pattern) for each in detectors for pattern in each.denylist)
+    return tuple((detector.secret_type, pattern) for detector in detectors for pattern in detector.denylist)

@@ -1,11 +1,12 @@
 """Serves dynamic providers to the engine as `python -m pulumi.dynamic` does, but to this user only.
 
-    python -m symphony_dynamic.host --attached FOLDER   the engine's start.py sends the socket to listen on
-    python -m symphony_dynamic.host ENGINE              prints a port, as a plugin that the engine starts
+    python -m symphony_dynamic.host --attached FOLDER   receives the listening socket from the engine's
+    start.py python -m symphony_dynamic.host ENGINE              prints its port, as a plugin that the engine
+    starts
 
-Pulumi's own host answers every user of the machine, and unpickles what they send. Here the pickled providers
-of symphony are known by their text and never unpickled. A program may have dynamic providers of its own,
-which only their pickle describes: those are loaded, from a connection of this user.
+Pulumi's own host serves every user of the machine, and unpickles their requests. This host recognizes
+symphony's providers by their pickled text and never unpickles them. Dynamic providers of the user's program
+are unpickled, but only from connections of this user.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from symphony.errors import SymphonyError
 
 # Pulumi's host has 4; the engine asks for four resources per CPU at once.
 THREADS = 16
-ENGINE_LOOKED_AT_EVERY = 0.5
+ENGINE_CHECK_SECONDS = 0.5
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
 PROVIDER = "__provider"
-# How the state of every user names the providers of symphony.
+# The pickled providers of symphony, as the state of every user contains them.
 OWN_PROVIDERS = {
     "gASVMQAAAAAAAACMFnN5bXBob255X3RtdXgucHJvdmlkZXKUjA9TZXNzaW9uUHJvdmlkZXKUk5QpgZQu": (
         "symphony_tmux.provider",
@@ -69,11 +70,11 @@ OWN_PROVIDERS = {
 }
 
 
-def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Report an error to the engine: the line of a SymphonyError, the traceback of any other."""
+def _reports_errors(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Report errors to the engine: a SymphonyError as one line, others with their traceback."""
 
     @wraps(method)
-    def answer(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
+    def handle(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
         try:
             return method(self, request)
         except SymphonyError as error:
@@ -81,11 +82,11 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
         except Exception:
             context.abort(grpc.StatusCode.UNKNOWN, traceback.format_exc())
 
-    return answer
+    return handle
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """The provider `pulumi-python`: every resource names its own provider in a property."""
+    """The provider `pulumi-python`: a property of each resource contains its provider."""
 
     def __init__(self) -> None:
         self._providers: dict[str, ResourceProvider] = {}
@@ -106,17 +107,18 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self._config = {name: rpc.unwrap_rpc_secret(value) for name, value in config.items()}
         return proto.ConfigureResponse(acceptSecrets=False)
 
-    @_answering
+    @_reports_errors
     def Check(self, request: Any) -> Any:
         olds = rpc.deserialize_properties(request.olds, True)
         news = rpc.deserialize_properties(request.news, True)
         result = self._provider(olds, news).check(olds, news)
         failures = [
-            proto.CheckFailure(property=each.property, reason=each.reason) for each in result.failures
+            proto.CheckFailure(property=failure.property, reason=failure.reason)
+            for failure in result.failures
         ]
         return proto.CheckResponse(inputs=_serialized(result.inputs, news), failures=failures)
 
-    @_answering
+    @_reports_errors
     def Diff(self, request: Any) -> Any:
         olds = rpc.deserialize_properties(request.olds, True)
         news = rpc.deserialize_properties(request.news, True)
@@ -128,56 +130,56 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             deleteBeforeReplace=bool(result.delete_before_replace),
         )
 
-    @_answering
+    @_reports_errors
     def Create(self, request: Any) -> Any:
         props = rpc.deserialize_properties(request.properties)
         result = self._provider(props).create(props)
         return proto.CreateResponse(id=result.id, properties=_serialized(result.outs, props))
 
-    @_answering
+    @_reports_errors
     def Update(self, request: Any) -> Any:
         olds, news = rpc.deserialize_properties(request.olds), rpc.deserialize_properties(request.news)
         result = self._provider(news).update(request.id, olds, news)
         return proto.UpdateResponse(properties=_serialized(result.outs, news))
 
-    @_answering
+    @_reports_errors
     def Read(self, request: Any) -> Any:
-        # A refresh sends what the resource was, `Resource.get` only inputs.
+        # A refresh sends the properties of the resource, `Resource.get` only inputs.
         props = rpc.deserialize_properties(request.properties) or rpc.deserialize_properties(request.inputs)
         result = self._provider(props).read(request.id, props)
         inputs = None if result.inputs is None else _serialized(result.inputs, props)
         outputs = _serialized(result.outs, props)
         return proto.ReadResponse(id=result.id or "", properties=outputs, inputs=inputs)
 
-    @_answering
+    @_reports_errors
     def Delete(self, request: Any) -> Any:
         props = rpc.deserialize_properties(request.properties)
         self._provider(props).delete(request.id, props)
         return empty_pb2.Empty()
 
     def _provider(self, *props: dict[str, Any]) -> ResourceProvider:
-        """Return the provider that the last properties name in which its name is known."""
+        """Return the provider of the last properties in which it is known."""
         project = os.environ.get("PULUMI_PROJECT", "project")
         # Settings are per thread.
         runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
         name: str = next(each[PROVIDER] for each in reversed(props) if each[PROVIDER] != rpc.UNKNOWN)
         with self._lock:
             if name not in self._providers:
-                provider = _own(name) or _unpickled(name)
+                provider = _own_provider(name) or _unpickle_provider(name)
                 config = Config(self._config, project)
                 provider.configure(ConfigureRequest(config))
                 self._providers[name] = provider
             return self._providers[name]
 
 
-def _own(name: str) -> ResourceProvider | None:
+def _own_provider(name: str) -> ResourceProvider | None:
     if name not in OWN_PROVIDERS:
         return None
-    module, kind = OWN_PROVIDERS[name]
-    return getattr(importlib.import_module(module), kind)()
+    module, class_name = OWN_PROVIDERS[name]
+    return getattr(importlib.import_module(module), class_name)()
 
 
-def _unpickled(name: str) -> ResourceProvider:
+def _unpickle_provider(name: str) -> ResourceProvider:
     # With _deserialize, a provider of the user's program may contain outputs.
     load: Callable[[bytes], Any] = dill.loads  # pyright: ignore
     return _deserialize(lambda: load(base64.b64decode(name)))
@@ -193,10 +195,10 @@ def main() -> None:
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(), server)
     if sys.argv[1] == "--attached":
         with socket.socket(fileno=os.dup(0)) as sender:
-            to_whom, descriptors, _, _ = socket.recv_fds(sender, 64, 1)
+            audience, descriptors, _, _ = socket.recv_fds(sender, 64, 1)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         listener = socket.socket(fileno=descriptors[0])
-        own_user_server.serve(server, listener, sys.argv[2], own_user_only=to_whom == b"own user")
+        own_user_server.serve(server, listener, sys.argv[2], own_user_only=audience == b"own user")
         server.start()
     else:
         port = own_user_server.serve_at_port(server)
@@ -207,20 +209,20 @@ def main() -> None:
     os._exit(0)
 
 
-def _ignore(number: int, frame: object) -> None:
-    """Do nothing: the number of the signal is what the main thread waits for."""
+def _do_nothing(number: int, frame: object) -> None:
+    """Do nothing: the main thread waits for the number of the signal."""
 
 
 def _wait_for_end() -> None:
-    """Return when the engine interrupts this process, or has ended without that."""
+    """Wait until the engine interrupts this process, or ends."""
     engine = os.getppid()
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)
-    # The system may give a signal to any thread, and Python's handler then waits for the main thread.
+        signal.signal(number, _do_nothing)
+    # A signal may arrive in any thread, and Python's handler then waits for the main thread.
     signal.set_wakeup_fd(writer.fileno())
-    while os.getppid() == engine and not select.select([reader], [], [], ENGINE_LOOKED_AT_EVERY)[0]:
+    while os.getppid() == engine and not select.select([reader], [], [], ENGINE_CHECK_SECONDS)[0]:
         pass
 
 

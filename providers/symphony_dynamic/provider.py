@@ -1,4 +1,4 @@
-"""The base of symphony's dynamic providers."""
+"""The base classes of symphony's dynamic providers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from symphony.errors import UserError
 
 Props = dict[str, Any]
 Run = TypeVar("Run", contravariant=True)
-# What `check` adds to the inputs, so that a plain `pulumi preview` says why.
+# The inputs that `check` adds, so that a plain `pulumi preview` shows the reason of a change.
 REASON, ORPHANS = "repair", "strays"
 
 
@@ -36,7 +36,7 @@ class WrongInput(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """changed: what to do something for; replaced: fields that need another resource; reason: of a repair."""
+    """The changed fields, those of them that need another resource, and the reason of a repair."""
 
     changed: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class Difference:
 
 
 class DynamicProvider(ResourceProvider):
-    """CRUD of a resource; its declaration marks the secrets."""
+    """A provider whose state is not secret as a whole: the declarations mark secrets."""
 
     serialize_as_secret_always = False
 
 
 class Crud(Protocol[Run]):
-    """The operations of one resource over plain dicts: a module; Run: what one run remembers."""
+    """A module with the operations of one resource; Run: the state that the calls of one run share."""
 
     @property
     def IDENTITY(self) -> tuple[str, ...]: ...
@@ -104,17 +104,17 @@ class CrudProvider(DynamicProvider, Generic[Run]):
 
 
 def without(props: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the properties but those of the names."""
+    """Return the properties without these names."""
     return {name: value for name, value in props.items() if name not in names}
 
 
 def is_same(olds: Mapping[str, Any], news: Mapping[str, Any], identity: Collection[str]) -> bool:
-    """Return whether the state has a resource, and the program means that one."""
+    """Return whether the state and the program describe the same resource."""
     return bool(olds) and all(olds.get(name) == news.get(name) for name in identity)
 
 
 def _is_unknown(value: object) -> bool:
-    """Return whether a value in it is only known once other resources exist."""
+    """Return whether the value contains one that is known only after other resources exist."""
     if isinstance(value, dict):
         return any(map(_is_unknown, value.values()))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
     if isinstance(value, list):

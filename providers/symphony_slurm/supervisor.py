@@ -26,6 +26,7 @@ from types import FrameType
 import msgspec
 import psutil
 
+from caraml import service_env
 from symphony import files
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
@@ -583,14 +584,8 @@ class Slurm(logs.Outputs):
 def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
     """Return the SYMPH_* variables of all services."""
     result: dict[str, str] = {}
-    for name, each in addresses.items():
-        stem = "SYMPH_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in name.upper())
-        host = f"[{each.host}]" if ":" in each.host else each.host
-        result |= {
-            f"{stem}_HOST": each.host,
-            f"{stem}_PORT": str(each.port),
-            f"{stem}_ADDR": f"{host}:{each.port}",
-        }
+    for name, address in addresses.items():
+        result |= service_env.service_variables(name, address.host, address.port)
     return result
 
 

@@ -13,8 +13,8 @@ from symphony_tmux import names
 OWNER = "owner"
 KINDS = ("secrets", "configs")
 LOCK_SECONDS = 20.0
-_held: dict[Path, int] = {}
-_guard = threading.Lock()
+_locks: dict[Path, int] = {}
+_lock = threading.Lock()
 
 
 def owner_of(folder: Path) -> str:
@@ -48,27 +48,26 @@ def servers(owner: str) -> set[str]:
 
 def folders(owner: str = "") -> list[Path]:
     """Return the folders of an owner's experiments; without an owner, of all experiments."""
-    every = [file.parent for file in files.matching(paths.experiments(), f"*/{OWNER}")]
-    return [folder for folder in every if owner_of(folder) == owner] if owner else every
+    all_folders = [file.parent for file in files.matching(paths.experiments(), f"*/{OWNER}")]
+    return [folder for folder in all_folders if owner_of(folder) == owner] if owner else all_folders
 
 
 def lock(server: str, session: str) -> None:
-    """Wait until this process alone may change the experiment; it may until it ends.
+    """Lock the experiment for the life of this process.
 
-    The engine's stack lock ends with the engine; its provider may live a little longer and must not meet
-    the next one.
+    The engine's stack lock ends with the engine, but its provider may live a little longer.
     """
     file = _lock_file(server, session)
-    with _guard:
-        if file not in _held:
-            _held[file] = files.acquire(file, seconds=LOCK_SECONDS, what=f"experiment {session}")
+    with _lock:
+        if file not in _locks:
+            _locks[file] = files.acquire(file, seconds=LOCK_SECONDS, what=f"experiment {session}")
 
 
 def remove_lock(server: str, session: str) -> None:
     """Remove the lock of a deleted experiment."""
     file = _lock_file(server, session)
-    with _guard:
-        descriptor = _held.pop(file, None)
+    with _lock:
+        descriptor = _locks.pop(file, None)
         if descriptor is not None:
             file.unlink(missing_ok=True)
             os.close(descriptor)
@@ -78,31 +77,31 @@ def _lock_file(server: str, session: str) -> Path:
     return paths.home() / "tmux" / f"{server}.{session}.turn"
 
 
-def copy_files(home: Path, sources: Iterable[str]) -> None:
-    """Copy files into a private folder; remove files there that are no longer named."""
-    wanted = _by_name(sources)
-    if not wanted and not home.is_dir():
+def copy_files(folder: Path, sources: Iterable[str]) -> None:
+    """Copy files into a private folder, and remove other files from it."""
+    sources_by_name = _by_name(sources)
+    if not sources_by_name and not folder.is_dir():
         return
-    files.fresh_folder(home)
-    for stale in home.iterdir():
-        if stale.name not in wanted:
-            files.remove(stale)
-    for name, source in wanted.items():
-        files.replace(home / name, files.read_source(source), mode=0o400)
+    files.fresh_folder(folder)
+    for copy in folder.iterdir():
+        if copy.name not in sources_by_name:
+            files.remove(copy)
+    for name, source in sources_by_name.items():
+        files.replace(folder / name, files.read_source(source), mode=0o400)
 
 
-def are_copied(home: Path, sources: Iterable[str]) -> bool:
+def are_copied(folder: Path, sources: Iterable[str]) -> bool:
     """Return whether a folder has exactly these files with their current content."""
-    wanted = _by_name(sources)
+    sources_by_name = _by_name(sources)
     try:
-        copies = {copy.name: content(copy) for copy in home.iterdir()} if home.is_dir() else {}
-        return copies == {name: files.read_source(source) for name, source in wanted.items()}
+        copies = {copy.name: content(copy) for copy in folder.iterdir()} if folder.is_dir() else {}
+        return copies == {name: files.read_source(source) for name, source in sources_by_name.items()}
     except OSError:
         return False
 
 
 def content(copy: Path) -> bytes:
-    """Return the content of a copied file; empty if a process has replaced it."""
+    """Return the content of a copied file; empty if it cannot be read."""
     try:
         return files.read(copy, limit=1 << 30)
     except OSError:

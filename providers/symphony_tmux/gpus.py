@@ -2,9 +2,10 @@
 
     python -P -m symphony_tmux.gpus COUNT WHO FOLDER SHELL FILE
 
-It becomes `SHELL FILE` once it holds COUNT GPUs, and says in FOLDER what it waits for. Every holder and every
-process that waits has a file in one folder of the machine, with its pid: the file counts while that process
-lives and belongs to the user who wrote the file. So what is held is given back whatever ends a process.
+It executes `SHELL FILE` once it holds COUNT GPUs; a file in FOLDER tells what it waits for. Every process
+that holds GPUs or waits for them has a claim, a file with its pid in a folder of the machine. A claim counts
+while its process lives and belongs to the user who wrote the file, so that GPUs are free again however a
+process ends.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from symphony_tmux.processes import process_table
 
 # In the environment of a process: the number of GPUs that it needs.
 VARIABLE = "SYMPHONY_GPUS"
-# Set for the launch file once they are held: the pid of the holder, and the UUIDs.
+# For the launch file: the pid of the process that holds the GPUs, and their UUIDs.
 HOLDER, TAKEN = "SYMPHONY_GPUS_HOLDER", "SYMPHONY_GPUS_TAKEN"
 NOTE = "waiting"
 FOLDER = "SYMPHONY_GPU_FOLDER"
 _LOCK = "lock"
-_PATIENCE, _PERIOD, _LIMIT = 5.0, 1.0, 1 << 16
+_LOCK_SECONDS, _POLL_SECONDS, _LIMIT = 5.0, 1.0, 1 << 16
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as its driver sees it; programs: pid -> the bytes of its memory that it uses."""
+    """A GPU as its driver reports it; programs: pid -> the bytes of GPU memory that it uses."""
 
     index: int
     uuid: str
@@ -51,7 +52,11 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of one process; gpus: those it holds, none while it waits; start: that of its pid."""
+    """The claim of a process.
+
+    pid, start: the process. who: its name, for messages. asked: the time of the request.
+    gpus: the UUIDs of the GPUs that it holds; empty while it waits.
+    """
 
     pid: int
     start: int
@@ -62,21 +67,21 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
-    """Wait until the GPUs are held, then become the program."""
+    """Wait until this process holds the GPUs, then execute the program."""
     count, who, folder, *command = sys.argv[1:]
-    note, told = Path(folder, NOTE), ""
+    note, last_reason = Path(folder, NOTE), ""
     files.remove(note)
     if int(count) > len(devices()):
         raise SystemExit(f"symphony: {who} needs {count} GPUs, but this machine has {len(devices())}")
     asked = time.time()
-    while not isinstance(answer := claim(int(count), who, asked), tuple):
-        if answer != told:
-            files.replace(note, f"{answer}\n".encode())
-            sys.stderr.write(f"[symphony: waiting for {answer}]\n")
-            told = answer
-        time.sleep(_PERIOD)
+    while not isinstance(result := claim(int(count), who, asked), tuple):
+        if result != last_reason:
+            files.replace(note, f"{result}\n".encode())
+            sys.stderr.write(f"[symphony: waiting for {result}]\n")
+            last_reason = result
+        time.sleep(_POLL_SECONDS)
     files.remove(note)
-    os.environ.update({HOLDER: str(os.getpid()), TAKEN: ",".join(answer)})
+    os.environ.update({HOLDER: str(os.getpid()), TAKEN: ",".join(result)})
     os.execv(command[0], command)
 
 
@@ -84,37 +89,39 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
     """Return the UUIDs of the GPUs that this process now holds, or what it waits for."""
     pid = os.getpid()
     own = Claim(pid=pid, start=process_table.start_of(pid), who=who, count=count, asked=asked)
-    number = f"{count} GPU{'s' if count > 1 else ''}"
+    amount = f"{count} GPU{'s' if count > 1 else ''}"
     try:
         with _locked():
             others = [other for other in claims() if other.pid != pid]
-            first = [other for other in others if not other.gpus and (other.asked, other.pid) < (asked, pid)]
-            free, taken = _free(others)
-            gets = len(free) >= count and not first
-            own = msgspec.structs.replace(own, gpus=tuple(free[:count]) if gets else ())
+            earlier = [
+                other for other in others if not other.gpus and (other.asked, other.pid) < (asked, pid)
+            ]
+            free, reasons = _free(others)
+            is_granted = len(free) >= count and not earlier
+            own = msgspec.structs.replace(own, gpus=tuple(free[:count]) if is_granted else ())
             files.replace(folder() / f"{os.getuid()}-{pid}", msgspec.json.encode(own), mode=0o644)
     except (OSError, SymphonyError) as error:
-        return f"{number}: {error}"
-    queue = [f"{other.who} asked before" for other in first[:1]]
-    return own.gpus or f"{number}: {'; '.join([*taken, *queue])}"
+        return f"{amount}: {error}"
+    queue = [f"{other.who} asked before" for other in earlier[:1]]
+    return own.gpus or f"{amount}: {'; '.join([*reasons, *queue])}"
 
 
 def _free(others: list[Claim]) -> tuple[list[str], list[str]]:
     """Return the UUIDs of free GPUs, and why the others are not free."""
     holder = {uuid: other.who for other in others for uuid in other.gpus}
-    free, held, busy = list[str](), dict[str, list[str]](), list[str]()
+    free, indexes_of, busy = list[str](), dict[str, list[str]](), list[str]()
     for gpu in devices():
         if gpu.uuid in holder:
-            held.setdefault(holder[gpu.uuid], []).append(str(gpu.index))
+            indexes_of.setdefault(holder[gpu.uuid], []).append(str(gpu.index))
         elif gpu.programs:
             busy.append(f"{gpu.index} is busy ({', '.join(map(program, gpu.programs))})")
         else:
             free.append(gpu.uuid)
-    return free, [*(f"{','.join(numbers)} held by {who}" for who, numbers in held.items()), *busy]
+    return free, [*(f"{','.join(numbers)} held by {who}" for who, numbers in indexes_of.items()), *busy]
 
 
 def program(pid: int) -> str:
-    """Return a program on a GPU in words: `python 4711 of ben`."""
+    """Describe a program: `python 4711 of ben`."""
     try:
         return f"{process_table.command_name(pid)} {pid} of {psutil.Process(pid).username()}"
     except psutil.Error:
@@ -133,7 +140,7 @@ def _device(nvml: Any, index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     busy = 0
-    # Some GPUs, such as parts of one, do not say.
+    # Some GPUs, such as MIG instances, do not report it.
     with suppress(nvml.NVMLError):
         busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     programs = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
@@ -174,47 +181,47 @@ def claims() -> list[Claim]:
 def _claims() -> Iterator[Claim]:
     for file in files.matching(folder(), "*-*"):
         with suppress(OSError, msgspec.DecodeError, psutil.Error):
-            known = msgspec.json.decode(files.read(file, limit=_LIMIT), type=Claim)
+            stored = msgspec.json.decode(files.read(file, limit=_LIMIT), type=Claim)
             owner = file.lstat().st_uid
-            if process_table.start_of(known.pid) != known.start:
+            if process_table.start_of(stored.pid) != stored.start:
                 if owner == os.getuid():
                     files.remove(file)
-            elif file.name == f"{owner}-{known.pid}" and psutil.Process(known.pid).uids().real == owner:
-                yield known
+            elif file.name == f"{owner}-{stored.pid}" and psutil.Process(stored.pid).uids().real == owner:
+                yield stored
 
 
 def folder() -> Path:
     """Return the folder of the claims, which all users of the machine share.
 
     Raises:
-        SymphonyError: It is none, or every user may remove the files of others there.
+        SymphonyError: It is not a folder with the sticky bit, so that users could remove the files of others.
     """
-    place = Path(os.environ.get(FOLDER) or "/tmp/symphony-gpus")
+    path = Path(os.environ.get(FOLDER) or "/tmp/symphony-gpus")
     with suppress(FileExistsError):
-        place.mkdir()
-        place.chmod(0o1777)
-    mode = place.lstat().st_mode
+        path.mkdir()
+        path.chmod(0o1777)
+    mode = path.lstat().st_mode
     if not stat.S_ISDIR(mode) or not mode & stat.S_ISVTX:
-        raise SymphonyError(f"{place} is not a folder with the sticky bit", remedy=f"chmod 1777 {place}")
-    return place
+        raise SymphonyError(f"{path} is not a folder with the sticky bit", remedy=f"chmod 1777 {path}")
+    return path
 
 
 @contextmanager
 def _locked() -> Generator[None]:
-    """Hold the lock of the claims' folder, whose lock file may belong to another user."""
-    place, ends = folder() / _LOCK, time.monotonic() + _PATIENCE
+    """Lock the folder of the claims; the lock file may belong to another user."""
+    path, deadline = folder() / _LOCK, time.monotonic() + _LOCK_SECONDS
     with suppress(FileExistsError):
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o644))
-        place.chmod(0o644)
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o644))
+        path.chmod(0o644)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise SymphonyError(f"another program holds {place}") from None
+                if time.monotonic() > deadline:
+                    raise SymphonyError(f"another program holds {path}") from None
                 time.sleep(0.02)
         yield
     finally:

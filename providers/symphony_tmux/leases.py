@@ -1,6 +1,6 @@
-"""Leases the TCP port of each service, for the whole user, so that no two experiments share one.
+"""Leases the TCP ports of services, so that no two experiments of a user share a port.
 
-The program asks `lease` for all its services; a lease lasts until the experiment is deleted (`release`).
+A lease lasts until the experiment is deleted (`release`).
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from caraml import service_env
 from symphony import files, paths
 from symphony_tmux import experiment_folder, listeners, variables
 
 # The range of ports, unless the experiment sets its own.
 RANGE = (20000, 29999)
-# Leases are written before the experiment has files; an old lease without files is that of a failed `up`.
+# Leases are written before the experiment has files: an older one without files is left from a failed `up`.
 ABANDONED = 600.0
 
 
-class Held(TypedDict):
+class OwnerLeases(TypedDict):
     """The leases of an owner in the file."""
 
     ports: dict[str, int]
@@ -31,7 +32,7 @@ class Held(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """ports: what each service has; taken: for the services that cannot have their port, who has it."""
+    """ports: the port of each service; taken: why other services cannot have their port."""
 
     ports: dict[str, int] = field(default_factory=dict[str, int])
     taken: dict[str, str] = field(default_factory=dict[str, str])
@@ -40,9 +41,9 @@ class Leases:
 def lease(
     owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
 ) -> Leases:
-    """Return ports for these services (None: choose one); with record, lease exactly these to the owner.
+    """Return ports for services (None: any port); with record, they replace the owner's leases.
 
-    within: the first and the last of the ports to choose from.
+    within: the first and the last port to choose from.
     """
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
@@ -75,10 +76,14 @@ def of(owner: str) -> dict[str, int]:
 
 
 class _Choice:
-    """A call of `lease`: the table before it, and the current listeners."""
+    """Chooses ports, by the table of leases and the current listeners."""
 
     def __init__(
-        self, owner: str, wanted: Mapping[str, int | None], table: dict[str, Held], within: tuple[int, int]
+        self,
+        owner: str,
+        wanted: Mapping[str, int | None],
+        table: dict[str, OwnerLeases],
+        within: tuple[int, int],
     ) -> None:
         self.owner = owner
         self.choices = range(within[0], within[1] + 1)
@@ -86,7 +91,9 @@ class _Choice:
         self.table = table
         own = table.get(owner)
         ports = own["ports"] if own else {}
-        self.own = {service: ports.get(service, ports.get(_stem(service))) for service in wanted}
+        self.own = {
+            service: ports.get(service, ports.get(service_env.service_stem(service))) for service in wanted
+        }
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
@@ -118,13 +125,13 @@ class _Choice:
         if port in self.others:
             if not _is_abandoned(self.others[port], self.table):
                 return f"port {port} is leased to experiment {paths.stack_of(self.others[port])}"
-            self._take_over(self.others[port])
-        if twin := next((service for service, other in result.ports.items() if other == port), ""):
-            return f"port {port} is also set for service {twin}"
+            self._drop_abandoned(self.others[port])
+        if other_service := next((service for service, other in result.ports.items() if other == port), ""):
+            return f"port {port} is also set for service {other_service}"
         stranger = self.listeners.stranger(port)
         return f"port {port} is in use by {stranger}" if stranger else ""
 
-    def _take_over(self, abandoned: str) -> None:
+    def _drop_abandoned(self, abandoned: str) -> None:
         """Remove the leases of an abandoned owner."""
         del self.table[abandoned]
         self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
@@ -133,13 +140,13 @@ class _Choice:
         if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
             return kept
         for port in _candidates(self.owner, service, self.choices):
-            if port not in self.others and port not in used and not self.listeners.is_heard(port):
+            if port not in self.others and port not in used and not self.listeners.is_listening(port):
                 return port
         return None
 
 
 def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
-    """Yield all ports to choose from, beginning with the same one each time for a service."""
+    """Yield all ports to choose from, always in the same order for a service."""
     start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
     order = [choices[(start + step) % len(choices)] for step in range(len(choices))]
     kernel = listeners.ephemeral()
@@ -147,7 +154,7 @@ def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
     yield from (port for port in order if port in kernel)
 
 
-def _is_abandoned(owner: str, table: Mapping[str, Held]) -> bool:
+def _is_abandoned(owner: str, table: Mapping[str, OwnerLeases]) -> bool:
     return time.time() - table[owner]["time"] > ABANDONED and owner not in experiment_folder.owners()
 
 
@@ -155,7 +162,7 @@ def _folder() -> Path:
     return paths.home() / "tmux"
 
 
-def _read() -> dict[str, Held]:
+def _read() -> dict[str, OwnerLeases]:
     """Return the table; if it is missing or damaged, rebuild it from the experiments' files."""
     try:
         content: dict[str, Any] = json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
@@ -170,26 +177,21 @@ def _read() -> dict[str, Held]:
         return _rebuilt()
 
 
-def _rebuilt() -> dict[str, Held]:
-    """Return the leases by the variables of each experiment, whose names stand for those of the services."""
-    table: dict[str, Held] = {}
+def _rebuilt() -> dict[str, OwnerLeases]:
+    """Return the leases by the files of experiments; services have the names of their variables."""
+    table: dict[str, OwnerLeases] = {}
     for folder in experiment_folder.folders():
         if owner := experiment_folder.owner_of(folder):
-            known = variables.read(folder / variables.SERVICES)
+            services_of = variables.read(folder / variables.SERVICES)
             ports = {
-                name.removeprefix("SYMPH_").removesuffix("_PORT"): int(port)
-                for name, port in known.items()
-                if name.startswith("SYMPH_") and name.endswith("_PORT") and port.isdecimal()
+                name.removeprefix(service_env.PREFIX).removesuffix("_PORT"): int(port)
+                for name, port in services_of.items()
+                if name.startswith(service_env.PREFIX) and name.endswith("_PORT") and port.isdecimal()
             }
             table[owner] = {"ports": ports, "time": time.time()}
     return table
 
 
-def _stem(service: str) -> str:
-    """Return what stands for a service in the names of its variables."""
-    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in service.upper())
-
-
-def _write(table: Mapping[str, Held]) -> None:
+def _write(table: Mapping[str, OwnerLeases]) -> None:
     content = json.dumps(table, indent=1, sort_keys=True).encode()
     files.replace(_folder() / "ports.json", content, durable=True)

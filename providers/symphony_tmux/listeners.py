@@ -16,12 +16,12 @@ from symphony_tmux import names
 from symphony_tmux.processes import process_table
 
 # The states of sockets in the tables of the kernel.
-_LISTENS, _ESTABLISHED = "0A", "01"
-RANGE_OF_THE_KERNEL = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LISTEN, _ESTABLISHED = "0A", "01"
+EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class Listeners:
-    """The listening sockets of this machine, read once; the owner's are told from those of strangers."""
+    """The listening TCP sockets of this machine, read once, for the experiment of an owner."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -37,23 +37,23 @@ class Listeners:
                 pids = self._pids.setdefault(connection.laddr.port, set())
                 pids.update([connection.pid] if connection.pid else [])
 
-    def is_heard(self, port: int) -> bool:
+    def is_listening(self, port: int) -> bool:
         """Return whether any process listens on a port."""
         return port in self._pids if self._pids is not None else not _is_free(port)
 
     def stranger(self, port: int) -> str:
-        """Return the name and pid of a listener outside of the owner's experiment, else an empty string."""
-        if not self.is_heard(port):
+        """Return the name and pid of a listener outside of the experiment, else an empty string."""
+        if not self.is_listening(port):
             return ""
         pids = (self._pids or {}).get(port, set())
-        strangers = {pid for pid in pids if not self._is_ours(pid)}
+        strangers = {pid for pid in pids if not self._belongs_to_owner(pid)}
         if pids and not strangers:
             return ""
         pid = min(strangers, default=0)
         return f"{process_table.command_name(pid)}, pid {pid}" if pid else "a process of another user"
 
-    def _is_ours(self, pid: int) -> bool:
-        """Return whether a process, or one above it, has the marker of the owner."""
+    def _belongs_to_owner(self, pid: int) -> bool:
+        """Return whether a process or one of its ancestors has the marker of the owner."""
         seen: set[int] = set()
         while pid > 1 and pid not in seen and (process := process_table.process(pid)) is not None:
             if names.marked_path(self._owner, process.marker) is not None:
@@ -64,9 +64,9 @@ class Listeners:
 
 
 class Sockets:
-    """The TCP sockets of this machine, read once, by the links to them in the folders of processes.
+    """The TCP sockets of this machine, read once from /proc.
 
-    psutil takes three times as long for the same, too long for every `symphony process`.
+    psutil takes three times as long, which every `symphony process` would wait for.
 
     Attributes:
         listening: The sockets that listen on each port.
@@ -80,24 +80,24 @@ class Sockets:
             with suppress(OSError), open(table, encoding="ascii") as rows:  # noqa: PTH123
                 for row in rows:
                     columns = row.split(None, 10)
-                    if columns[3] == _LISTENS:
+                    if columns[3] == _LISTEN:
                         self.listening[_port(columns[1])].add(f"socket:[{columns[9]}]")
                     elif columns[3] == _ESTABLISHED:
                         self.connected[_port(columns[2])].add(f"socket:[{columns[9]}]")
 
     def missing(self, root: int, ports: Iterable[int]) -> list[int]:
-        """Return the ports on which no process of this tree listens; the listener of a stranger is none."""
+        """Return the ports on which no process of this tree listens."""
         if not process_table.HAS_PROC:
             return _missing_without_proc(root, ports)
-        wanted = {port: self.listening[port] for port in ports}
-        missing = {port for port, inodes in wanted.items() if not inodes}
-        open_ports = wanted.keys() - missing
+        inodes_of = {port: self.listening[port] for port in ports}
+        missing = {port for port, inodes in inodes_of.items() if not inodes}
+        open_ports = inodes_of.keys() - missing
         for pid in process_table.tree(root) if open_ports else ():
-            held = set(sockets_of(pid))
-            open_ports = {port for port in open_ports if not wanted[port] & held}
+            inodes = set(sockets_of(pid))
+            open_ports = {port for port in open_ports if not inodes_of[port] & inodes}
             if not open_ports:
                 break
-        return [port for port in wanted if port in missing or port in open_ports]
+        return [port for port in inodes_of if port in missing or port in open_ports]
 
 
 def _port(address: str) -> int:
@@ -116,20 +116,20 @@ def sockets_of(pid: int) -> Iterator[str]:
 
 
 def _missing_without_proc(root: int, ports: Iterable[int]) -> list[int]:
-    heard: set[int] = set()
+    listening: set[int] = set()
     with suppress(psutil.Error):
         process = psutil.Process(root)
-        for each in (process, *process.children(recursive=True)):
+        for member in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):
-                sockets = each.net_connections("tcp")
-                heard |= {socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN}
-    return [port for port in ports if port not in heard]
+                sockets = member.net_connections("tcp")
+                listening |= {socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN}
+    return [port for port in ports if port not in listening]
 
 
 def ephemeral() -> range:
-    """Return the ports that the kernel hands out by itself."""
+    """Return the ephemeral ports of the kernel."""
     try:
-        low, high = RANGE_OF_THE_KERNEL.read_text().split()
+        low, high = EPHEMERAL_RANGE.read_text().split()
     except (OSError, ValueError):
         return range(49152, 65536)
     return range(int(low), int(high) + 1)

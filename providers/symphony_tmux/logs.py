@@ -1,7 +1,7 @@
-"""Reads what processes printed, with the time of each part.
+"""Reads the logs of processes, with the times of their parts.
 
-The supervisor writes beside each log an index of "<time> <offset> [event]" lines, at most four a second; a
-full log is moved to log.1 with its index. Offsets are those of the file they lie beside.
+Beside each log its supervisor writes an index of "<time> <offset> [event]" lines, at most four a second. A
+full log and its index are rotated to log.1 and index.1; offsets refer to the log of the same number.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from symphony import files
 
 LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?: (\d+))?)?$", re.MULTILINE)
-# Search for the words: most of the hundreds of thousands of lines have none.
+# Matches the rare lines with an event quickly.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
-# Marks are this far apart at least, so what came at a time can lie in the part before.
+# The least seconds between marks: output of a time may be in the part before it.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
@@ -31,9 +31,9 @@ _READ_AT_FIRST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A line of an index: from this offset on the log was written at this time or later.
+    """A line of an index: the log was written from this offset on at this time or later.
 
-    number: the attempt; of an end its exit code or signal. restarts: by the supervisor, in this attempt.
+    number: the attempt, or the exit code or signal of an end. restarts: by the supervisor in this attempt.
     """
 
     time: float
@@ -45,7 +45,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes that came at this time (0: not known) in this attempt (0: not known)."""
+    """Output of a time and an attempt, each 0 if unknown."""
 
     time: float
     attempt: int
@@ -54,16 +54,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place of a reader: the inode of its file, and the offset in it."""
+    """The position of a reader: the inode of the file, and the offset in it."""
 
     inode: int = 0
     offset: int = 0
 
 
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Return every attempt in the index: number, time of its begin, the mark of its end if it has ended.
+    """Return number, start time and the mark of the end (None without an end) of every attempt in the index.
 
-    The time is 0 for an attempt whose begin was lost in a rotation of the log.
+    The time is 0 for an attempt whose start was lost in a rotation of the log.
     """
     result: list[tuple[int, float, Mark | None]] = []
     for mark in events(log):
@@ -77,14 +77,14 @@ def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
 
 
 def restarts(log: Path | str) -> int:
-    """Return how often the supervisor has started the process again in this attempt."""
+    """Return how often the supervisor has restarted the process in this attempt."""
     return next((mark.restarts for mark in reversed(events(log)) if mark.event not in ENDS), 0)
 
 
 def events(log: Path | str) -> tuple[Mark, ...]:
-    """Return the marks of begins and ends; read once for several questions in a row."""
+    """Return the marks of starts and ends, cached for consecutive calls."""
     index = _index(Path(log))
-    return _events_of(Path(log), end(_moved(index)), end(index))
+    return _events_of(Path(log), end(_rotated(index)), end(index))
 
 
 @lru_cache(maxsize=1)
@@ -93,18 +93,18 @@ def _events_of(log: Path, _older: Position, _newer: Position) -> tuple[Mark, ...
 
 
 def new_events(log: Path | str) -> Iterator[list[Mark]]:
-    """Yield the events so far, then with each step the new ones, over rotations."""
+    """Yield the events so far, then the new ones at each step, across rotations."""
     index, rest = _index(Path(log)), b""
-    at = Position(end(_moved(index)).inode)
+    position = Position(end(_rotated(index)).inode)
     while True:
         result: list[Mark] = []
         while True:
-            inode = at.inode
-            data, at = _read_on(index, at)
+            inode = position.inode
+            data, position = _read_further(index, position)
             if not data:
                 break
-            # A line that a full disk cut off is not continued in the next file.
-            lines, _, rest = ((rest if at.inode == inode else b"") + data).rpartition(b"\n")
+            # A line that a full disk truncated does not continue in the next file.
+            lines, _, rest = ((rest if position.inode == inode else b"") + data).rpartition(b"\n")
             result += _events(lines)
         yield result
 
@@ -114,19 +114,19 @@ def read(
 ) -> Iterator[Part]:
     """Yield the parts of both files, oldest first: since a time, of the last lines only, or all.
 
-    until: where a reader stands that will follow from there, so that nothing is read twice.
+    until: the end, for a reader that follows from there.
     """
     result = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
-    # Open both first: the newer file may move while the older one is read.
-    for stretch, index in [(stretch, _whole(_index(stretch.file))) for stretch in result]:
+    # Look up both first: a rotation may happen while the older file is read.
+    for stretch, index in [(stretch, _whole_file(_index(stretch.file))) for stretch in result]:
         yield from _parts(stretch, index, since)
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
-    """Return the last lines of the last attempt, up to a limit of bytes; reads only the end of the files."""
+    """Return the last lines of the last attempt, at most `limit` bytes, without reading the whole files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
-    # An attempt that began in the file before has all of this file.
+    # An attempt that started in the rotated file has all of this file.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
     return result[-min(limit, own) :] if own > 0 else b""
 
@@ -141,10 +141,10 @@ def end(log: Path | str) -> Position:
 
 
 def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
-    """Yield what is appended after a position, over rotations; None and a pause where nothing is new."""
-    at = position or Position()
+    """Yield what is appended after a position, across rotations; None, and a pause, if nothing is new."""
+    position = position or Position()
     while True:
-        data, at = _read_on(Path(log), at)
+        data, position = _read_further(Path(log), position)
         if data:
             yield Part(time.time(), 0, data)
         else:
@@ -152,35 +152,39 @@ def follow(log: Path | str, position: Position | None = None, pause: float = 0.1
             time.sleep(pause)
 
 
-def _read_on(log: Path, at: Position) -> tuple[bytes, Position]:
-    there = end(log)
-    if there == at:
-        return b"", at
-    if there.inode == at.inode or not at.inode:
-        # A file that shrank was emptied.
-        return _read(log, Position(there.inode, at.offset if at.offset <= there.offset else 0))
-    before = end(_moved(log))
-    if before.inode == at.inode:
-        data, position = _read(_moved(log), at)
-        return (data, position) if data else _read(log, Position(there.inode))
-    # Rotated twice since the last read: the rest begins with the rotated file.
-    return _read(_moved(log), Position(before.inode)) if before.inode else _read(log, Position(there.inode))
+def _read_further(log: Path, position: Position) -> tuple[bytes, Position]:
+    current = end(log)
+    if current == position:
+        return b"", position
+    if current.inode == position.inode or not position.inode:
+        # A smaller file was truncated.
+        return _read(
+            log, Position(current.inode, position.offset if position.offset <= current.offset else 0)
+        )
+    before = end(_rotated(log))
+    if before.inode == position.inode:
+        data, position = _read(_rotated(log), position)
+        return (data, position) if data else _read(log, Position(current.inode))
+    # Rotated twice since the last read: continue with the rotated file.
+    return (
+        _read(_rotated(log), Position(before.inode)) if before.inode else _read(log, Position(current.inode))
+    )
 
 
-def _read(file: Path, at: Position, length: int = PIECE) -> tuple[bytes, Position]:
-    """Return what follows in a file; nothing where another file has its name now."""
+def _read(file: Path, position: Position, length: int = PIECE) -> tuple[bytes, Position]:
+    """Return the bytes after a position; empty if the file has been replaced."""
     try:
         with files.open_regular(file) as opened:
-            if os.fstat(opened.fileno()).st_ino != at.inode:
-                return b"", at
-            opened.seek(at.offset)
+            if os.fstat(opened.fileno()).st_ino != position.inode:
+                return b"", position
+            opened.seek(position.offset)
             data = opened.read(length)
     except OSError:
-        return b"", at
-    return data, replace(at, offset=at.offset + len(data))
+        return b"", position
+    return data, replace(position, offset=position.offset + len(data))
 
 
-def _moved(file: Path) -> Path:
+def _rotated(file: Path) -> Path:
     return file.with_name(file.name + ".1")
 
 
@@ -190,7 +194,7 @@ def _index(log: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """A piece of one file, which is found again where a rotation moved it."""
+    """A range of a file, which may be rotated before it is read."""
 
     file: Path
     inode: int
@@ -198,26 +202,26 @@ class _Stretch:
     end: int
 
     def data(self) -> bytes:
-        at = Position(self.inode, self.start)
-        return _read(self.file, at, len(self))[0] or _read(_moved(self.file), at, len(self))[0]
+        position = Position(self.inode, self.start)
+        return _read(self.file, position, len(self))[0] or _read(_rotated(self.file), position, len(self))[0]
 
     def piece(self, start: int) -> bytes:
-        """Return the bytes from this offset on, up to PIECE of them."""
+        """Return up to PIECE bytes from this offset on."""
         return replace(self, start=start, end=min(start + PIECE, self.end)).data()
 
     def __len__(self) -> int:
         return self.end - self.start
 
 
-def _whole(file: Path) -> _Stretch:
-    there = end(file)
-    return _Stretch(file, there.inode, 0, there.offset)
+def _whole_file(file: Path) -> _Stretch:
+    current = end(file)
+    return _Stretch(file, current.inode, 0, current.offset)
 
 
 def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:
-    """Return both files as they are now, the older first, up to where a reader stands."""
+    """Return the current ranges of both files, the older first, up to a reader's position."""
     result: list[_Stretch] = []
-    for stretch in (_whole(_moved(Path(log))), _whole(Path(log))):
+    for stretch in (_whole_file(_rotated(Path(log))), _whole_file(Path(log))):
         if until is not None and stretch.inode == until.inode:
             return [*result, replace(stretch, end=until.offset)]
         result.append(stretch)
@@ -225,53 +229,53 @@ def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]
 
 
 def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> list[_Stretch]:
-    """Return their ends with so many lines, found from behind; a line may begin in the older file.
+    """Return the ranges of the last lines; a line may begin in the older file.
 
-    limit: after about so many bytes the search ends.
+    limit: the search ends after about so many bytes.
     """
     breaks, seen = lines, 0
     result: list[_Stretch] = []
     for stretch in reversed(stretches):
-        at = stretch.end
-        while at > stretch.start and (limit is None or seen < limit):
-            begin = max(stretch.start, at - BLOCK)
-            data = replace(stretch, start=begin, end=at).data()
-            # A newline at the end begins no further line.
+        position = stretch.end
+        while position > stretch.start and (limit is None or seen < limit):
+            begin = max(stretch.start, position - BLOCK)
+            data = replace(stretch, start=begin, end=position).data()
+            # A newline at the end does not begin another line.
             breaks += 1 if not seen and data.endswith(b"\n") else 0
-            seen += at - begin
-            if (there := data.count(b"\n")) >= breaks:
+            seen += position - begin
+            if (current := data.count(b"\n")) >= breaks:
                 start = begin + _nth_from_behind(data, breaks)
                 return [replace(stretch, start=start), *result]
-            breaks, at = breaks - there, begin
-        result.insert(0, replace(stretch, start=at))
+            breaks, position = breaks - current, begin
+        result.insert(0, replace(stretch, start=position))
     return result
 
 
 def _nth_from_behind(data: bytes, number: int) -> int:
-    """Return the offset behind the line break with this number, counted from the end; 0 is the end."""
-    at = len(data) + 1
+    """Return the offset after the nth newline from the end; 0 is the end."""
+    position = len(data) + 1
     for _ in range(number):
-        at = data.rindex(b"\n", 0, at - 1) + 1
-    return min(at, len(data))
+        position = data.rindex(b"\n", 0, position - 1) + 1
+    return min(position, len(data))
 
 
 def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
-    """Yield what of a stretch came since a time, cut where the index has a mark, and into pieces."""
-    at, block = 0, b""
-    for moment, attempt, begin, stop in _cuts(stretch, index, since):
+    """Yield the parts of a range since a time, split at the marks of the index, and into pieces."""
+    position, block = 0, b""
+    for time_, attempt, begin, stop in _cuts(stretch, index, since):
         while begin < stop:
-            if not at <= begin < at + len(block):
-                at, block = begin, stretch.piece(begin)
+            if not position <= begin < position + len(block):
+                position, block = begin, stretch.piece(begin)
             if not block:
-                # It was rotated twice meanwhile, and is gone.
+                # Two rotations have removed it.
                 return
-            data = block[begin - at : stop - at]
-            yield Part(moment, attempt, data)
+            data = block[begin - position : stop - position]
+            yield Part(time_, attempt, data)
             begin += len(data)
 
 
 def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[float, int, int, int]]:
-    """Yield time, attempt, begin and end of the pieces of a stretch."""
+    """Yield time, attempt, start and end of the parts of a range."""
     attempt = 0
     marks = chain([Mark(0, 0)], _marks(index, stretch.start, since), [Mark(0, stretch.end)])
     for mark, following in pairwise(marks):
@@ -282,7 +286,7 @@ def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[fl
 
 
 def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
-    """Yield the marks of an index; before that offset or time only events and the last mark."""
+    """Yield the marks of an index; of those before the offset or the time, only events and the last one."""
     for lines in _lines(index):
         last = LINE.fullmatch(lines, lines.rfind(b"\n") + 1)
         if last and (int(last[2]) <= start or float(last[1]) + RESOLUTION <= since):
@@ -293,7 +297,7 @@ def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
 
 
 def _lines(index: _Stretch) -> Iterator[bytes]:
-    """Yield the whole lines of an index, many at a time; the last one may still be written."""
+    """Yield complete lines of an index, many at a time."""
     rest = b""
     for start in range(index.start, index.end, PIECE):
         lines, _, rest = (rest + index.piece(start)).rpartition(b"\n")
@@ -302,19 +306,19 @@ def _lines(index: _Stretch) -> Iterator[bytes]:
 
 def _events(lines: bytes) -> Iterator[Mark]:
     for event in EVENT.finditer(lines):
-        # A line that a full disk cut off is left out.
+        # A line that a full disk truncated does not match.
         if match := LINE.fullmatch(lines, lines.rfind(b"\n", 0, event.start()) + 1, event.end()):
             yield _mark(match)
 
 
 def _mark(match: re.Match[bytes]) -> Mark:
-    moment, offset, event, number, restarts = match.groups()
-    return Mark(float(moment), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0))
+    time_, offset, event, number, restarts = match.groups()
+    return Mark(float(time_), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0))
 
 
 @dataclass
 class _Reader:
-    """A reader of the output of one start of a process; rest: the beginning of a line."""
+    """Reads the output of one start of a process; rest: an incomplete line."""
 
     start: str
     parts: Iterator[Part | None]
@@ -329,7 +333,7 @@ class Outputs:
         self._readers: dict[str, _Reader] = {}
 
     def new_lines(self, path: str, start: str) -> Iterable[str]:
-        """Return the output of this start of a process since the last call."""
+        """Return the new output of this start of a process since the last call."""
         log, reader = self._log_of(path), self._readers.get(path)
         if reader is None or reader.start != start:
             position = end(log)

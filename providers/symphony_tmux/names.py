@@ -1,4 +1,4 @@
-"""Names and paths of processes: which are legal, their folders, and the marker in their environment."""
+"""Names and paths of processes: their syntax, their folders, and the marker in their environment."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def folder_name(path: str) -> str:
 
 
 def process_folder(server: str, session: str, path: str) -> Path:
-    """Return the folder of a process, below one of their own: a process may be called `secrets`."""
+    """Return the folder of a process; all are in one subfolder, since a process may be called `secrets`."""
     return paths.experiment_folder(server, session) / PROCESSES / folder_name(path)
 
 
 def is_held(log: str) -> bool:
-    """Return whether the process with this log has a hold; asked for each of thousands."""
+    """Return whether the process with this log has a hold file."""
     return os.path.lexists(f"{log.removesuffix('log')}{HOLD}")
 
 
 def marker(owner: str, path: str, attempt: int) -> str:
-    """Return the value of SYMPHONY_ID in the environment of every process of one tree."""
+    """Return the value of SYMPHONY_ID for all processes of a process's tree."""
     return f"{owner}/{path}/{attempt}"
 
 

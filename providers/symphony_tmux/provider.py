@@ -1,6 +1,6 @@
-"""The resources Session and Window and their dynamic providers; sessions.py and windows.py do the work.
+"""The resources Session and Window and their dynamic providers, which delegate to sessions.py and windows.py.
 
-Module path and class names of the providers lie in the state of every user: never move or rename them.
+The state of every user contains the module path and class names of the providers: never move or rename them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ class WindowProvider(CrudProvider[Snapshot]):
     _crud, _run = windows, _run
 
 
-# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
+# Protocol 4, by reference, no attributes: the state of every user contains these bytes, which must not
+# change.
 SESSION_PROVIDER = base64.b64encode(pickle.dumps(SessionProvider(), protocol=4)).decode()
 WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).decode()
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 
 
-# Subclasses of CustomResource: pulumi.dynamic.Resource raises RecursionError after some hundred resources.
+# Not pulumi.dynamic.Resource, which raises RecursionError after some hundred resources.
 class Session(pulumi.CustomResource):
-    """One experiment: a tmux session, files, port leases; deleting it takes down every process in it.
+    """An experiment: its tmux session, files and port leases; deleting it ends all its processes.
 
     Its inputs are the fields of SessionInputs.
     """
@@ -53,9 +54,9 @@ class Session(pulumi.CustomResource):
 
 
 class Window(pulumi.CustomResource):
-    """One process: a tmux window that runs argv (no shell) or script (shell lines); one of the two.
+    """A process: a tmux window that runs either argv (without a shell) or script (shell lines).
 
-    Its inputs are the fields of WindowInputs, and secret_digests, which stand for the values of secret_env.
+    Its inputs are the fields of WindowInputs, and secret_digests in place of the values of secret_env.
     """
 
     def __init__(
@@ -72,12 +73,12 @@ class Window(pulumi.CustomResource):
 
 
 def _props(inputs: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """Return the properties that are set; each one more costs the program more than linear time."""
+    """Return the properties that are set; Pulumi's time for a resource grows faster than their number."""
     inputs = {"server": DEFAULT_SERVER, "grace": 5, **inputs}
     set_inputs = {name: _plain(value) for name, value in inputs.items() if value not in (None, (), {})}
     return {**set_inputs, "__provider": provider}
 
 
 def _plain(value: Any) -> Any:
-    """Return a list for a tuple, which Pulumi does not know."""
+    """Convert a tuple to a list: Pulumi does not accept tuples."""
     return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value

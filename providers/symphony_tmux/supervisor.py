@@ -2,8 +2,8 @@
 
     python -P -m symphony_tmux.supervisor SERVER SESSION OWNER
 
-It runs in the window `symphony` of the session, where the experiment declares any of these. It keeps nothing
-in memory that matters, so it may be killed at any time.
+It runs in the window `symphony` of the session, if the experiment declares any of these. Its state is in
+files, so it may be killed at any time.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from symphony_tmux.resource import supervised
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing, Pane
 
-# Seconds between two steps, and after one that started a process: the next of a chain may follow at once. The
-# share of a processor that the others take at most: a step of a thousand processes is long.
-PERIOD, SOON, SHARE = 1.0, 0.2, 0.02
+# Seconds between two steps, and after a step that started a process, since others may wait for it. SHARE: the
+# maximal CPU use of the steps, which are long for a thousand processes.
+PERIOD, SHORT_PERIOD, SHARE = 1.0, 0.2, 0.02
 
 
 def main() -> None:
     """Supervise the experiment until this process is ended."""
-    world = Tmux(*sys.argv[1:])
+    tmux = Tmux(*sys.argv[1:])
     supervisor: Supervisor | None = None
     while True:
-        began, has_started = time.process_time(), False
+        cpu_before, has_started = time.process_time(), False
         try:
-            if supervisor is None or world.has_changed():
-                declared = world.declaration()
-                supervisor = Supervisor(world, declared) if declared is not None else None
+            if supervisor is None or tmux.has_changed():
+                declared = tmux.declaration()
+                supervisor = Supervisor(tmux, declared) if declared is not None else None
             has_started = supervisor is not None and supervisor.step()
         except (OSError, SymphonyError) as error:
             sys.stderr.write(f"{error}; it tries again\n")
-        time.sleep(SOON if has_started else max(PERIOD, (time.process_time() - began) / SHARE))
+        time.sleep(SHORT_PERIOD if has_started else max(PERIOD, (time.process_time() - cpu_before) / SHARE))
 
 
 class Tmux(logs.Outputs):
@@ -62,20 +62,20 @@ class Tmux(logs.Outputs):
         self._version: object = None
         self._panes: dict[str, Pane] = {}
         self._sockets: Sockets | None = None
-        # Processes that have ended: path -> its pane and its end, which does not change.
+        # Of ended processes, for which it does not change: path -> pane, fact.
         self._ended: dict[str, tuple[Pane, Fact]] = {}
 
     def has_changed(self) -> bool:
         """Return whether an `up` has written another declaration."""
-        return self._version_now() != self._version
+        return self._current_version() != self._version
 
     def declaration(self) -> Declaration | None:
-        self._version = self._version_now()
+        self._version = self._current_version()
         declared = supervised.read(self._folder)
         self._declared = declared or self._declared
         return declared
 
-    def _version_now(self) -> object:
+    def _current_version(self) -> object:
         with suppress(OSError):
             facts = (self._folder / supervised.DECLARED).stat()
             return facts.st_ino, facts.st_mtime_ns
@@ -92,30 +92,30 @@ class Tmux(logs.Outputs):
     def facts(self) -> Mapping[str, Fact]:
         listing = client.list_panes(self._server)
         if not listing.server_pid:
-            # It ends with its window a moment later.
+            # The server has ended, and this process is about to.
             return {}
         self._sockets = None
         self._panes = {pane.path: pane for pane in listing.panes if pane.owner == self._owner}
         members = self._declared.members
-        found = ((path, self._fact(path, self._panes.get(path), listing)) for path in members)
-        return {path: fact for path, fact in found if fact is not None}
+        facts = ((path, self._fact(path, self._panes.get(path), listing)) for path in members)
+        return {path: fact for path, fact in facts if fact is not None}
 
     def _fact(self, path: str, pane: Pane | None, listing: Listing) -> Fact | None:
         if pane is None or pane.dead:
             return self._ended_fact(path, pane, listing)
-        program, since = observe.program_start(pane.pid, pane.attempt)
-        if (held := holds.of({"log": self._process_folder(path) / "log"})) is not None:
-            return Fact("ending" if program else "held", program, since, hold=held)
-        return Fact("running", program, since or self.now())
+        program, started_at = observe.program_start(pane.pid, pane.attempt)
+        if (hold := holds.of({"log": self._process_folder(path) / "log"})) is not None:
+            return Fact("ending" if program else "held", program, started_at, hold=hold)
+        return Fact("running", program, started_at or self.now())
 
     def _ended_fact(self, path: str, pane: Pane | None, listing: Listing) -> Fact | None:
         if pane is not None and path in self._ended and self._ended[path][0] == pane:
             return self._ended[path][1]
-        known = record.read(self._server, self._session, path)
-        if known is None or known["owner"] != self._owner:
+        last_start = record.read(self._server, self._session, path)
+        if last_start is None or last_start["owner"] != self._owner:
             return None
-        start = f"{known['attempt']}."
-        condition = observe.condition(known, listing)
+        start = f"{last_start['attempt']}."
+        condition = observe.condition(last_start, listing)
         if condition.state not in ("completed", "failed"):
             return Fact("lost", start, why=condition.reason)
         code = None
@@ -152,8 +152,8 @@ class Tmux(logs.Outputs):
 
     def release(self, path: str) -> str:
         folder = self._process_folder(path)
-        held = holds.read(folder)
-        if held is not None and held.code is not None and held.code.has_changed():
+        hold = holds.read(folder)
+        if hold is not None and hold.code is not None and hold.code.has_changed():
             return CHANGED
         (folder / holds.NAME).unlink(missing_ok=True)
         self._wake(path)
@@ -165,18 +165,18 @@ class Tmux(logs.Outputs):
 
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
         pane = self._panes.get(path)
-        below = process_table.children(pane.pid) if pane is not None else []
-        if not below:
+        children = process_table.children(pane.pid) if pane is not None else []
+        if not children:
             return "the process does not run"
-        # The environment and the folder of the process, as its command sees them.
-        place = Path(f"/proc/{below[0]}")
-        environ = os.fsdecode((place / "environ").read_bytes()).split("\0")
-        pairs = (each.partition("=") for each in environ if "=" in each)
+        # The environment and the working directory of the process.
+        proc_folder = Path(f"/proc/{children[0]}")
+        environ = os.fsdecode((proc_folder / "environ").read_bytes()).split("\0")
+        pairs = (entry.partition("=") for entry in environ if "=" in entry)
         try:
             process = subprocess.Popen(
                 argv,
                 env={name: text for name, _, text in pairs},
-                cwd=(place / "cwd").readlink(),
+                cwd=(proc_folder / "cwd").readlink(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -197,21 +197,21 @@ class Tmux(logs.Outputs):
         pane = self._panes.get(path)
         if pane is None:
             return
-        # Written to its window, as its own supervisor does: so it is in the log at the right place.
+        # Written to the window, so that the line is at the right place in the log.
         with suppress(OSError):
-            window = os.open(f"/proc/{pane.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            terminal = os.open(f"/proc/{pane.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
             try:
-                if stat.S_ISCHR(os.fstat(window).st_mode):
-                    os.write(window, f"\r\n[symphony: {line}]\r\n".encode())
+                if stat.S_ISCHR(os.fstat(terminal).st_mode):
+                    os.write(terminal, f"\r\n[symphony: {line}]\r\n".encode())
             finally:
-                os.close(window)
+                os.close(terminal)
 
     def _wake(self, path: str) -> None:
-        """Make its supervisor look, which it does every two seconds by itself."""
+        """Wake the supervisor of the process, which otherwise looks every two seconds."""
         pane = self._panes.get(path)
         if pane is not None and not pane.dead:
             with suppress(ProcessLookupError):
-                # It is ignored by default.
+                # Ignored by default.
                 os.kill(pane.pid, signal.SIGCHLD)
 
     def load(self) -> bytes:

@@ -1,7 +1,7 @@
-"""Variables in private files that launch files read: secrets of a process, services of an experiment.
+"""Environment variables in private files for launch files: secrets of a process, services of an experiment.
 
-The services of an experiment are in one file: with all of them in every process, the state of a thousand
-processes with a thousand services would hold three million.
+All processes of an experiment read one file of services: copies in a thousand processes with a thousand
+services would make three million variables in the state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def services_file(server: str, session: str) -> Path:
 
 
 def write_services(server: str, session: str, variables: Mapping[str, str]) -> None:
-    """Write the variables of the services; a process reads them whenever it starts."""
+    """Write the variables of the services, which processes read at each start."""
     write(services_file(server, session), variables)
 
 
@@ -69,11 +69,11 @@ def with_ports(
 ) -> dict[str, str]:
     """Return the variables with the new ports of the services in place of the old ones."""
     ports = {str(port): str(new[service]) for service, port in old.items() if new[service] != port}
-    moved: dict[str, str] = {}
+    updated: dict[str, str] = {}
     for name, text in variables.items():
-        before, colon, port = text.rpartition(":")
-        moved[name] = f"{before}{colon}{ports[port]}" if port in ports else text
-    return moved
+        prefix, colon, port = text.rpartition(":")
+        updated[name] = f"{prefix}{colon}{ports[port]}" if port in ports else text
+    return updated
 
 
 def bound_ports(variables: Mapping[str, str]) -> set[int]:

@@ -75,7 +75,7 @@ class DockerBuilder:
             raise UserError(what, where=str(self.temp_directory), remedy=remedy)
         engine = Engine()
         engine.facts()  # Raises before any other error where Docker does not answer.
-        self._built = build(Build(read, tag or ""), engine.place, log=self._say)
+        self._built = build(Build(read, tag or ""), engine.address, log=self._say)
         return self._built
 
     def tag(self, repo: str, tag: str) -> None:

@@ -134,7 +134,7 @@ def _docker() -> list[Finding]:
 
     def engine() -> tuple[str, str]:
         docker = Engine()
-        return str(docker.facts().get("Version")), docker.place
+        return str(docker.facts().get("Version")), docker.address
 
     states = {
         host: _optional(f"registry {host} (optional)", lambda host=host: ("", image_registry.check(host)))

@@ -52,7 +52,7 @@ def images() -> list[BuiltImage]:
     """
     used = _used()
     # On a shared engine there are also images that another user's symphony built.
-    listed = names(Engine().list_images(ours=True))
+    listed = names(Engine().list_images(own=True))
     rows = [_row(name, image, used) for name, image in listed if image_references.is_known(name)]
     return sorted(rows, key=lambda image: (-image.created, image.reference))
 

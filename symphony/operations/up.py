@@ -228,7 +228,7 @@ def _up(
             for event in run:
                 for report in reports.new():
                     share = report.done / report.total if report.size else -1.0
-                    yield Progress(f"image {report.image}", "working", 0.0, report.what, share, report.size)
+                    yield Progress(f"image {report.image}", "working", 0.0, report.step, share, report.size)
                 if output is not None:
                     output.take(event)
                 program.take(event)

@@ -1,4 +1,4 @@
-"""The declared code of a process: a process starts only with the code of the plan."""
+"""The declared code of a process, which starts only with the code of the plan."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CHANGED = "its code has changed since the plan"
 
 
 class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):
-    """The texts of `code=`, the folder from which they are named, and their digest in the plan."""
+    """The entries of `code=`, the folder of the project, and the digest in the plan."""
 
     texts: tuple[str, ...]
     folder: str
     digest: str
 
     def has_changed(self) -> bool:
-        """Return whether the files have another digest now, or cannot be read."""
+        """Return whether the files have changed or cannot be read."""
         try:
             return not _digest(self.texts, self.folder, int(time.monotonic())).startswith(self.digest)
         except (OSError, RuntimeError, ValueError):
@@ -31,12 +31,12 @@ class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=8)
 def _digest(texts: tuple[str, ...], folder: str, _second: int) -> str:
-    """Return the digest of all these files, which thousands of processes may have alike."""
-    every = (code_files.files_of(text, folder, _cache()) for text in texts)
-    return digests.of_all({name: digest for files in every for name, digest in files.items()})
+    """Return the digest of all files, cached since thousands of processes may have the same code."""
+    digests_of = (code_files.files_of(text, folder, _cache()) for text in texts)
+    return digests.of_all({name: digest for files in digests_of for name, digest in files.items()})
 
 
 @lru_cache(maxsize=1)
 def _cache() -> DigestCache:
-    # In memory only: the file is that of the program.
+    # Only in memory: the file of the cache belongs to the program.
     return DigestCache("code", Path())

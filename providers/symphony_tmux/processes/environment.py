@@ -1,4 +1,4 @@
-"""The exact environment of a process, from what it declares and what the caller passes on."""
+"""The environment of a process: declared, inherited and service variables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ INHERITED = (
     "CUDA_*",
     "TMPDIR",
     "XDG_RUNTIME_DIR",
-    # A `symphony` in the process finds the experiments of its caller there.
+    # So that a `symphony` in the process finds the experiments of its caller.
     "SYMPHONY_HOME",
     "XDG_STATE_HOME",
 )
-# The PATH of a shell that gets none.
+# The PATH of a shell without PATH in its environment.
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
-# Shells set these variables themselves, and refuse or change a value from outside.
+# Shells set these variables themselves, and ignore or change an inherited value.
 SHELLS_OWN = frozenset(
     [
         "_",
@@ -65,10 +65,10 @@ SHELLS_OWN = frozenset(
         "HISTCMD",
     ]
 )
-# The variables that no process can set, and why; the plan says it first.
+# Variables that a process cannot set, and the reasons; the plan refuses them.
 RESERVED: Mapping[str, str] = {
     **dict.fromkeys(sorted(SHELLS_OWN), "the shell sets it itself"),
-    MARKER: "it is the mark of the process",
+    MARKER: "symphony identifies the process by it",
 }
 
 
@@ -87,12 +87,12 @@ def environment(
     declared: Mapping[str, str],
     marker: str,
 ) -> dict[bytes, bytes]:
-    """Return the inherited variables, then those of services, then the declared ones; the marker wins."""
-    return passed_on(caller, inherit) | own_variables(services, declared, marker)
+    """Return the inherited variables, overridden by those of services, the declared ones and the marker."""
+    return caller_variables(caller, inherit) | own_variables(services, declared, marker)
 
 
-def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
-    """Return the lower layer: what comes from the caller, and that Python shows at once what it prints."""
+def caller_variables(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
+    """Return the variables from the caller, and PYTHONUNBUFFERED."""
     result = {b"PYTHONUNBUFFERED": b"1"} | inherited(caller.environ, (*INHERITED, *inherit))
     _activate(result, caller.virtual_env)
     return result
@@ -101,7 +101,7 @@ def passed_on(caller: Caller, inherit: Iterable[str]) -> dict[bytes, bytes]:
 def own_variables(
     services: Mapping[str, str], declared: Mapping[str, str], marker: str
 ) -> dict[bytes, bytes]:
-    """Return the variables of the process itself, which win over inherited ones."""
+    """Return the variables of the process itself, which override inherited ones."""
     layers = {ROLE: role(marker), **services, **declared, MARKER: marker}
     return {_bytes(name): _bytes(value) for name, value in layers.items()}
 
@@ -115,23 +115,23 @@ def search_path(caller: Caller) -> str:
 def inherited(environ: Mapping[bytes, bytes], patterns: Iterable[str]) -> dict[bytes, bytes]:
     """Return the variables that match a name, or a pattern with a trailing star."""
     allowed = [_bytes(pattern) for pattern in patterns]
-    exact = {each for each in allowed if not each.endswith(b"*")}
-    heads = tuple(each[:-1] for each in allowed if each.endswith(b"*"))
+    exact = {pattern for pattern in allowed if not pattern.endswith(b"*")}
+    prefixes = tuple(pattern[:-1] for pattern in allowed if pattern.endswith(b"*"))
     return {
         name: value
         for name, value in environ.items()
-        if (name in exact or name.startswith(heads)) and _can_be_set(name)
+        if (name in exact or name.startswith(prefixes)) and _can_be_set(name)
     }
 
 
 def _activate(environ: dict[bytes, bytes], virtual_env: str) -> None:
-    """Put the virtual environment of the program first on PATH, unless the caller has another."""
+    """Put the virtual environment of the program first on PATH, unless another one is active."""
     if not virtual_env or b"VIRTUAL_ENV" in environ or b"CONDA_PREFIX" in environ:
         return
     environ[b"VIRTUAL_ENV"] = _bytes(virtual_env)
-    first = _bytes(virtual_env) + b"/bin"
-    others = [part for part in environ.get(b"PATH", DEFAULT_PATH).split(b":") if part != first]
-    environ[b"PATH"] = b":".join([first, *others])
+    bin_folder = _bytes(virtual_env) + b"/bin"
+    other_folders = [part for part in environ.get(b"PATH", DEFAULT_PATH).split(b":") if part != bin_folder]
+    environ[b"PATH"] = b":".join([bin_folder, *other_folders])
 
 
 def _can_be_set(name: bytes) -> bool:

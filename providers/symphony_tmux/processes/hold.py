@@ -1,4 +1,4 @@
-"""The hold file, which tells the supervisor of a process to wait, and for what."""
+"""The hold file, which makes the supervisor of a process wait."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LIMIT = 1 << 20
 
 
 class HeldProcess(Hold, frozen=True, kw_only=True):
-    """The hold of a process; code: that of the plan, which it must have when it starts."""
+    """The hold of a process; code: the code of the plan, with which it must start."""
 
     code: DeclaredCode | None = None
 
 
 def first(waits_for: tuple[Wait, ...], code: DeclaredCode | None = None) -> HeldProcess:
-    """Return the hold of a process that is about to be started."""
+    """Return the first hold of a process that waits for others."""
     why = f"for {', '.join(map(str, waits_for))}"
     return HeldProcess(waits_for=waits_for, why=why, since=process_table.now(), code=code)
 
@@ -35,11 +35,11 @@ def write(folder: Path, hold: Hold) -> None:
 
 
 def read(folder: Path) -> HeldProcess | None:
-    """Return the hold of the process in this folder; None where it is not held back."""
+    """Return the hold of the process with this folder; None if it has none."""
     try:
         return msgspec.json.decode(files.read(folder / NAME, limit=_LIMIT), type=HeldProcess)
     except (OSError, msgspec.DecodeError):
-        # A process may have written anything there; that holds back no other process.
+        # Missing, or replaced by the process.
         return None
 
 

@@ -1,4 +1,4 @@
-"""The launch file of a process: the one place where text of the user becomes shell text."""
+"""The launch file of a process, the only place where user text becomes shell code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from symphony import files, paths
 from symphony_tmux import gpus, names
-from symphony_tmux.processes.environment import Caller, own_variables, passed_on
+from symphony_tmux.processes.environment import Caller, caller_variables, own_variables
 
 # The variables that tmux and its server set in a pane.
 PANE_VARIABLES = (
@@ -23,14 +23,14 @@ PANE_VARIABLES = (
     b" LOGNAME LANG OLDPWD"
 )
 
-# The variable with the prefix of the service by which equal workers meet.
+# The variable with the stem of the rendezvous service of equal workers.
 RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
-# In the folder of a process: the lines of cmds and preamble_cmds that failed, for `why`.
+# In the folder of a process: the failed lines of cmds and preamble_cmds, for `symphony why`.
 FAILED_LINES = "failed-lines"
 NOTE = b"[symphony: line "
-# A line of preamble_cmds that fails ends the process, which would else run in the wrong environment. After a
-# line of cmds that fails the next ones run, as in any shell. A line is told once a start.
-_TELLER = r"""
+# A failing line of preamble_cmds ends the process, which would run in the wrong environment. After a failing
+# line of cmds the next line runs, as in any shell. Each failing line is reported once per start.
+_ERROR_TRAP = r"""
 _symphony_told= _symphony_file=FILE; { : >"$_symphony_file"; } 2>/dev/null
 _symphony_tell() { [[ $3 != 1 || $_symphony_told == *" $2 "* ]] || {
 _symphony_told+=" $2 "
@@ -44,7 +44,7 @@ trap '_symphony_tell "$?" "$LINENO" "${#BASH_SOURCE[@]}" "$BASH_COMMAND"' ERR
 
 
 class Inputs(Protocol):
-    """The inputs of a process, whatever starts it: argv, or script and preamble for a shell."""
+    """The inputs of a process on any backend: argv, or script and preamble for a shell."""
 
     @property
     def argv(self) -> Sequence[str]: ...
@@ -65,28 +65,28 @@ class Inputs(Protocol):
 def content(
     inputs: Inputs, marker: str, caller: Caller, sourced: Sequence[Path], process_folder: Path
 ) -> bytes:
-    """Return a shell file that sets the exact environment, enters the folder and becomes the process.
+    """Return a shell script that sets the environment, changes to the folder and executes the process.
 
-    sourced: files with more variables, which win over what is inherited only.
-    process_folder: where it tells which lines of the user failed.
+    sourced: files with more variables, which override inherited ones.
+    process_folder: the folder for the report of failed lines.
     """
     lines = [b"# Written by symphony for every start of this process. The supervisor sets first:"]
     lines += [*_limits_for_the_supervisor(), *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
-    lines += _exports(passed_on(caller, inputs.inherit))
+    lines += _exports(caller_variables(caller, inputs.inherit))
     lines += [b". " + quote(os.fsencode(file)) + b" || exit 125" for file in sourced]
     lines += _exports(own_variables(inputs.services, inputs.env, marker))
     if stem := inputs.services.get(RENDEZVOUS):
-        # The service may have another address than in the plan.
+        # The address may differ from the plan.
         lines += [f'export MASTER_ADDR="${stem}_HOST" MASTER_PORT="${stem}_PORT"'.encode()]
     if inputs.env.get(gpus.VARIABLE):
         lines += _gpus(inputs, process_folder)
     lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":
-        # Without this the shell sets COLUMNS and LINES to the window's after the first command.
+        # Otherwise bash sets COLUMNS and LINES after the first command.
         lines += [b"shopt -u checkwinsize"]
-        told = quote(os.fsencode(process_folder / FAILED_LINES))
-        lines += _TELLER.encode().replace(b"FILE", told).splitlines()
+        failed_lines_file = quote(os.fsencode(process_folder / FAILED_LINES))
+        lines += _ERROR_TRAP.encode().replace(b"FILE", failed_lines_file).splitlines()
         lines += [_section(_count(lines), ends=True), *map(_bytes, inputs.preamble)]
         lines += [_section(_count(lines), ends=False), *map(_bytes, inputs.script)]
     else:
@@ -97,13 +97,13 @@ def content(
 
 
 def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
-    """Return the lines that start this file again once its GPUs are held, and then name them."""
+    """Return the lines that wait for GPUs, execute this file again, and then export the GPUs."""
     session, path = folder.parents[1].name.rpartition(".")[2], folder.name.replace(".", "/")
     words = ("env", f"{gpus.FOLDER}={gpus.folder()}", sys.executable, "-P", "-m", "symphony_tmux.gpus")
-    who = f"{_user()}/{session}/{path}"
+    holder = f"{_user()}/{session}/{path}"
     file = folder / names.LAUNCH_FILE
-    again = (*words, inputs.env[gpus.VARIABLE], who, str(folder), shell(inputs), str(file))
-    command = b" ".join(quote(os.fsencode(word)) for word in again)
+    gpu_command = (*words, inputs.env[gpus.VARIABLE], holder, str(folder), shell(inputs), str(file))
+    command = b" ".join(quote(os.fsencode(word)) for word in gpu_command)
     return [
         f'[ "${gpus.HOLDER}" = "$$" ] || exec '.encode() + command,
         f'export CUDA_VISIBLE_DEVICES="${gpus.TAKEN}" CUDA_DEVICE_ORDER=PCI_BUS_ID'.encode(),
@@ -119,7 +119,7 @@ def _user() -> str:
 
 
 def _section(before: int, *, ends: bool) -> bytes:
-    """Return the line in front of lines of the user; before: the number of lines above it in the file."""
+    """Return the line in front of user lines; before: the number of lines above it."""
     return b"_symphony_before=%d _symphony_after=%s" % (before + 1, b"exit" if ends else b"continue")
 
 
@@ -136,29 +136,29 @@ def failed_lines(folder: Path) -> list[str]:
 
 
 def export(name: bytes, value: bytes) -> bytes:
-    """Return the line that puts a variable into the environment."""
+    """Return the line that exports a variable."""
     return b"export " + name + b"=" + quote(value)
 
 
 def quote(text: bytes) -> bytes:
-    """Return these bytes as one word of a shell; the only quoting of the provider."""
+    """Quote bytes as one shell word; all quoting of the providers is done here."""
     return b"'" + text.replace(b"'", b"'\\''") + b"'"
 
 
 def shell(inputs: Inputs) -> str:
-    """Return bash, where it exists, for lines of the user (`source` needs it), else /bin/sh."""
+    """Return bash, if it exists, for user lines (they may use `source`), else /bin/sh."""
     return bash() if inputs.preamble or inputs.script else "/bin/sh"
 
 
 def caller() -> Caller:
-    """Return the caller: this process has the environment in which the command was typed."""
-    inside = sys.prefix != sys.base_prefix
-    return Caller(dict(os.environb), sys.prefix if inside else "")
+    """Return the environment of this process, which is that of the user's command."""
+    is_virtual_env = sys.prefix != sys.base_prefix
+    return Caller(dict(os.environb), sys.prefix if is_virtual_env else "")
 
 
 @lru_cache(maxsize=1)
 def bash() -> str:
-    """Return the shell that runs lines of the user."""
+    """Return the shell that runs user lines."""
     return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin:/opt/homebrew/bin") or "/bin/sh"
 
 
@@ -167,7 +167,7 @@ def _exports(variables: Mapping[bytes, bytes]) -> list[bytes]:
 
 
 def _limits_for_the_supervisor() -> list[bytes]:
-    """Return the limits of this process as lines of the launch file, which the supervisor reads."""
+    """Return the limits of this process as comments for the supervisor."""
     result = [f"nice {os.getpriority(os.PRIO_PROCESS, 0)}"]
     if hasattr(os, "sched_getaffinity"):
         result += [" ".join(["cpus", *map(str, sorted(os.sched_getaffinity(0)))])]
@@ -178,12 +178,12 @@ def _limits_for_the_supervisor() -> list[bytes]:
 
 
 def limit_numbers() -> dict[str, int]:
-    heads = [name for name in dir(resource) if name.startswith("RLIMIT_")]
-    return {name.removeprefix("RLIMIT_"): getattr(resource, name) for name in heads}
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {name.removeprefix("RLIMIT_"): getattr(resource, name) for name in names}
 
 
 def _limits() -> list[bytes]:
-    """Return the lines that set the caller's limits and umask, which the tmux server changed for itself."""
+    """Return the lines that restore the caller's limits and umask, which differ in the tmux server."""
     open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     core = resource.getrlimit(resource.RLIMIT_CORE)[0]
     lines = [f"ulimit -S -n {_limit(open_files)} 2>/dev/null", f"ulimit -S -c {_limit(core)} 2>/dev/null"]
@@ -195,7 +195,7 @@ def _limit(value: int) -> str:
 
 
 def _mask() -> str:
-    """Return the caller's umask; symphony runs the engine with a closed one and passes on what it was."""
+    """Return the caller's umask: symphony runs the engine with umask 077, and the original in a variable."""
     if re.fullmatch(r"0?[0-7]{3}", value := os.environ.get("SYMPHONY_UMASK", "")):
         return value
     return f"{paths.umask():04o}"

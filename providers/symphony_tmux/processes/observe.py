@@ -22,9 +22,9 @@ State = Literal["running", "completed", "failed", "lost", "elsewhere", "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """state; reason in words, empty while running; the pane, when it is still there.
+    """The state of a process, the reason (empty while it runs), and its pane, if it still exists.
 
-    resumes: it was stopped because the primaries ended, and starts again with them.
+    resumes: it was stopped because the primaries ended, and will start again with them.
     """
 
     state: State
@@ -66,10 +66,10 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
     # Imported here: a running process has no hold.
     from symphony_tmux.processes import hold
 
-    held = hold.read(Path(str(outputs["log"])).parent)
-    if held is None or not held.stopped:
+    hold_ = hold.read(Path(str(outputs["log"])).parent)
+    if hold_ is None or not hold_.stopped:
         return None
-    return Condition("stopped", held.why, pane, resumes=held.stopped != "stopped")
+    return Condition("stopped", hold_.why, pane, resumes=hold_.stopped != "stopped")
 
 
 def waits_for(outputs: Mapping[str, Any]) -> str:
@@ -97,25 +97,22 @@ def log_trouble(log: str) -> str:
 def program(outputs: Mapping[str, Any]) -> int:
     """Return the pid of the user's program, for debuggers and profilers, behind its supervisor and shells."""
     pid = int(outputs["pid"])
-    below = process_table.children(pid)
-    while below and (len(below) == 1 or pid == int(outputs["pid"])):
-        pid = below[0]
-        below = process_table.children(pid) if process_table.command_name(pid) in SHELLS else []
+    children = process_table.children(pid)
+    while children and (len(children) == 1 or pid == int(outputs["pid"])):
+        pid = children[0]
+        children = process_table.children(pid) if process_table.command_name(pid) in SHELLS else []
     return pid
 
 
 def program_start(pid: int, attempt: int) -> tuple[str, float]:
-    """Return the name of this start of a program under its supervisor, and when it was.
-
-    The name is empty between two starts.
-    """
-    below = process_table.children(pid)
-    start = process_table.start_of(below[0]) if below else 0
-    return (f"{attempt}.{below[0]}.{start}", process_table.seconds(start)) if start else ("", 0)
+    """Return the identifier of the current start of a program, and its time; ("", 0) between starts."""
+    children = process_table.children(pid)
+    start = process_table.start_of(children[0]) if children else 0
+    return (f"{attempt}.{children[0]}.{start}", process_table.seconds(start)) if start else ("", 0)
 
 
 def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
-    """Return why the session of these inputs or outputs must be made again; nothing when it exists."""
+    """Return why the session of these inputs or outputs must be created again; empty if it exists."""
     session = listing.session(outputs["name"])
     if session is not None and session.owner == outputs["owner"]:
         return ""
@@ -125,7 +122,7 @@ def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
 
 
 def supervisor_was_killed(pane: Pane, outputs: Mapping[str, Any]) -> bool:
-    """Return whether the supervisor was killed: by itself it ends as its log says that the process did."""
+    """Return whether the supervisor was killed: otherwise its end is that of the process in the log."""
     if pane.signal != signal.SIGKILL:
         return False
     started, end = _last_attempt(outputs)
@@ -133,7 +130,7 @@ def supervisor_was_killed(pane: Pane, outputs: Mapping[str, Any]) -> bool:
 
 
 def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
-    """Return that a process has completed, where its log says so, else that it is lost for this reason."""
+    """Return completed if the log says so, else lost for this reason."""
     _, end = _last_attempt(outputs)
     completed = end is not None and (end.event, end.number) == ("exit", 0)
     if completed and outputs.get("restart_policy") != "Always":
@@ -142,8 +139,8 @@ def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
 
 
 def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
-    """Return whether the log has the last start of a process, and the mark of its end."""
-    # Imported here: a running process does not need it.
+    """Return whether the log has the current attempt, and the mark of its end."""
+    # Imported here: running processes do not need it.
     from symphony_tmux import logs as reader
 
     for number, _, end in reader.attempts(str(outputs["log"]))[-1:]:
@@ -166,7 +163,7 @@ def _ended(pane: Pane, outputs: Mapping[str, Any]) -> Condition:
 
 
 def _same_start(pane: Pane, start: int) -> bool:
-    """tmux reaps its children itself: while it says a pane lives, its pid is not used again."""
+    """Return whether the pane has the process of this start; a pid that tmux has not reaped is not reused."""
     result = process_table.start_of(pane.pid) if start and not pane.dead else 0
     return result in (0, start)
 

@@ -1,7 +1,7 @@
 """Facts about this machine and its processes, from psutil.
 
-A process is known by its pid and its start. On Linux the start is read here, in ticks since the boot: psutil
-makes a time of day of it, which changes when the clock is set, and what is written down outlives that.
+A process is identified by its pid and its start time. On Linux the start is read here, in ticks since the
+boot: psutil converts it to a time of day, which changes when the clock is set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HAS_PROC = (PROC / "self" / "stat").exists()
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A pid with the start of its process, because pids are used again."""
+    """A pid with the start time of its process, since pids are reused."""
 
     pid: int
     start: int
@@ -33,7 +33,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One living process as a scan saw it; marker is its SYMPHONY_ID, empty when it has or shows none."""
+    """A living process; marker: its SYMPHONY_ID, empty if it has none or cannot be read."""
 
     pid: int
     start: int
@@ -49,7 +49,7 @@ class Process:
 
 @lru_cache(maxsize=1)
 def boot_id() -> str:
-    """Return a name of the current boot of this machine."""
+    """Return an identifier of the current boot of this machine."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -57,12 +57,12 @@ def boot_id() -> str:
 
 
 def scan() -> list[Process]:
-    """Return every living process of the machine; zombies are dead."""
+    """Return all living processes of the machine, without zombies."""
     return [found for pid in psutil.pids() if (found := process(pid)) is not None]
 
 
 def process(pid: int) -> Process | None:
-    """Return the living process of that pid."""
+    """Return the living process with a pid, else None."""
     facts = _facts(pid)
     if facts is None:
         return None
@@ -71,28 +71,28 @@ def process(pid: int) -> Process | None:
 
 
 def start_of(pid: int) -> int:
-    """Return the start of a living process in the unit of this machine, 0 when there is none."""
+    """Return the start of a living process in the unit of this machine; 0 if there is none."""
     facts = _facts(pid)
     return facts[3] if facts else 0
 
 
 def now() -> float:
-    """Return the seconds by which starts are counted; on Linux those since the boot."""
+    """Return the time of the clock that counts starts, in seconds; on Linux since the boot."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if HAS_PROC else time.time()
 
 
 def seconds(start: int) -> float:
-    """Return the start of a process, as `start_of` returns it, in the seconds of `now`."""
+    """Convert a start, as of `start_of`, to the clock of `now`."""
     return start / (os.sysconf("SC_CLK_TCK") if HAS_PROC else 1000)
 
 
 def exists(pid: int) -> bool:
-    """Return whether a process has the pid, be it a zombie."""
+    """Return whether a process has the pid, even a zombie."""
     return psutil.pid_exists(pid)
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, oldest first; psutil looks through all processes to find them."""
+    """Return the children of a process, oldest first; psutil would scan all processes."""
     try:
         return [*map(int, read(f"/proc/{pid}/task/{pid}/children").split())]
     except OSError:
@@ -100,19 +100,19 @@ def children(pid: int) -> list[int]:
 
 
 def tree(root: int) -> Iterator[int]:
-    """Yield a process and all below it, also what threads of theirs started."""
-    ahead = [root]
-    while ahead:
-        pid = ahead.pop()
+    """Yield a process and its descendants, including children of its threads."""
+    pending = [root]
+    while pending:
+        pid = pending.pop()
         yield pid
         with suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                 with suppress(OSError):
-                    ahead += map(int, read(f"/proc/{pid}/task/{task}/children").split())
+                    pending += map(int, read(f"/proc/{pid}/task/{task}/children").split())
 
 
 def times() -> dict[int, float]:
-    """Return the seconds of processor time of every process, with those of its children that have ended."""
+    """Return the CPU seconds of every process, including its ended children."""
     ticks = os.sysconf("SC_CLK_TCK")
     found: dict[int, float] = {}
     for pid in psutil.pids():
@@ -123,18 +123,18 @@ def times() -> dict[int, float]:
 
 
 def read(file: str) -> bytes:
-    """Return what a file of /proc says; open() takes three times as long, for each of thousands."""
+    """Return the content of a file of /proc; open() would take three times as long."""
     descriptor, content = os.open(file, os.O_RDONLY | os.O_CLOEXEC), b""
     try:
-        while more := os.read(descriptor, 1 << 16):
-            content += more
+        while chunk := os.read(descriptor, 1 << 16):
+            content += chunk
     finally:
         os.close(descriptor)
     return content
 
 
 def alive(identities: Iterable[Identity]) -> list[Identity]:
-    """Return those of these processes that live."""
+    """Return the processes that are alive."""
     return [identity for identity in identities if start_of(identity.pid) == identity.start]
 
 
@@ -153,14 +153,14 @@ def short_hash(content: bytes) -> str:
 
 
 def _facts(pid: int) -> tuple[str, int, int, int] | None:
-    """Return state, parent, session and start of a process; None for what is gone or a zombie."""
+    """Return state, parent, session and start of a process; None if it has ended or is a zombie."""
     if not HAS_PROC:
         return _facts_without_proc(pid)
     try:
         text = read(f"/proc/{pid}/stat")
     except OSError:
         return None
-    # The name stands in brackets and may hold brackets and spaces itself.
+    # The name is in parentheses, and may contain parentheses and spaces.
     fields = text[text.rfind(b")") + 2 :].split()
     state = fields[0].decode()
     return None if state in "ZXx" else (state, int(fields[1]), int(fields[3]), int(fields[19]))
@@ -168,9 +168,9 @@ def _facts(pid: int) -> tuple[str, int, int, int] | None:
 
 def _facts_without_proc(pid: int) -> tuple[str, int, int, int] | None:
     try:
-        known = psutil.Process(pid)
-        with known.oneshot():
-            status, parent, start = known.status(), known.ppid(), int(known.create_time() * 1000)
+        process_ = psutil.Process(pid)
+        with process_.oneshot():
+            status, parent, start = process_.status(), process_.ppid(), int(process_.create_time() * 1000)
         session = os.getsid(pid)
     except (psutil.Error, OSError):
         return None

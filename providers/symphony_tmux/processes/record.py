@@ -11,7 +11,7 @@ from symphony import files, paths
 from symphony_tmux import experiment_folder, names
 
 NAME = "record.json"
-KEPT: dict[str, type] = {
+FIELDS: dict[str, type] = {
     "owner": str,
     "path": str,
     "session": str,
@@ -29,37 +29,37 @@ KEPT: dict[str, type] = {
 
 
 def write(outputs: Mapping[str, Any]) -> None:
-    kept = {key: outputs[key] for key in KEPT}
+    record = {key: outputs[key] for key in FIELDS}
     folder = names.process_folder(*(str(outputs[name]) for name in ("server", "session", "path")))
-    files.replace(folder / NAME, json.dumps(kept).encode())
+    files.replace(folder / NAME, json.dumps(record).encode())
 
 
 def read(server: str, session: str, path: str) -> dict[str, Any] | None:
-    """Return what was started last for this process; None where nothing was, or the file is damaged."""
+    """Return the record of the last start of a process; None if it is missing or damaged."""
     return _load(names.process_folder(server, session, path) / NAME, server, session)
 
 
 def of_owner(owner: str) -> Iterator[dict[str, Any]]:
-    """Yield the record of every process of an owner, whatever its session is called."""
+    """Yield the records of all processes of an owner, in all its sessions."""
     for folder in experiment_folder.folders(owner):
         server, session = paths.server_of(folder), folder.name.rpartition(".")[2]
         for file in files.matching(folder, f"{names.PROCESSES}/*/{NAME}"):
-            known = _load(file, server, session)
-            if known is not None and known["owner"] == owner:
-                yield known
+            record = _load(file, server, session)
+            if record is not None and record["owner"] == owner:
+                yield record
 
 
 def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
-    """Return the record in a file that its process can write: every field has its type, the place decides."""
+    """Return the record in a file, which its process can write: types and place are checked."""
     try:
-        known: object = json.loads(files.read(file, limit=1 << 16))
+        content: object = json.loads(files.read(file, limit=1 << 16))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(known, dict):
+    if not isinstance(content, dict):
         return None
-    fields = cast("dict[str, Any]", known)
-    if any(not isinstance(fields.get(name), kind) for name, kind in KEPT.items()):
+    fields = cast("dict[str, Any]", content)
+    if any(not isinstance(fields.get(name), kind) for name, kind in FIELDS.items()):
         return None
-    kept = {name: fields[name] for name in KEPT} | {"server": server, "session": session}
-    kept["log"] = str(file.with_name("log"))
-    return kept if names.folder_name(kept["path"]) == file.parent.name else None
+    record = {name: fields[name] for name in FIELDS} | {"server": server, "session": session}
+    record["log"] = str(file.with_name("log"))
+    return record if names.folder_name(record["path"]) == file.parent.name else None

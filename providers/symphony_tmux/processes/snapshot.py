@@ -14,7 +14,7 @@ from symphony_tmux.tmux.client import Listing, Pane
 
 @dataclass
 class Snapshot:
-    """The listing of a run of the provider, shared by its threads."""
+    """The cached listings of a run of the provider, shared by its threads."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     _listings: dict[str, Listing] = field(default_factory=dict[str, Listing])
@@ -34,13 +34,13 @@ class Snapshot:
             for key in [key for key in self._indexes if key[0] == server]:
                 del self._indexes[key]
 
-    def placed(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
+    def set_pane(self, server: str, owner: str, path: str, pane: Pane | None) -> None:
         """Record the pane that a process now has, or that it has none."""
         with self.lock:
-            known = self._listings.get(server)
-            if known is not None:
-                others = [each for each in known.panes if (each.owner, each.path) != (owner, path)]
-                self._listings[server] = replace(known, panes=(*others, pane) if pane else tuple(others))
+            listing = self._listings.get(server)
+            if listing is not None:
+                others = [other for other in listing.panes if (other.owner, other.path) != (owner, path)]
+                self._listings[server] = replace(listing, panes=(*others, pane) if pane else tuple(others))
 
     def panes(self, server: str, owner: str, path: str) -> list[Pane]:
         """Return the panes marked as this process; after a fault there may be several."""
@@ -52,7 +52,7 @@ class Snapshot:
         return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
 
     def trees(self, owner: str) -> dict[str, list[Process]]:
-        """Return path -> the living processes with that marker of the owner, when the run began."""
+        """Return path -> the processes with its marker that lived when the run began."""
         with self.lock:
             if self._marked is None:
                 self._marked = {}
@@ -66,7 +66,7 @@ class Snapshot:
             return result
 
     def next_index(self, server: str, session_id: str) -> int:
-        """Return a free window index, by which the same call of tmux addresses the new window."""
+        """Return a free window index, so that one call of tmux can create and address a window."""
         with self.lock:
             key = (server, session_id)
             if key not in self._indexes:

@@ -35,19 +35,19 @@ TRIES = 5
 def start(
     inputs: WindowInputs, props: dict[str, Any], attempt: int, index: int, snapshot: Snapshot
 ) -> dict[str, Any]:
-    """Run the process in a new window, at this index if it is free (0: at any); the outputs of the Window."""
+    """Start the process in a new window, at this index if it is free (0: any), and return the outputs."""
     folder = _prepare(inputs, attempt)
     digest, launched = changes.digest(props), time.time()
     mark = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
-    # Not respawn-pane: tmux 3.3a then closes the pane of the new process as soon as its output was piped.
-    window_id, pane_id, pid, session_id, at = _new_window(
+    # Not respawn-pane: tmux 3.3a then closes the new pane as soon as its output is piped.
+    window_id, pane_id, pid, session_id, window_index = _new_window(
         inputs, attempt, mark, folder, index, snapshot
     ).split()
-    pane = Pane(session_id, window_id, pane_id, int(at), int(pid), False, None, None, 0)
+    pane = Pane(session_id, window_id, pane_id, int(window_index), int(pid), False, None, None, 0)
     pane = replace(
         pane, owner=inputs.owner, path=inputs.path, attempt=attempt, launched=launched, digest=digest
     )
-    snapshot.placed(inputs.server, inputs.owner, inputs.path, pane)
+    snapshot.set_pane(inputs.server, inputs.owner, inputs.path, pane)
     outputs = {
         "window_id": window_id,
         "pane_id": pane_id,
@@ -63,7 +63,7 @@ def start(
 
 
 def place(inputs: WindowInputs) -> dict[str, Any]:
-    """Return the outputs that tell where the process runs."""
+    """Return the outputs that describe where the process runs."""
     return {
         "boot_id": process_table.boot_id(),
         "host": process_table.host(),
@@ -75,7 +75,9 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
 
 def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     if inputs.cwd and not Path(inputs.cwd).is_dir():
-        raise UserError(f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Make it")
+        raise UserError(
+            f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Create it"
+        )
     code = inputs.declared_code
     if code is not None and code.has_changed():
         what = f"{CHANGED}: {', '.join(code.texts)}"
@@ -105,7 +107,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
     else:
         files.remove(folder / hold.NAME)
     files.remove(folder / RESTART)
-    # A start that was killed may have left it.
+    # A killed start may have left it.
     files.remove(folder / gpus.NOTE)
     files.touch(folder / "log")
     files.remove(folder / PIPE)
@@ -116,17 +118,17 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
 def _new_window(
     inputs: WindowInputs, attempt: int, mark: str, folder: Path, index: int, snapshot: Snapshot
 ) -> str:
-    for further in range(TRIES):
+    for attempt_ in range(TRIES):
         session = server.ensure_session(inputs.server, inputs.session, inputs.owner, snapshot)
-        if further or not index:
+        if attempt_ or not index:
             index = snapshot.next_index(inputs.server, session.session_id)
         try:
             return _new_window_at(f"{session.session_id}:{index}", inputs, attempt, mark, folder)
         except client.TmuxError as error:
-            lost = isinstance(error, client.NoServer) or "can't find" in error.what
-            if further == TRIES - 1 or not (lost or "in use" in error.what):
+            is_session_lost = isinstance(error, client.NoServer) or "can't find" in error.what
+            if attempt_ == TRIES - 1 or not (is_session_lost or "in use" in error.what):
                 raise
-            if lost:
+            if is_session_lost:
                 snapshot.forget(inputs.server)
     raise AssertionError
 
@@ -139,14 +141,14 @@ def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, f
     commands = [
         window,
         ["set-option", "-p", "-t", target, "@symphony_process", mark],
-        ["pipe-pane", "-t", target, _recorder(folder)],
+        ["pipe-pane", "-t", target, _record_command(folder)],
         ["display-message", "-p", "-t", target, STARTED],
     ]
     return client.run(inputs.server, client.joined(commands))
 
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:
-    """Return the command of the pane; its paths are relative to the home of symphony, its folder."""
+    """Return the command of the pane; paths are relative to the home of symphony."""
     interpreter = perl()
     if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
@@ -164,11 +166,11 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
     ]
 
 
-def _recorder(folder: Path) -> str:
-    """Return the shell command that receives what the pane shows; tmux expands it, so it has only safe names.
+def _record_command(folder: Path) -> str:
+    """Return the shell command that receives the pane's output; tmux expands it, so it has only safe names.
 
-    It holds the pipe open for reading, too, until it has said its pid: otherwise it would wait in opening it,
-    without an end where the supervisor was killed a moment ago.
+    It opens the pipe for reading, too, until it has written its pid: otherwise the open would block for ever
+    if the supervisor has just been killed.
     """
     if not perl():
         return f"exec cat >>{folder}/log"
@@ -177,22 +179,22 @@ def _recorder(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def perl() -> str:
-    """Return the perl that runs the supervisor; without one processes are not started again."""
+    """Return the perl for the supervisor; without one processes are not restarted."""
     program = shutil.which("perl") or ""
     return program if PLAIN.fullmatch(program) else ""
 
 
 @lru_cache(maxsize=8)
 def _installed_supervisor(home: Path) -> str:
-    """Return the place of a copy whose name needs no quoting; other versions have other names."""
+    """Copy the supervisor to a path that needs no quoting and depends on its version, and return the path."""
     content = SUPERVISOR.read_bytes()
     name = f"supervise-{process_table.short_hash(content)}.pl"
     target = home / "tmux" / name
     try:
-        is_there = files.read(target) == content
+        is_installed = files.read(target) == content
     except OSError:
-        is_there = False
-    if not is_there:
+        is_installed = False
+    if not is_installed:
         files.replace(target, content)
     return f"tmux/{name}"
 

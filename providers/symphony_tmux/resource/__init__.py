@@ -1,1 +1,1 @@
-"""The Pulumi resources Session and Window and what their create, diff, read, update and delete do."""
+"""The operations of the Pulumi resources Session and Window: create, diff, read, update and delete."""

@@ -1,6 +1,6 @@
-"""The differences of a process between state and program, as field names.
+"""The changes of a process between state and program, as field names.
 
-Pure. Fields that are not named here (grace, values of inherited variables) restart no process.
+Changes of other fields (grace, values of inherited variables) do not restart a process.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ Props = Mapping[str, Any]
 
 
 def changes(old: Props, new: Props, fields: Iterable[str] = (*REPLACED, *LAUNCHED)) -> list[str]:
-    """Return the changed fields for which a process is started again, replacing ones first."""
+    """Return the changed fields that restart a process, those that replace its window first."""
     return [name for name in fields if _value(old, name) != _value(new, name)]
 
 
 def replaces(old: Props, new: Props) -> list[str]:
-    """Return the changed fields that need another window."""
+    """Return the changed fields that replace the window."""
     return [name for name in changes(old, new) if name in REPLACED]
 
 
 def digest(inputs: Props, fields: Iterable[str] = LAUNCHED) -> str:
     """Return a hash of all fields that `changes` compares, except the identity of the resource."""
-    facts = {name: _value(inputs, name) for name in fields}
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    launched = {name: _value(inputs, name) for name in fields}
+    return hashlib.sha256(json.dumps(launched, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[
+        :32
+    ]
 
 
 def fingerprint(inputs: Props) -> str:
@@ -50,7 +52,7 @@ def fingerprint(inputs: Props) -> str:
 
 
 def _value(props: Props, name: str) -> object:
-    """Return a field in one form: a missing, null or empty one is the same to a process."""
+    """Return a field in canonical form: missing, null and empty values are the same."""
     value: object = props.get(name)
     if name == "inherit":
         return sorted(cast("list[str]", value or []))

@@ -1,7 +1,7 @@
 """The inputs of a Session and a Window as typed values.
 
-The plan has checked what they mean. Their types are checked once more, and names, which become parts of
-commands and paths: inputs may also come from a state that was changed by hand.
+The plan has checked their meaning. Types are checked again, and so are names, which become parts of commands
+and paths: inputs may come from a state that was edited by hand.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SESSION_INPUTS = (
     "grace",
     "supervision",
 )
-# The inputs that become outputs, too: of secret_env only its digests.
+# The inputs that are outputs, too; of secret_env only the digests.
 WINDOW_INPUTS = (
     "session",
     "server",
@@ -61,13 +61,13 @@ _Policy = Annotated[str, msgspec.Meta(pattern=r"\A(Never|OnFailure|Always)\Z")]
 
 
 class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """One experiment as the program declares it.
+    """The declaration of an experiment.
 
-    ports:       the port that the program found for each service, which may be leased to another by now.
-    fixed_ports: the services that can have no other.
+    ports:       the planned port of each service, which may be leased to another experiment by now.
+    fixed_ports: the services whose port must not change.
     port_range:  the first and the last port to choose from.
-    secrets, configs: the files that its processes find in its folders.
-    supervision: the order, the probes and the ends, with the ports that the program found.
+    secrets, configs: the files to copy into the folder of the experiment.
+    supervision: the order, the probes and the ends, with the planned ports.
     """
 
     name: _Name
@@ -85,9 +85,9 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """One process as the program declares it, wherever a launch file starts it.
+    """The declaration of a process that a launch file starts.
 
-    code, folder: the texts of `code=` and the project; what starts must have the digest of the plan.
+    code, folder: the entries of `code=` and the folder of the project.
     """
 
     owner: _Owner
@@ -111,7 +111,7 @@ class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowInputs(ProcessInputs, frozen=True, kw_only=True):
-    """One process that runs in a window of tmux."""
+    """The declaration of a process in a tmux window."""
 
     session: _Name
     server: _Name = paths.DEFAULT_SERVER
@@ -123,25 +123,29 @@ Inputs = TypeVar("Inputs", bound=msgspec.Struct)
 
 
 def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
-    """Return the typed inputs of a Session; raise UserError for a wrong input."""
-    # Pulumi turns whole numbers into floats.
+    """Return the typed inputs of a Session; raise WrongInput."""
+    # Pulumi converts integers to floats.
     port_range = [int(port) for port in props.get("port_range") or ()] or None
-    whole = {"ports": ports_of(props), "port_range": port_range, "supervision": supervision_of(props)}
-    return converted({**props, **whole}, SessionInputs)
+    converted_inputs = {
+        "ports": ports_of(props),
+        "port_range": port_range,
+        "supervision": supervision_of(props),
+    }
+    return converted({**props, **converted_inputs}, SessionInputs)
 
 
 def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
-    """Return the typed inputs of a Window; raise UserError for a wrong input."""
+    """Return the typed inputs of a Window; raise WrongInput."""
     return converted(props, WindowInputs)
 
 
 def refuse_strange_names(props: Mapping[str, Any]) -> None:
     """Raise SymphonyError if the state has a name that inputs cannot have."""
-    fits = {"name": names.is_name, "session": names.is_name, "server": names.is_name}
-    fits |= {"path": names.is_path, "owner": names.is_owner}
-    for field in fits.keys() & props.keys():
+    validators = {"name": names.is_name, "session": names.is_name, "server": names.is_name}
+    validators |= {"path": names.is_path, "owner": names.is_owner}
+    for field in validators.keys() & props.keys():
         name: object = props[field]
-        if not isinstance(name, str) or not fits[field](name):
+        if not isinstance(name, str) or not validators[field](name):
             raise SymphonyError(
                 f"the state was damaged or changed by hand: its {field} is {name!r}",
                 remedy="Restore the state from the copy beside it (.bak)",
@@ -149,15 +153,15 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
 
 
 def ports_of(props: Mapping[str, Any]) -> dict[str, int]:
-    """Return the port of each service; Pulumi turns whole numbers into floats."""
+    """Return the port of each service, as integers: Pulumi converts them to floats."""
     return msgspec.convert(props.get("ports") or {}, dict[str, int], strict=False)
 
 
 def supervision_of(props: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the supervision in the inputs or outputs of a Session, with the numbers that it has.
+    """Return the supervision in the inputs or outputs of a Session, with its integers.
 
     Raises:
-        WrongInput: It is none.
+        WrongInput: It is not a valid declaration.
     """
     if not (supervision := props.get("supervision")):
         return None
@@ -171,7 +175,7 @@ def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
     """Return the inputs of a resource as a typed value.
 
     Raises:
-        WrongInput: The first that is wrong.
+        WrongInput: An input has a wrong type or an invalid name.
     """
     try:
         return msgspec.convert({name: value for name, value in props.items() if value is not None}, kind)

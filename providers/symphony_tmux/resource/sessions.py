@@ -25,35 +25,37 @@ inputs_of = inputs.session_inputs
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     """Return the reason to re-create a recorded session, or an empty string."""
-    on = old_inputs.get("server") or paths.DEFAULT_SERVER
-    if why := observe.session_reason(old_inputs, snapshot.listing(on)):
+    server_name = old_inputs.get("server") or paths.DEFAULT_SERVER
+    if why := observe.session_reason(old_inputs, snapshot.listing(server_name)):
         return why
-    there = variables.has_services(on, old_inputs["name"], old_inputs.get("services") or {})
-    return "" if there else "the file with its service addresses is missing or damaged"
+    exists = variables.has_services(server_name, old_inputs["name"], old_inputs.get("services") or {})
+    return "" if exists else "the file with its service addresses is missing or damaged"
 
 
 def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
-    """Return the running processes of the experiment that neither the program nor the state has."""
-    known = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
-    return sorted(snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - known)
+    """Return the running processes of the experiment that are neither declared nor in the state."""
+    recorded = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
+    return sorted(
+        snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - recorded
+    )
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what `check` adds to the inputs of a session that the state has."""
+    """Return the inputs that `check` adds for a session in the state."""
     return {REASON: reason(old_inputs, snapshot), ORPHANS: orphans(news, old_inputs, snapshot)}
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Create or adopt the session; end processes of an interrupted run that are not declared."""
-    wanted = inputs.session_inputs(props)
-    experiment_folder.lock(wanted.server, wanted.name)
-    return f"{wanted.server}/{wanted.name}", _made(wanted, time.time(), snapshot)
+    spec = inputs.session_inputs(props)
+    experiment_folder.lock(spec.server, spec.name)
+    return f"{spec.server}/{spec.name}", _create(spec, time.time(), snapshot)
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """Return the difference: a missing session is created again, and processes may come and go.
+    """Return the changes; a missing session is created again.
 
-    A change of services restarts nothing here: the windows of processes that use them change themselves.
+    A change of services restarts processes through the changes of their windows.
     """
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
@@ -89,23 +91,23 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Re-create a missing session, and end processes that are not declared."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
-    wanted = inputs.session_inputs(news)
-    experiment_folder.lock(wanted.server, wanted.name)
-    there = not observe.session_reason(olds, snapshot.listing(wanted.server))
-    return _made(
-        wanted, float(olds["created"]) if there else time.time(), snapshot, set(olds.get("processes") or [])
+    spec = inputs.session_inputs(news)
+    experiment_folder.lock(spec.server, spec.name)
+    exists = not observe.session_reason(olds, snapshot.listing(spec.server))
+    return _create(
+        spec, float(olds["created"]) if exists else time.time(), snapshot, set(olds.get("processes") or [])
     )
 
 
 def delete(props: Props, snapshot: Snapshot) -> None:
     """End every process at once, and remove the session, its files and port leases if they exist."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
-    name, owner, on = str(props["name"]), str(props["owner"]), str(props["server"])
-    experiment_folder.lock(on, name)
-    snapshot.forget(on)
-    folder = paths.experiment_folder(on, name)
+    name, owner, server_name = str(props["name"]), str(props["owner"]), str(props["server"])
+    experiment_folder.lock(server_name, name)
+    snapshot.forget(server_name)
+    folder = paths.experiment_folder(server_name, name)
     experiment_folder.repair_owner(folder, owner)
-    listing = snapshot.listing(on)
+    listing = snapshot.listing(server_name)
     supervisors = {
         Identity(pane.pid, process_table.start_of(pane.pid))
         for pane in listing.panes
@@ -115,60 +117,60 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     stop.take_down({supervisor for supervisor in supervisors if supervisor.start}, stop.marked(owner), grace)
     session = listing.session(name)
     if session is not None and session.owner == owner:
-        server.kill_session(on, session.session_id, len(supervisors))
+        server.kill_session(server_name, session.session_id, len(supervisors))
     if owner in (experiment_folder.owner_of(folder), session.owner if session is not None else ""):
         files.remove(folder)
     leases.release(owner)
-    experiment_folder.remove_lock(on, name)
-    snapshot.forget(on)
+    experiment_folder.remove_lock(server_name, name)
+    snapshot.forget(server_name)
 
 
 def _tells(olds: Props, services: Mapping[str, str]) -> bool:
-    """Return whether the state and the file have exactly these services."""
+    """Return whether state and file have exactly these services."""
     return services == (olds.get("services") or {}) and variables.has_services(
         olds["server"], olds["name"], services
     )
 
 
-def _made(
-    wanted: SessionInputs, created: float, snapshot: Snapshot, known: set[str] | None = None
+def _create(
+    spec: SessionInputs, created: float, snapshot: Snapshot, recorded: set[str] | None = None
 ) -> dict[str, Any]:
-    session = server.ensure_session(wanted.server, wanted.name, wanted.owner, snapshot)
-    for path in sorted(snapshot.paths(wanted.server, wanted.owner) - {*wanted.processes, *(known or ())}):
-        windows.take_down(wanted.server, wanted.owner, path, wanted.grace, snapshot)
-    ports = _leased(wanted)
-    services = variables.with_ports(wanted.services, wanted.ports, ports)
-    variables.write_services(wanted.server, wanted.name, services)
-    folder = paths.experiment_folder(wanted.server, wanted.name)
+    session = server.ensure_session(spec.server, spec.name, spec.owner, snapshot)
+    for path in sorted(snapshot.paths(spec.server, spec.owner) - {*spec.processes, *(recorded or ())}):
+        windows.take_down(spec.server, spec.owner, path, spec.grace, snapshot)
+    ports = _leased(spec)
+    services = variables.with_ports(spec.services, spec.ports, ports)
+    variables.write_services(spec.server, spec.name, services)
+    folder = paths.experiment_folder(spec.server, spec.name)
     for kind in KINDS:
-        experiment_folder.copy_files(folder / kind, getattr(wanted, kind))
-    supervision = supervised.write(wanted, ports)
+        experiment_folder.copy_files(folder / kind, getattr(spec, kind))
+    supervision = supervised.write(spec, ports)
     return {
-        **{name: getattr(wanted, name) for name in SESSION_INPUTS},
+        **{name: getattr(spec, name) for name in SESSION_INPUTS},
         "supervision": supervision,
-        **{name: list(getattr(wanted, name)) for name in ("fixed_ports", *KINDS)},
-        "port_range": list(wanted.port_range) if wanted.port_range else None,
+        **{name: list(getattr(spec, name)) for name in ("fixed_ports", *KINDS)},
+        "port_range": list(spec.port_range) if spec.port_range else None,
         "services": services,
         "ports": ports,
-        "processes": list(wanted.processes),
+        "processes": list(spec.processes),
         "session_id": session.session_id,
-        "socket": str(paths.tmux_socket(wanted.server)),
-        "server_pid": snapshot.listing(wanted.server).server_pid,
+        "socket": str(paths.tmux_socket(spec.server)),
+        "server_pid": snapshot.listing(spec.server).server_pid,
         "host": process_table.host(),
         "boot_id": process_table.boot_id(),
         "created": created,
     }
 
 
-def _leased(wanted: SessionInputs) -> dict[str, int]:
-    """Lease the ports for the life of the experiment; a port that was taken meanwhile is replaced."""
-    asked = {name: port if name in wanted.fixed_ports else None for name, port in wanted.ports.items()}
-    leased = leases.lease(wanted.owner, asked, record=True, within=wanted.port_range)
+def _leased(spec: SessionInputs) -> dict[str, int]:
+    """Lease the ports for the life of the experiment; one that is in use by now is replaced."""
+    requested = {name: port if name in spec.fixed_ports else None for name, port in spec.ports.items()}
+    leased = leases.lease(spec.owner, requested, record=True, within=spec.port_range)
     if leased.taken:
         service, reason = next(iter(leased.taken.items()))
         raise UserError(
             f"service {service} cannot have its port: {reason}",
-            where=wanted.name,
+            where=spec.name,
             remedy="Choose another port, or stop the program that uses it",
         )
     return leased.ports

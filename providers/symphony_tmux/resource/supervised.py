@@ -1,4 +1,4 @@
-"""The order, the probes and the ends of an experiment, in a file that its supervisor reads."""
+"""The file with the order, the probes and the ends of an experiment, for its supervisor."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ DECLARED, STATE = "supervision.json", "supervisor-state.json"
 _LIMIT = 1 << 26
 
 
-def write(wanted: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | None:
-    """Write the declaration with the ports that the services really have; return it as outputs."""
-    file = paths.experiment_folder(wanted.server, wanted.name) / DECLARED
-    if wanted.supervision is None:
+def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | None:
+    """Write the declaration with the leased ports; return the declaration for the outputs."""
+    file = paths.experiment_folder(inputs.server, inputs.name) / DECLARED
+    if inputs.supervision is None:
         files.remove(file)
         return None
-    moved = wanted.supervision.moved({port: ports[service] for service, port in wanted.ports.items()})
+    with_leased_ports = inputs.supervision.moved(
+        {port: ports[service] for service, port in inputs.ports.items()}
+    )
     files.own_folder(file.parent)
-    files.replace(file, msgspec.json.encode(moved))
-    return msgspec.to_builtins(wanted.supervision)
+    files.replace(file, msgspec.json.encode(with_leased_ports))
+    return msgspec.to_builtins(inputs.supervision)
 
 
 def read(folder: Path) -> Declaration | None:
-    """Return the declaration of the experiment with this folder; None where it has none."""
+    """Return the declaration of the experiment with this folder; None if it has none."""
     try:
         return msgspec.json.decode(files.read(folder / DECLARED, limit=_LIMIT), type=Declaration)
     except (OSError, msgspec.DecodeError):
@@ -37,7 +39,7 @@ def read(folder: Path) -> Declaration | None:
 
 
 def state(folder: Path) -> State:
-    """Return what the supervisor of the experiment with this folder has found out so far."""
+    """Return the state that the supervisor of the experiment with this folder has saved."""
     try:
         return read_state(files.read(folder / STATE, limit=_LIMIT))
     except OSError:

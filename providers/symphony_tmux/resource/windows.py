@@ -26,26 +26,26 @@ inputs_of = inputs.window_inputs
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
     """Return why a recorded process must be restarted, or an empty string."""
     server = old_inputs.get("server") or paths.DEFAULT_SERVER
-    known = record.read(server, old_inputs["session"], old_inputs["path"])
-    if known is None or known.get("owner") != old_inputs["owner"] or known.get("host") != host():
+    recorded = record.read(server, old_inputs["session"], old_inputs["path"])
+    if recorded is None or recorded.get("owner") != old_inputs["owner"] or recorded.get("host") != host():
         return ""
-    condition = observe.condition({**old_inputs, **known}, snapshot.listing(server))
+    condition = observe.condition({**old_inputs, **recorded}, snapshot.listing(server))
     return "" if condition.is_good else condition.reason
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Return what `check` adds to the inputs of a window that the state has."""
+    """Return the inputs that `check` adds for a window in the state."""
     return {REASON: reason(old_inputs, snapshot)}
 
 
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
-    """Adopt the same process of an interrupted run, or end what that run left and start the process."""
+    """Adopt the process of an interrupted run, or end its remains and start the process."""
     props = _with_addresses(props)
-    wanted = inputs.window_inputs(props)
-    kept = _kept(props)
-    experiment_folder.lock(wanted.server, wanted.session)
-    outputs = _adopted(wanted, kept, snapshot) or _started(wanted, kept, 0, snapshot)
-    return identifier(wanted), {**kept, **outputs}
+    spec = inputs.window_inputs(props)
+    recorded_inputs = _repeated_inputs(props)
+    experiment_folder.lock(spec.server, spec.session)
+    outputs = _adopted(spec, recorded_inputs, snapshot) or _started(spec, recorded_inputs, 0, snapshot)
+    return identifier(spec), {**recorded_inputs, **outputs}
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
@@ -75,21 +75,21 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Restart the process in its window if its inputs need that; otherwise record the new inputs."""
     _refuse_other_host(olds)
     news = _with_addresses(news)
-    wanted = inputs.window_inputs(news)
-    kept = _kept(news)
-    experiment_folder.lock(wanted.server, wanted.session)
-    condition = observe.condition(olds, snapshot.listing(wanted.server))
+    spec = inputs.window_inputs(news)
+    recorded_inputs = _repeated_inputs(news)
+    experiment_folder.lock(spec.server, spec.session)
+    condition = observe.condition(olds, snapshot.listing(spec.server))
     if condition.is_good and not changes.changes(olds, news):
-        outputs = {**_numbers(olds), **start.place(wanted), "status": _status(condition)}
+        outputs = {**_numbers(olds), **start.place(spec), "status": _status(condition)}
     else:
-        outputs = _adopted(wanted, kept, snapshot, int(olds["attempt"])) or _started(
-            wanted, kept, int(olds["attempt"]), snapshot
+        outputs = _adopted(spec, recorded_inputs, snapshot, int(olds["attempt"])) or _started(
+            spec, recorded_inputs, int(olds["attempt"]), snapshot
         )
-    return {**kept, **outputs}
+    return {**recorded_inputs, **outputs}
 
 
 def delete(props: Props, snapshot: Snapshot) -> None:
-    """End the process tree, and remove window and files; the log stays until the session goes."""
+    """End the process tree, and remove window and files; the session keeps the log."""
     _refuse_other_host(props)
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_folder.lock(server, session)
@@ -110,29 +110,31 @@ def delete(props: Props, snapshot: Snapshot) -> None:
             files.remove(folder / name)
 
 
-def identifier(wanted: WindowInputs) -> str:
-    return f"{wanted.server}/{wanted.session}/{wanted.path}"
+def identifier(spec: WindowInputs) -> str:
+    return f"{spec.server}/{spec.session}/{spec.path}"
 
 
 def take_down(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:
-    """End the tree of a process, with its windows; after a fault there may be several."""
+    """End the tree of a process and remove its windows; after a fault there may be several."""
     panes = snapshot.panes(server, owner, path)
     live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
     stop.take_down([process for process in live if process.start], stop.marked(owner, path), grace)
     for pane in panes:
         _kill_pane(server, pane)
-    snapshot.placed(server, owner, path, None)
+    snapshot.set_pane(server, owner, path, None)
 
 
-def _adopted(wanted: WindowInputs, kept: Props, snapshot: Snapshot, after: int = 0) -> dict[str, Any] | None:
-    """Return the outputs of a process that an interrupted run started from these inputs since then."""
-    panes = snapshot.panes(wanted.server, wanted.owner, wanted.path)
-    if len(panes) != 1 or panes[0].digest != changes.digest(kept) or panes[0].attempt <= after:
+def _adopted(
+    spec: WindowInputs, recorded_inputs: Props, snapshot: Snapshot, after: int = 0
+) -> dict[str, Any] | None:
+    """Return the outputs of a process that an interrupted run has started from these inputs, else None."""
+    panes = snapshot.panes(spec.server, spec.owner, spec.path)
+    if len(panes) != 1 or panes[0].digest != changes.digest(recorded_inputs) or panes[0].attempt <= after:
         return None
     pane = panes[0]
     if pane.dead and pane.exit_code != 0:
         return None
-    if snapshot.listing(wanted.server).session(wanted.session) is None:
+    if snapshot.listing(spec.server).session(spec.session) is None:
         return None
     outputs = {
         "window_id": pane.window_id,
@@ -142,27 +144,29 @@ def _adopted(wanted: WindowInputs, kept: Props, snapshot: Snapshot, after: int =
         "attempt": pane.attempt,
         "launched": pane.launched,
         "digest": pane.digest,
-        **start.place(wanted),
+        **start.place(spec),
         "status": "completed" if pane.dead else "running",
     }
-    record.write({**kept, **outputs})
+    record.write({**recorded_inputs, **outputs})
     return outputs
 
 
-def _started(wanted: WindowInputs, kept: dict[str, Any], attempt: int, snapshot: Snapshot) -> dict[str, Any]:
-    panes = snapshot.panes(wanted.server, wanted.owner, wanted.path)
-    known = record.read(wanted.server, wanted.session, wanted.path) or {}
-    if known.get("owner") != wanted.owner:
-        known = {}
-    last = max([attempt, int(known.get("attempt", 0)), *(pane.attempt for pane in panes)])
-    if panes or known or wanted.path in snapshot.trees(wanted.owner):
-        take_down(wanted.server, wanted.owner, wanted.path, wanted.grace, snapshot)
-    index = next((pane.index for pane in panes if _is_in(pane, wanted, snapshot)), 0)
-    return start.start(wanted, kept, last + 1, index, snapshot)
+def _started(
+    spec: WindowInputs, recorded_inputs: dict[str, Any], attempt: int, snapshot: Snapshot
+) -> dict[str, Any]:
+    panes = snapshot.panes(spec.server, spec.owner, spec.path)
+    recorded = record.read(spec.server, spec.session, spec.path) or {}
+    if recorded.get("owner") != spec.owner:
+        recorded = {}
+    last = max([attempt, int(recorded.get("attempt", 0)), *(pane.attempt for pane in panes)])
+    if panes or recorded or spec.path in snapshot.trees(spec.owner):
+        take_down(spec.server, spec.owner, spec.path, spec.grace, snapshot)
+    index = next((pane.index for pane in panes if _is_in(pane, spec, snapshot)), 0)
+    return start.start(spec, recorded_inputs, last + 1, index, snapshot)
 
 
-def _is_in(pane: Pane, wanted: WindowInputs, snapshot: Snapshot) -> bool:
-    session = snapshot.listing(wanted.server).session(wanted.session)
+def _is_in(pane: Pane, spec: WindowInputs, snapshot: Snapshot) -> bool:
+    session = snapshot.listing(spec.server).session(spec.session)
     return session is not None and session.session_id == pane.session_id
 
 
@@ -174,24 +178,24 @@ def _kill_pane(server: str, pane: Pane) -> None:
             raise
 
 
-def _kept(props: Props) -> dict[str, Any]:
-    """Return the inputs that are part of the outputs, without those that `check` added."""
+def _repeated_inputs(props: Props) -> dict[str, Any]:
+    """Return the inputs that are repeated in the outputs."""
     return {name: props[name] for name in WINDOW_INPUTS if props.get(name) is not None} | {
         "server": props.get("server") or paths.DEFAULT_SERVER
     }
 
 
 def _with_addresses(props: Props) -> Props:
-    """Return the inputs with the addresses that the session has: another may have leased a port."""
+    """Return the inputs with the session's addresses, whose ports may differ from the plan."""
     services: Mapping[str, str] = props.get("services") or {}
     if not services:
         return props
-    known = variables.read_services(props.get("server") or paths.DEFAULT_SERVER, props["session"])
-    return {**props, "services": {name: known.get(name, value) for name, value in services.items()}}
+    recorded = variables.read_services(props.get("server") or paths.DEFAULT_SERVER, props["session"])
+    return {**props, "services": {name: recorded.get(name, value) for name, value in services.items()}}
 
 
 def _numbers(props: Props) -> dict[str, Any]:
-    """Return the old outputs with whole numbers, which Pulumi turns into floats."""
+    """Return the outputs of a start, with integers, which Pulumi converts to floats."""
     result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
     return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
 

@@ -1,6 +1,7 @@
-"""Starts the tmux server free of the limits, signals and niceness of its caller: `clean_start.py PROGRAM...`.
+"""Starts the tmux server without the limits, signals and niceness of its caller: `clean_start.py PROGRAM...`.
 
-Run by path, in a Python without site packages: a shell cannot take back signals that it was told to ignore.
+It is run by path, in a Python without site packages. A shell cannot restore signals that were ignored at its
+start.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import signal
 import sys
 from contextlib import suppress
 
-# Far more processors than any machine has: the kernel takes those that are there and allowed.
+# More processors than any machine has: the kernel uses those that exist.
 PROCESSORS = range(4096)
 
 
-def forget_the_caller() -> None:
-    """Take all processors, no niceness, default signals and the highest limits, but no core files."""
+def reset_process_settings() -> None:
+    """Set all processors, niceness 0, default signals and the hard limits, but no core files."""
     for name in dir(resource):
         if name.startswith("RLIMIT_"):
             number = getattr(resource, name)
@@ -35,8 +36,8 @@ def forget_the_caller() -> None:
 
 
 if __name__ == "__main__":
-    forget_the_caller()
-    # Python puts it there where the locale is that of C.
+    reset_process_settings()
+    # Python sets it if the locale is C.
     os.environ.pop("LC_CTYPE", None)
     try:
         os.execvp(sys.argv[1], sys.argv[1:])

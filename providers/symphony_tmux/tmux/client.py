@@ -1,6 +1,6 @@
 """Sends commands to tmux servers, with deadlines and errors of a single line.
 
-Our own client: the calls of libtmux have no deadlines, and titles that a process sets break some of them.
+Not libtmux: its calls have no deadlines, and titles that a process sets break some of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from symphony_tmux.tmux import program, servers
 
 DEADLINE = 8.0
 AGAIN = "Run `tmux -V`; if that fails, reinstall tmux"
-LOOKS = 40
-# Only fields that tmux or symphony sets: a title or a name of a user can hold anything.
+TRIES = 40
+# Only fields that tmux or symphony sets: titles and names of users may contain anything.
 FIELDS = (
     "session_id",
     "window_id",
@@ -44,12 +44,12 @@ FIELDS = (
     "@symphony_process",
 )
 FORMAT = "|".join(f"#{{{field}}}" for field in FIELDS)
-# The last two: the server has no session left and is about to end.
+# The last two: the server has no sessions and is about to end.
 NOT_THERE = re.compile(
     r"no server running|error connecting to .*(No such file|refused)|lost server|server exited|no sessions"
     r"|no current target"
 )
-# The server keeps these for its life, so only those that a shell opened in it by hand needs.
+# The server keeps its environment, so it gets only what a user's shell in it needs.
 CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
 CLEAN_START = Path(__file__).with_name("clean_start.py")
 
@@ -66,13 +66,13 @@ class NoServer(TmuxError):
     """No tmux server listens on the socket."""
 
 
-# The time of the last listing that was not answered: the next one waits less.
+# The last listing that got no answer: within DEADLINE the next one fails at once.
 _silent: dict[Path, tuple[float, Silent]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """One pane as tmux knows it; owner and what follows are empty where symphony did not start it."""
+    """A pane in tmux; owner and the following fields are empty if symphony did not start it."""
 
     session_id: str
     window_id: str
@@ -102,7 +102,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Listing:
-    """All that runs in one server; server_pid is 0 when there is none."""
+    """The panes and sessions of a server; server_pid is 0 if no server runs."""
 
     server_pid: int = 0
     panes: tuple[Pane, ...] = ()
@@ -118,18 +118,19 @@ class Listing:
 
 
 def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: float = 0) -> str:
-    """Call tmux once, with commands separated by ";" items, and return what it printed.
+    """Run tmux with commands, separated by ";" items, and return its output.
 
-    starts: a server with nothing of its caller; busy: the seconds for which it may have work to do.
+    starts: start a server, in a clean environment; busy: seconds that the server may be busy before it
+    answers.
     """
     deadline = DEADLINE + busy
-    words = command(server, arguments)
+    command_line = command(server, arguments)
     if starts:
-        words = [sys.executable, "-I", "-S", str(CLEAN_START), *words]
+        command_line = [sys.executable, "-I", "-S", str(CLEAN_START), *command_line]
     try:
-        # Its own session: the end of the engine must not take a client down in the middle.
-        done = subprocess.run(
-            words,
+        # A session of its own, so that signals to the engine do not interrupt the client.
+        completed = subprocess.run(
+            command_line,
             cwd=paths.home(),
             env=clean_environment(),
             stdin=subprocess.DEVNULL,
@@ -141,22 +142,22 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
     except subprocess.TimeoutExpired:
         raise _silence(server, deadline) from None
     except OSError as error:
-        # The missing file may also be the folder that it runs in.
+        # The missing file may also be the working directory.
         if isinstance(error, FileNotFoundError) and error.filename == "tmux":
             raise TmuxError(program.MISSING, remedy=f"Run `{program.command()}`") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
-    if done.returncode:
-        raise _failure(server, done.stderr or done.stdout)
-    return done.stdout.decode(errors="replace")
+    if completed.returncode:
+        raise _failure(server, completed.stderr or completed.stdout)
+    return completed.stdout.decode(errors="replace")
 
 
 def _silence(server: str, deadline: float) -> Silent:
-    """Return the error of a server that does not answer."""
+    """Return the error for a server that does not answer."""
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
     remedy = "It may be out of file descriptors: attach to it, or end it"
-    known = servers.of(server)
-    process = process_table.process(known.pid) if known is not None else None
-    if process is not None and process.identity == known and process.stopped:
+    recorded = servers.of(server)
+    process = process_table.process(recorded.pid) if recorded is not None else None
+    if process is not None and process.identity == recorded and process.stopped:
         what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` resumes it"
     return Silent(what, where=str(paths.tmux_socket(server)), remedy=remedy)
 
@@ -174,11 +175,11 @@ def command(server: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Raise TmuxError for a socket folder of another user, whose server would command our client."""
+    """Raise TmuxError if the socket folder belongs to another user, whose server could control our client."""
     if folder.parent == paths.home() or not folder.exists():
         return
-    facts = folder.lstat()
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o022:
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise TmuxError(
             f"{folder} is not a folder of this user",
             remedy="Remove it, or set SYMPHONY_HOME to another folder",
@@ -193,7 +194,7 @@ def list_panes(server: str) -> Listing:
     if socket in _silent and time.monotonic() - _silent[socket][0] < DEADLINE:
         raise _silent[socket][1]
     result = Listing()
-    for _ in range(LOOKS):
+    for _ in range(TRIES):
         try:
             result = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
         except NoServer:
@@ -203,7 +204,7 @@ def list_panes(server: str) -> Listing:
             raise
         if not any(map(_is_ending, result.panes)):
             break
-        # tmux 3.3a at times overlooks the end of a child until the next one ends, or it is told to look.
+        # tmux 3.3a sometimes misses the end of a child until the next SIGCHLD.
         with suppress(ProcessLookupError):
             os.kill(result.server_pid, signal.SIGCHLD)
         time.sleep(0.02)
@@ -211,18 +212,18 @@ def list_panes(server: str) -> Listing:
 
 
 def expect_answer(server: str) -> None:
-    """Let the next listing wait again for a server that did not answer."""
+    """Make the next listing wait for a server that did not answer before."""
     _silent.pop(paths.tmux_socket(server), None)
 
 
 def _is_ending(pane: Pane) -> bool:
-    """Return whether tmux has seen the end of the terminal, and not yet how the process ended."""
+    """Return whether tmux knows that the pane has ended, but not how."""
     is_unknown = pane.path and pane.dead and pane.exit_code is None and not pane.signal
     return bool(is_unknown) and process_table.exists(pane.pid)
 
 
 def parse(text: str) -> Listing:
-    """Return the listing in an answer of tmux; other lines are left out."""
+    """Parse the output of list-panes, ignoring other lines."""
     rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
     sessions = {
         row["session_id"]: Session(
@@ -255,8 +256,8 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
 
 
 def _end_of(server: str) -> str:
-    """Return how to end a server of another version of tmux, whose pid the kernel knows by its socket."""
-    # Imported here: reading commands load this file, and do not need it.
+    """Return how to end a server of another version of tmux; the kernel knows the pid of its socket."""
+    # Imported here: commands that only read do not need it.
     import socket
 
     with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
@@ -281,25 +282,21 @@ def _pane(row: dict[str, str]) -> Pane:
         pid=_int(row["pane_pid"]),
         dead=dead,
         exit_code=_int(row["pane_dead_status"]) if dead and row["pane_dead_status"] else None,
-        signal=_signal(row["pane_dead_signal"]) if dead else None,
+        signal=_int(row["pane_dead_signal"]) or None if dead else None,
         ended=_int(row["pane_dead_time"]),
     )
-    marked = row["@symphony_process"].split(" ")
-    if len(marked) != 5:
+    mark_fields = row["@symphony_process"].split(" ")
+    if len(mark_fields) != 5:
         return pane
-    owner, path, attempt, launched, digest = marked
+    owner, path, attempt, launched, digest = mark_fields
     return replace(
         pane, owner=owner, path=path, attempt=_int(attempt), launched=_float(launched), digest=digest
     )
 
 
 def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
-    """Return the value of the pane option by which `parse` recognizes a process of symphony."""
+    """Return the value of the pane option that identifies a process of symphony."""
     return f"{owner} {path} {attempt} {launched:.3f} {digest}"
-
-
-def _signal(text: str) -> int | None:
-    return _int(text) or None
 
 
 def _int(text: str) -> int:

@@ -13,7 +13,11 @@ _OLDEST = (3, 2)
 
 
 def recent() -> str:
-    """Return the version. SymphonyError: tmux does not start, or is too old."""
+    """Return the version.
+
+    Raises:
+        SymphonyError: tmux does not start, or is too old.
+    """
     result = version()
     if not is_recent(result):
         newer = ".".join(map(str, _OLDEST))
@@ -26,7 +30,11 @@ def recent() -> str:
 
 
 def version() -> str:
-    """Return what `tmux -V` says. SymphonyError: tmux is not installed or does not start."""
+    """Return the version of `tmux -V`.
+
+    Raises:
+        SymphonyError: tmux is not installed, or does not start.
+    """
     try:
         done = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
     except FileNotFoundError:
@@ -37,7 +45,7 @@ def version() -> str:
 
 
 def is_recent(version: str) -> bool:
-    """Return whether a version (3.3a, next-3.6, master) is one that symphony runs on."""
+    """Return whether symphony supports a version, such as 3.3a, next-3.6 or master."""
     match = re.search(r"(\d+)\.(\d+)", version)
     return match is None or (int(match[1]), int(match[2])) >= _OLDEST
 
@@ -50,7 +58,7 @@ def command() -> str:
 
 
 def _which(name: str) -> str:
-    # Imported here: reading commands load this file, and only trouble needs it.
+    # Imported here: only errors need it.
     import shutil
 
     return shutil.which(name) or ""

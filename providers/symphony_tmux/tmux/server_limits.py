@@ -1,6 +1,6 @@
-"""Checks the limits of a tmux server: those that it would reach, and those that its processes inherit.
+"""Checks the limits of a tmux server: those that it would exceed, and those that its processes inherit.
 
-A server without free file descriptors takes minutes to open another window instead of failing.
+A server without free file descriptors does not fail: it takes minutes to open another window.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from symphony_tmux.processes import launch_file, process_table
 from symphony_tmux.tmux.client import Listing
 
-# File descriptors of a window: its terminal, and the pipe to its log.
+# The file descriptors of a window: its terminal, and the pipe to its log.
 DESCRIPTORS = 2
 # For the server itself, and for attached clients.
 SPARE = 32
 TERMINALS = Path("/proc/sys/kernel/pty")
 CAP_SYS_RESOURCE, CAP_SYS_NICE = 24, 23
 # The limit -> its description, and its letter in `ulimit`.
-CALLED = {
+LIMITS = {
     "CPU": ("seconds of CPU time", "t"),
     "FSIZE": ("bytes per file", "f"),
     "DATA": ("bytes of data", "d"),
@@ -33,25 +33,25 @@ CALLED = {
 
 
 def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, str]]:
-    """Yield the resources (files, terminals) that this tmux server would run out of, and the remedy."""
+    """Yield the resources (files, terminals) of which the tmux server would have too few, and the remedy."""
     live = [pane.owner for pane in listing.panes if not pane.dead]
-    ours = live.count(owner)
+    own = live.count(owner)
     limit = _limit(listing.server_pid)
-    fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(live) - ours))
+    fit = max(0, (limit - SPARE) // DESCRIPTORS - (len(live) - own))
     if limit != resource.RLIM_INFINITY and wanted > fit:
         yield (
             f"the tmux server can open {limit} files, enough for {fit} of {wanted} processes",
             "raise the limit (ulimit -H -n) and start all experiments of that server again, or start fewer",
         )
-    if (known := _terminals()) is not None and wanted - ours > max(0, known[0] - known[1]):
-        most, used = known
+    if (terminals := _terminals()) is not None and wanted - own > max(0, terminals[0] - terminals[1]):
+        limit, used = terminals
         yield (
-            f"{wanted - ours} processes need a terminal each, and {used} of this machine's {most} are in use",
-            f"raise that limit (sysctl -w kernel.pty.max={most + wanted}), or start fewer",
+            f"{wanted - own} processes need a terminal each, and {used} of this machine's {limit} are in use",
+            f"raise that limit (sysctl -w kernel.pty.max={limit + wanted}), or start fewer",
         )
 
 
-def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
+def lowered_limits(listing: Listing) -> Iterator[tuple[str, str]]:
     """Yield the hard limits of this tmux server that are below the limits of this process, and the remedy.
 
     The server has the limits of the shell that started it, and only a privileged process can raise them.
@@ -61,25 +61,23 @@ def withheld(listing: Listing) -> Iterator[tuple[str, str]]:
         return
     remedy = "set symphony:server to a new name, or stop all experiments of that server and start them again"
     try:
-        for name, (called, letter) in CALLED.items():
-            most, wanted = (
-                resource.prlimit(pid, launch_file.limit_numbers()[name])[1],
-                resource.getrlimit(launch_file.limit_numbers()[name])[0],
-            )
-            if _is_less(most, wanted) and not _may(CAP_SYS_RESOURCE):
-                yield (
-                    f"the tmux server was started under a limit of {most} {called} (ulimit -{letter})",
-                    remedy,
+        for name, (description, letter) in LIMITS.items():
+            number = launch_file.limit_numbers()[name]
+            limit, wanted = resource.prlimit(pid, number)[1], resource.getrlimit(number)[0]
+            if _is_less(limit, wanted) and not _has_capability(CAP_SYS_RESOURCE):
+                what = (
+                    f"the tmux server was started under a limit of {limit} {description} (ulimit -{letter})"
                 )
+                yield what, remedy
         niceness = os.getpriority(os.PRIO_PROCESS, pid)
     except (OSError, ValueError):
         return
-    if niceness > os.getpriority(os.PRIO_PROCESS, 0) and not _may(CAP_SYS_NICE):
+    if niceness > os.getpriority(os.PRIO_PROCESS, 0) and not _has_capability(CAP_SYS_NICE):
         yield f"the tmux server was started with a niceness of {niceness}", remedy
 
 
-def _is_less(most: int, wanted: int) -> bool:
-    return most != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or most < wanted)
+def _is_less(maximum: int, wanted: int) -> bool:
+    return maximum != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or maximum < wanted)
 
 
 def _terminals() -> tuple[int, int] | None:
@@ -100,7 +98,7 @@ def _limit(server_pid: int) -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-def _may(capability: int) -> bool:
+def _has_capability(capability: int) -> bool:
     try:
         status = (process_table.PROC / "self/status").read_text()
     except OSError:

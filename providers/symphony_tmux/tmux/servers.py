@@ -1,7 +1,7 @@
-"""The tmux servers of symphony, by a file beside the socket of each; server.py writes them.
+"""The records of symphony's tmux servers: a file with the pid beside the socket of each.
 
-One that was started in a process of an experiment holds experiments of its own, and does not end with that.
-Supervisors read the files, too.
+A server that was started in a process of an experiment has experiments of its own, and must not end with that
+process. Supervisors read the files, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from symphony_tmux.processes.process_table import Identity
 
 
 def write(server: str, pid: int) -> None:
-    """Record that this process is the server of that name."""
+    """Record the process of a server."""
     folder = paths.home() / "tmux"
     content = f"{pid} {process_table.start_of(pid)}\n".encode()
     file = folder / f"{server}.pid"
@@ -23,20 +23,20 @@ def write(server: str, pid: int) -> None:
 
 
 def of(server: str) -> Identity | None:
-    """Return the process that is written down as the server of that name; it may have ended."""
-    words = _read(paths.home() / "tmux" / f"{server}.pid").split()
-    is_whole = len(words) == 2 and all(map(bytes.isdigit, words))
-    return Identity(int(words[0]), int(words[1])) if is_whole else None
+    """Return the recorded process of a server, which may have ended."""
+    fields = _read(paths.home() / "tmux" / f"{server}.pid").split()
+    is_valid = len(fields) == 2 and all(map(bytes.isdigit, fields))
+    return Identity(int(fields[0]), int(fields[1])) if is_valid else None
 
 
-def written() -> set[Identity]:
-    """Return the recorded servers, also those that have ended."""
+def recorded() -> set[Identity]:
+    """Return the recorded processes of all servers, which may have ended."""
     servers = (of(file.stem) for file in files.matching(paths.home() / "tmux", "*.pid"))
     return {identity for identity in servers if identity is not None}
 
 
 def _read(file: Path) -> bytes:
-    """Return what is in the file; nothing where it cannot be read."""
+    """Return the content of a file; empty if it cannot be read."""
     try:
         return files.read(file, limit=100)
     except OSError:

@@ -89,5 +89,5 @@ def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[
         what = f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}"
         return (Problem(what, "delete that experiment, or rename this stack", (spec.where,)),)
     count = len(list(spec.members()))
-    shortages = (*server_limits.shortages(owner, count, listing), *server_limits.withheld(listing))
+    shortages = (*server_limits.shortages(owner, count, listing), *server_limits.lowered_limits(listing))
     return tuple(Problem(what, remedy, (spec.where,)) for what, remedy in shortages)

@@ -90,7 +90,7 @@ def place(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             yield result
         finally:
             sandbox.symphony("delete", "dev", "-y", code=None, timeout=120)
-            for each in Engine().list_images(ours=True):
+            for each in Engine().list_images(own=True):
                 for name in each.references:
                     if namespace in name:
                         Engine().remove(name, force=True)
@@ -100,7 +100,7 @@ def local_images(place: Place, more: str = "") -> list[str]:
     """Return the images of the project on this machine, or those of a repository with this suffix."""
     return [
         name
-        for each in Engine().list_images(ours=True)
+        for each in Engine().list_images(own=True)
         for name in each.references
         if name.startswith((f"{place.repository}{more}:", f"{place.repository}{more}/"))
     ]

@@ -64,7 +64,7 @@ from symphony_docker.engine import Engine
     ],
 )
 def test_build_failures_map_to_one_line_with_a_remedy(text: str, step: str, what: str, remedy: str) -> None:
-    error = failures.of_build(text, step, ["one", "two"], "Dockerfile", "unix:///docker.sock")
+    error = failures.build_error(text, step, ["one", "two"], "Dockerfile", "unix:///docker.sock")
     assert what in error.what
     assert remedy in error.remedy
     assert "\n" not in error.line
@@ -89,7 +89,7 @@ def test_build_failures_map_to_one_line_with_a_remedy(text: str, step: str, what
     ],
 )
 def test_push_failures_map_to_one_line_with_a_remedy(text: str, line: str) -> None:
-    assert failures.of_push(text, "r.io/me/rl").line.startswith(line)
+    assert failures.push_error(text, "r.io/me/rl").line.startswith(line)
 
 
 def test_several_platforms_without_buildx_are_refused_before_anything_is_built(
@@ -124,4 +124,4 @@ def test_an_unknown_docker_context_is_refused_and_a_known_one_is_used(
         _ = Engine().api
     assert "config.json" in refused.value.remedy
     (tmp_path / "config.json").write_text("{}")
-    assert Engine().place == "unix:///lab.sock"
+    assert Engine().address == "unix:///lab.sock"

@@ -60,7 +60,7 @@ def test_a_full_disk_or_stopped_docker_engine_is_one_line_and_leaves_nothing(
         assert build("COPY large /large") == full
         (context / "large").unlink()
         assert Engine().api.containers(all=True) == []
-        assert Engine().list_images(ours=True) == []
+        assert Engine().list_images(own=True) == []
         # The cache of a failed build fills the disk until it is pruned.
         Engine().api.prune_builds()
         building = threading.Thread(target=build, args=['RUN ["/bin/busybox", "sleep", "60"]'])

@@ -55,7 +55,7 @@ def build_base_image(place: Place, folder: Path) -> str:
         "\n".join([*lines, "ENV PYTHONPATH=/opt/pip PIP_CERT=/opt/ca.crt", ""])
     )
     name = f"{place.repository}-base:1"
-    words = ["docker", "--host", Engine().place, "build", "-q", "-t", name, str(folder)]
+    words = ["docker", "--host", Engine().address, "build", "-q", "-t", name, str(folder)]
     subprocess.run(
         words, check=True, capture_output=True, timeout=300, env=os.environ | {"DOCKER_BUILDKIT": "0"}
     )

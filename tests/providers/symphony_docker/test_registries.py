@@ -14,7 +14,7 @@ import pytest
 from symphony.errors import SymphonyError
 from symphony_docker import image_registry
 from symphony_docker.engine import Engine
-from symphony_docker.provider import ASKS, GONE, REASON, ImageProvider
+from symphony_docker.provider import MAY_ASK_REGISTRY, MISSING, REASON, ImageProvider
 from tests.providers.symphony_docker import servers
 from tests.sandbox import wait_for
 from toolchain.kubernetes.fixtures import Access, cluster
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough]
 @pytest.fixture
 def folder(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The context of an image, with an engine to build it."""
-    monkeypatch.setenv("DOCKER_HOST", cluster.docker_host or Engine().place)
+    monkeypatch.setenv("DOCKER_HOST", cluster.docker_host or Engine().address)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -36,7 +36,7 @@ def folder(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in "ab":
         (result / name).write_bytes(os.urandom(400_000))
     yield result
-    for each in Engine().list_images(ours=True):
+    for each in Engine().list_images(own=True):
         for name in each.references:
             if name.startswith("127.0.0.1:"):
                 Engine().remove(name, force=True)
@@ -109,11 +109,11 @@ def test_an_unchanged_image_costs_one_request_and_a_lost_one_is_pushed_again(
         gate.requests.clear()
         assert REASON not in provider.check(olds, given).inputs
         assert gate.requests == []
-        assert REASON not in provider.check(olds, {**given, ASKS: True}).inputs
+        assert REASON not in provider.check(olds, {**given, MAY_ASK_REGISTRY: True}).inputs
         assert gate.requests == ["HEAD /v2/rl/manifests/one"]
         image_registry.delete(f"{gate.host}/rl", "one", olds["digest"])
-        gone = provider.check(olds, {**given, ASKS: True}).inputs
-        assert gone[REASON] == GONE
+        gone = provider.check(olds, {**given, MAY_ASK_REGISTRY: True}).inputs
+        assert gone[REASON] == MISSING
         assert updated(olds, gone)["image"] == olds["image"]
         assert image_registry.has(f"{gate.host}/rl", "one")
 

@@ -102,8 +102,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     before = {process.identity for process in process_table.scan()}
     yield folder
     left = _end_servers(folder)
-    for key in list(experiment_folder._held):
-        os.close(experiment_folder._held.pop(key))
+    for key in list(experiment_folder._locks):
+        os.close(experiment_folder._locks.pop(key))
     # Processes started by tmux itself, such as the recorder of a log, may just be ending.
     deadline = time.monotonic() + 5
     while (survivors := _processes_of(folder, before)) and time.monotonic() < deadline:

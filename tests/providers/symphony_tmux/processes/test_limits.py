@@ -108,13 +108,13 @@ def test_limits_that_cannot_be_raised_are_refused_before_anything_starts(
         (tmp_path / "self/status").write_text("CapEff:\t0000000000000000\n")
         monkeypatch.setattr(process_table, "PROC", tmp_path)
         niceness = os.getpriority(os.PRIO_PROCESS, 0) + 4
-        told = " ".join(what for what, _ in server_limits.withheld(listing))
+        told = " ".join(what for what, _ in server_limits.lowered_limits(listing))
         letters = [letter for letter in "cdflmnstuv" if f"ulimit -{letter}" in told]
         assert letters == ["f", *(["l"] if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] else []), "n", "s"]
         assert f"niceness of {niceness}" in told
         (tmp_path / "self/status").write_text("CapEff:\t000001ffffffffff\n")
-        assert list(server_limits.withheld(listing)) == []
-        assert list(server_limits.withheld(Listing())) == []
+        assert list(server_limits.lowered_limits(listing)) == []
+        assert list(server_limits.lowered_limits(Listing())) == []
     finally:
         other.kill()
         other.wait()

@@ -112,7 +112,7 @@ def _recorders(home: Path) -> list[int]:
 
 def test_the_recorder_holds_output_until_the_supervisor_reads(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / start.PIPE)
-    command = ["/bin/sh", "-c", start._recorder(Path())]
+    command = ["/bin/sh", "-c", start._record_command(Path())]
     recorder = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE)
     assert recorder.stdin
     with recorder:
