@@ -1,24 +1,27 @@
-# Supervises one process in its tmux pane. It may do five things, and nothing else belongs here: start the process
-# (with the caller's limits, in a process group of its own); write what the pane shows to its log and when it came to
-# the index; start it again by its restart policy, when a port that it needs is free, or when the supervisor of the
-# experiment removes the file `hold`; end it where that file or `restart` appears, and what the process leaves
-# running, as a container does (TERM, the grace, KILL); and end exactly as the process did. tmux starts it (see
-# start.py); without it tmux drops the last output of a process now and then (1 to 4 of 100). It is
-# Perl because one runs beside every process: a Python takes longer to start and more memory.
-# With SYMPHONY_STEP=1 it runs as a step of Slurm, without a terminal: the process writes to a pipe of ours, its begins
-# and ends go to our standard output, and orders come by our standard input, whose end asks us to end the process.
-# Arguments: folder of the process, attempt, shell, cap of the log in bytes, restart policy, seconds of grace,
-# machine as `uname -m` names it, and the ports on which the process is to listen.
-# With the policy OnFailure or Always it starts the process again after 1, 2, 4 and at most 60 seconds, after five
-# failures in a row no more; one that ran for ten minutes begins with 1 again.
+# Supervises one process in its tmux pane. It has five tasks, and no others belong here:
+# - start the process, with the caller's limits and in a process group of its own;
+# - write the output of the pane to the log, and its times to the index;
+# - restart the process by its restart policy, when a port that it needs is free, or when the supervisor of the
+#   experiment removes the file `hold`;
+# - end the process when that file or `restart` appears, and end what the process leaves running, as a container
+#   does (TERM, grace period, KILL);
+# - end with the exit code or signal of the process.
+# tmux starts it (see start.py); without it tmux drops the last output of 1 to 4 of 100 processes. It is Perl because
+# one runs beside every process: Python takes longer to start, and more memory.
+# With SYMPHONY_STEP=1 it runs as a step of Slurm, without a terminal: the process writes to our pipe, its starts and
+# ends are written to our standard output, and orders come from our standard input; its end ends the process, too.
+# Arguments: folder of the process, attempt, shell, size limit of the log in bytes, restart policy, grace period in
+# seconds, machine of `uname -m`, and the ports on which the process should listen.
+# With the policy OnFailure or Always it restarts the process after 1, 2, 4, at most 60 seconds, and gives up after
+# five failures in a row; a process that has run for ten minutes starts with 1 second again.
 use strict;
 use Fcntl;
-# `use warnings`, and what loads it, Config and glob, would be a third of the start.
+# `use warnings`, and modules that load it (Config, glob), would take a third of the start.
 BEGIN { $^W = 1 }
 
 my ($most_failures, $long, $longest_wait) = (5, 600, 2);
 my ($folder, $attempt, $shell, $cap, $policy, $grace, $machine, @ports) = @ARGV;
-# Their numbers in Linux; other systems lack most of them.
+# System call numbers of Linux; other systems lack most of these calls.
 my ($prctl, $prlimit64, $sched_setaffinity) = "$^O $machine" eq 'linux x86_64' ? (157, 302, 203)
     : "$^O $machine" eq 'linux aarch64' ? (167, 261, 122) : ();
 my ($pidfd_open, $pidfd_send_signal) = $prctl ? (434, 424) : ();
@@ -27,13 +30,13 @@ my $set_foreground_group = $^O eq 'linux' ? 0x5410 : 0x80047476;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $in_line, $lost, $why, $noted) = (undef, undef, 0, 0, 0, '', 0);
 my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
-# Whether a port of the process was held, and whether its last line had no end.
+# Whether a port of the process was in use, and whether its last line had no newline.
 my ($in_use, $cut) = (0, 0);
 my $is_step = $ENV{SYMPHONY_STEP};
 delete $ENV{SYMPHONY_STEP};
 my ($launch, $output, $stopped) = ($is_step ? "$folder/launch\@$attempt.sh" : "$folder/launch.sh", undef, 0);
 
-# A signal that stops the process must not stop its supervisor, which ends after the process.
+# Signals to the process must not end its supervisor, which ends after the process.
 $SIG{$_} = 'IGNORE' for qw(INT QUIT TSTP TTIN TTOU PIPE USR1 USR2 XFSZ);
 umask 077;
 my $pipe;
@@ -48,22 +51,22 @@ pipe(my $wake, my $bell) or die "pipe: $!\n";
 fcntl($_, F_SETFL, O_NONBLOCK) for $wake, $bell;
 $SIG{CHLD} = sub { syswrite $bell, 'x' };
 $SIG{TERM} = sub { $stopping = 1; syswrite $bell, 'x' };
-# Slurm sends its signals to the process as well.
+# Slurm sends its signals to the process, too.
 $SIG{TERM} = sub { stop_after_grace() } if $is_step;
-# A closed window hangs up on us only: the process and its group are told, as they would be without us.
+# A closed window sends HUP only to us: forward it to the process group.
 $SIG{HUP} = sub { $SIG{HUP} = 'IGNORE'; $stopping = 1; syswrite $bell, 'x'; kill 'HUP', -$child if $child };
 
-# Daemons cut their ties to who started them; this makes them children of ours then.
+# Makes daemons, which detach from the process, our children.
 syscall($prctl, $set_child_subreaper, 1, 0, 0, 0) if $prctl;
 
-# The first line through the pipe is the pid of the cat that tmux feeds; it must end with us.
+# The first line through the pipe is the pid of the cat that tmux writes to; it must end with us.
 my ($cat, $held, $status) = ($is_step ? -1 : undef, '', 0);
-# When its end was asked for by a file, and whether it is held back after that.
+# When a file requested the end of the process, and whether it is held afterwards.
 my ($asked, $to_hold, $to_restart, $orders, @unheard) = (0, 0, 0, '');
 while (1) {
     hold_back();
     my $began = now();
-    # The user may have removed the one before.
+    # The user may have removed the log.
     open_log() if $restarts;
     end_line();
     mark($restarts ? "again $attempt $restarts" : "start $attempt");
@@ -74,7 +77,7 @@ while (1) {
     unlink "$folder/restart" if $asked;
     ($asked, $to_restart) = (0, 0);
     if ($to_hold && !$stopping) {
-        # Whatever its policy: it starts again when the hold is gone.
+        # With any policy, it starts again when the hold is removed.
         ($to_hold, $in_use, $pause, $failures) = (0, 0, 1, 0);
         $restarts++;
         next;
@@ -99,7 +102,7 @@ if (my $signal = $status & 127) {
 }
 exit($status >> 8);
 
-# Ends the process as no other does in a step: its terminal and its window are not there to be closed.
+# Ends the process of a step, which has no terminal or window that could be closed.
 sub stop_process {
     return if $stopped;
     stop_after_grace();
@@ -114,7 +117,7 @@ sub stop_after_grace {
     syswrite $bell, 'x';
 }
 
-# Waits while the file `hold` is there: the supervisor of the experiment removes it, and sends SIGCHLD.
+# Waits while the file `hold` exists: the supervisor of the experiment removes it, and sends SIGCHLD.
 sub hold_back {
     while (-e "$folder/hold" && !$stopping) {
         wait_for_news(undef, 1);
@@ -122,7 +125,7 @@ sub hold_back {
     }
 }
 
-# Ends the process with its group where the supervisor of the experiment asks for that by a file.
+# Ends the process group when the supervisor of the experiment requests it by a file.
 sub end_if_asked {
     $to_hold ||= -e "$folder/hold";
     return if !$asked && !$to_hold && !$to_restart && !-e "$folder/restart";
@@ -131,9 +134,9 @@ sub end_if_asked {
     kill 'KILL', -$child if now() - $asked > $grace;
 }
 
-# Returns true when the process failed because a port of its own was held, and the port is free now. Connections
-# of an earlier start hold it for a minute and more where a server does not set SO_REUSEADDR; a stranger may listen
-# on it. Such failures use up no attempts. The file tells `symphony process` what is waited for.
+# Returns true if the process failed because one of its ports was in use, and waits until the port is free. Without
+# SO_REUSEADDR, connections of an earlier start use it for a minute or more; another program may listen on it. Such
+# failures do not count as attempts. The file `waiting` tells `symphony process` the reason.
 sub port_was_held {
     return 0 if !$status || !$in_use || $stopping;
     $in_use = 0;
@@ -154,7 +157,7 @@ sub port_was_held {
     return $told && !$stopping;
 }
 
-# Returns `port 20001 (earlier connections)` or `port 20001 (nc, pid 12)` for the first port of ours that is held.
+# Returns `port 20001 (earlier connections)` or `port 20001 (nc, pid 12)` for the first port in use.
 sub holder_of_ports {
     my %sockets = sockets_of_ports();
     for my $port (grep { exists $sockets{$_} } @ports) {
@@ -163,7 +166,7 @@ sub holder_of_ports {
     return '';
 }
 
-# Returns the inode of a socket that listens, else 0, for each port that is in use.
+# Returns the inode of a listening socket, else 0, for each port in use.
 sub sockets_of_ports {
     my %sockets;
     for my $table ('/proc/net/tcp', '/proc/net/tcp6') {
@@ -177,7 +180,7 @@ sub sockets_of_ports {
     return %sockets;
 }
 
-# Tells the supervisor of a step on which of its ports the process has begun to listen.
+# Reports the ports on which the process has begun to listen to the supervisor of the job.
 sub tell_ports {
     my %sockets = sockets_of_ports();
     syswrite(STDOUT, sprintf("%d listen %d\n", time(), $_)) for grep { $sockets{$_} } @unheard;
@@ -197,16 +200,16 @@ sub owner_of_socket {
     return 'a program of another user';
 }
 
-# Starts the process and keeps what its pane shows until its whole tree has ended and all of that is here.
+# Starts the process and logs its output until its whole tree has ended and all output has been read.
 sub run_once {
     my ($end, $deadline, $over, $supervisor) = ('', 0, 0, $$);
     $child = fork() // die "fork: $!\n";
     if (!$child) {
-        # A group of its own, in front: a process that signals its group does not reach its supervisor.
+        # A foreground process group of its own: a process that signals its group does not reach its supervisor.
         setpgrp(0, 0);
         ioctl(STDIN, $set_foreground_group, pack('i', $$));
         default_signals();
-        # Ctrl-Z in the window: no shell could continue the process.
+        # Ctrl-Z in the window: no shell could resume the process.
         $SIG{TSTP} = 'IGNORE';
         if ($is_step) {
             open(STDIN, '<', '/dev/null');
@@ -218,7 +221,7 @@ sub run_once {
         exec {$shell} $shell, $launch or die "$shell: $!\n";
     }
     setpgrp($child, $child);
-    # A TERM that came during the fork did not reach the child.
+    # A TERM during the fork did not reach the child.
     kill 'TERM', $child if $stopping;
     while (1) {
         wait_for_news($end || $over || $asked ? 0.05 : @unheard ? 0.25 : undef, !$end);
@@ -229,7 +232,7 @@ sub run_once {
                 $held = substr($held, $found + length $end);
                 return;
             }
-            # Keep a possible beginning of the end mark until its rest has come.
+            # Keep a possible beginning of the end mark until the rest arrives.
             my $keep = $end ? overlap($held, $end) : 0;
             put(substr($held, 0, length($held) - $keep, '')) if length($held) > $keep;
         }
@@ -240,7 +243,7 @@ sub run_once {
         $over ||= now() unless $child;
         if ($over && !$end && end_the_rest($over)) {
             $end = "\x18\x1b]7777;symphony-end-$$-" . now() . "\x07";
-            # Through the terminal, behind all that the process wrote: when it comes back the log is complete.
+            # Written to the terminal after all output of the process: when it is read, the log is complete.
             $deadline = now() + (say_end($end) ? 2 : 0.1);
         }
         if ($end && now() > $deadline) { put($held); $held = ''; return }
@@ -249,7 +252,7 @@ sub run_once {
 
 sub default_signals { $SIG{$_} = 'DEFAULT' for grep { !/^(KILL|STOP|NUM\d+|__)/ } keys %SIG }
 
-# The process ends with its supervisor, also where that is killed.
+# Makes the process end with its supervisor, even if that is killed.
 sub end_with {
     my ($supervisor) = @_;
     return if !$prctl;
@@ -257,7 +260,7 @@ sub end_with {
     kill 'KILL', $$ if getppid() != $supervisor;
 }
 
-# The limits, niceness and processors of who ran `up` (see launch_file.py), or what of them may still be had.
+# Sets the limits, niceness and processors of the caller of `up` (see launch_file.py), as far as permitted.
 sub limit_as_the_caller {
     sysopen(my $file, $launch, O_RDONLY | O_NONBLOCK) or return;
     # Its heading.
@@ -285,7 +288,7 @@ sub set_limit {
     }
 }
 
-# Takes note of every child that has ended: the process itself, and what it left to us.
+# Reaps children that have ended: the process itself, and its orphans.
 sub reap {
     while ((my $pid = waitpid(-1, 1)) > 0) {
         ($status, $child) = ($?, 0) if $pid == $child;
@@ -293,12 +296,12 @@ sub reap {
     }
 }
 
-# End the rest of the tree of a process that ended then; return whether nothing is left. Orphans come to us in turn.
+# Ends the remaining tree of a process that has ended; returns whether nothing remains. Orphans become our children.
 sub end_the_rest {
     my ($over) = @_;
     my @rest = left_to_us() or return 1;
     my $late = now() - $over > $grace;
-    # It belongs to another user, or hangs in the kernel: leave it.
+    # Processes of another user, or stuck in the kernel, remain.
     return 1 if now() - $over > $grace + 5;
     for my $pid (@rest) {
         kill 'KILL', $pid if $late;
@@ -308,7 +311,7 @@ sub end_the_rest {
     return 0;
 }
 
-# A tmux server of symphony that was started in here holds experiments of its own (see servers.py).
+# A tmux server of symphony that the process started has experiments of its own (see servers.py).
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
     return @children if !@children;
@@ -317,13 +320,13 @@ sub left_to_us {
     return grep { !$servers{"$_ " . start_of($_)} } @children;
 }
 
-# Return the start of a process, 0 for one that is gone.
+# Returns the start time of a process, 0 if it has ended.
 sub start_of {
     my $line = read_line("/proc/$_[0]/stat") // return 0;
     return (split ' ', substr $line, rindex($line, ')') + 2)[19];
 }
 
-# A process may have put a pipe where a file was: nothing of ours waits for it.
+# Does not block, since a process may have replaced the file by a pipe.
 sub read_line {
     sysopen(my $file, $_[0], O_RDONLY | O_NONBLOCK) or return undef;
     my $line = <$file>;
@@ -331,7 +334,7 @@ sub read_line {
     return $line;
 }
 
-# Without a subreaper we cannot adopt what the process left running; its output is read for a while.
+# Reads output for some seconds: of processes that we cannot adopt without a subreaper.
 sub keep_reading {
     my $until = now() + $_[0];
     while (!$stopping && (my $left = $until - now()) > 0) {
@@ -341,7 +344,7 @@ sub keep_reading {
     }
 }
 
-# A signal between our last look and the wait rings the bell after it only, so no wait is without end.
+# The wait is limited, since a signal just before it may be noticed only after it.
 sub wait_for_news {
     my ($seconds, $heeds_bell) = @_;
     $seconds = $longest_wait if !defined $seconds || $seconds > $longest_wait;
@@ -355,8 +358,8 @@ sub wait_for_news {
     obey() if $is_told;
 }
 
-# Requests to the supervisor of a step: they end or restart the process, log a line, or ask for its ports again.
-# The end of the input ends the process too.
+# Handles orders to the supervisor of a step: end or restart the process, log a line, or report its ports again.
+# The end of the input ends the process, too.
 sub obey {
     return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
     while ($orders =~ s/^(.*)\n//) {
@@ -374,7 +377,7 @@ sub take_news {
     $held .= $data;
     if (!defined $cat) {
         $held =~ s/^(\d+)\n// or return 0;
-        # A number is used again, a descriptor of a process is not; -1 where there is none.
+        # A pid may be reused, unlike a pidfd; -1 if there is none.
         $cat = $pidfd_open ? syscall($pidfd_open, $1 + 0, 0) : -1;
     }
     return 1;
@@ -384,7 +387,7 @@ sub mark_end {
     mark($status & 127 ? 'signal ' . ($status & 127) : 'exit ' . ($status >> 8));
 }
 
-# Seconds that only ever grow, whatever is done to the clock; without the module those since the boot.
+# Monotonic seconds; without Time::HiRes those since the boot.
 sub now {
     return Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()) if $hires;
     return (split ' ', read_line('/proc/uptime') // time())[0];
@@ -409,7 +412,7 @@ sub ends_in_line {
     return $last ne "\n";
 }
 
-# A file to append to, in place of what is none.
+# Opens a file for appending, and replaces anything that is not a regular file.
 sub open_own {
     my ($file) = @_;
     unlink $file if lstat $file and !-f _;
@@ -434,7 +437,7 @@ sub rotate {
     mark("more $attempt $restarts");
 }
 
-# A full disk must not stop the process: what does not fit is counted and dropped.
+# A full disk must not stop the process: lost bytes are counted.
 sub put {
     my ($data) = @_;
     return if $data eq '';
@@ -456,7 +459,7 @@ sub put {
     }
 }
 
-# Ends a last line that the process, or a start before a killed supervisor, left without its end.
+# Completes the last line, if the process or a killed supervisor left it without a newline.
 sub end_line {
     $cut = $in_line;
     put("\n") if $cut;
