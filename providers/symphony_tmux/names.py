@@ -36,10 +36,6 @@ def is_owner(text: str) -> bool:
     return OWNER.fullmatch(text) is not None
 
 
-def is_variable(text: str) -> bool:
-    return VARIABLE.fullmatch(text) is not None
-
-
 def window_name(path: str) -> str:
     return path.replace("/", ":")
 

@@ -71,10 +71,12 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
 
 def _own_traceback(error: BaseException, file: Path) -> str:
     """Return the traceback without the lines of symphony and of its callers."""
-    report = traceback.TracebackException.from_exception(error)
+    report, path = traceback.TracebackException.from_exception(error), file.absolute()
     shown: traceback.TracebackException | None = report
     while shown is not None:
-        first = next((i for i, frame in enumerate(shown.stack) if _is_file(frame.filename, file)), None)
+        first = next(
+            (i for i, frame in enumerate(shown.stack) if Path(frame.filename).absolute() == path), None
+        )
         shown.stack = traceback.StackSummary.from_list(_user_frames(shown.stack, first))
         shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
     return "".join(report.format()).rstrip()
@@ -85,7 +87,3 @@ def _user_frames(stack: traceback.StackSummary, first: int | None) -> list[trace
     while own and own[-1].filename.startswith(_LIBRARIES):
         own.pop()
     return own
-
-
-def _is_file(name: str, file: Path) -> bool:
-    return Path(name).absolute() == file.absolute()

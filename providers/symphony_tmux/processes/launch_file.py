@@ -81,7 +81,7 @@ def content(
         lines += [f'export MASTER_ADDR="${stem}_HOST" MASTER_PORT="${stem}_PORT"'.encode()]
     if inputs.env.get(gpus.VARIABLE):
         lines += _gpus(inputs, process_folder)
-    lines += [b"cd " + quote(_folder(inputs.cwd)) + b" || exit 125", b"unset OLDPWD"]
+    lines += [b"cd " + quote(_bytes(inputs.cwd or str(Path.home()))) + b" || exit 125", b"unset OLDPWD"]
     if shell(inputs) == bash() != "/bin/sh":
         # Otherwise bash sets COLUMNS and LINES after the first command.
         lines += [b"shopt -u checkwinsize"]
@@ -199,10 +199,6 @@ def _mask() -> str:
     if re.fullmatch(r"0?[0-7]{3}", value := os.environ.get("SYMPHONY_UMASK", "")):
         return value
     return f"{paths.umask():04o}"
-
-
-def _folder(cwd: str) -> bytes:
-    return _bytes(cwd or str(Path.home()))
 
 
 def _bytes(text: str) -> bytes:

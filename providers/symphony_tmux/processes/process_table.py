@@ -6,7 +6,6 @@ boot: psutil converts it to a time of day, which changes when the clock is set.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -86,11 +85,6 @@ def seconds(start: int) -> float:
     return start / (os.sysconf("SC_CLK_TCK") if HAS_PROC else 1000)
 
 
-def exists(pid: int) -> bool:
-    """Return whether a process has the pid, even a zombie."""
-    return psutil.pid_exists(pid)
-
-
 def children(pid: int) -> list[int]:
     """Return the children of a process, oldest first; psutil would scan all processes."""
     try:
@@ -145,11 +139,6 @@ def command_name(pid: int) -> str:
         comm = read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n") if HAS_PROC else ""
         name = comm or psutil.Process(pid).name()
     return "".join(letter if letter.isprintable() else "?" for letter in name) or "a process"
-
-
-def short_hash(content: bytes) -> str:
-    """Return eight hex digits for this content."""
-    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def _facts(pid: int) -> tuple[str, int, int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -188,7 +189,7 @@ def perl() -> str:
 def _installed_supervisor(home: Path) -> str:
     """Copy the supervisor to a path that needs no quoting and depends on its version, and return the path."""
     content = SUPERVISOR.read_bytes()
-    name = f"supervise-{process_table.short_hash(content)}.pl"
+    name = f"supervise-{hashlib.sha256(content).hexdigest()[:8]}.pl"
     target = home / "tmux" / name
     try:
         is_installed = files.read(target) == content

@@ -32,11 +32,6 @@ def changes(old: Props, new: Props, fields: Iterable[str] = (*REPLACED, *LAUNCHE
     return [name for name in fields if _value(old, name) != _value(new, name)]
 
 
-def replaces(old: Props, new: Props) -> list[str]:
-    """Return the changed fields that replace the window."""
-    return [name for name in changes(old, new) if name in REPLACED]
-
-
 def digest(inputs: Props, fields: Iterable[str] = LAUNCHED) -> str:
     """Return a hash of all fields that `changes` compares, except the identity of the resource."""
     launched = {name: _value(inputs, name) for name in fields}

@@ -45,7 +45,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     recorded_inputs = _repeated_inputs(props)
     experiment_folder.lock(spec.server, spec.session)
     outputs = _adopted(spec, recorded_inputs, snapshot) or _started(spec, recorded_inputs, 0, snapshot)
-    return identifier(spec), {**recorded_inputs, **outputs}
+    return f"{spec.server}/{spec.session}/{spec.path}", {**recorded_inputs, **outputs}
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
@@ -108,10 +108,6 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     ):
         with suppress(OSError):
             files.remove(folder / name)
-
-
-def identifier(spec: WindowInputs) -> str:
-    return f"{spec.server}/{spec.session}/{spec.path}"
 
 
 def take_down(server: str, owner: str, path: str, grace: float, snapshot: Snapshot) -> None:

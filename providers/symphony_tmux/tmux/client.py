@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import psutil
+
 from symphony import paths
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
@@ -27,7 +29,7 @@ DEADLINE = 8.0
 AGAIN = "Run `tmux -V`; if that fails, reinstall tmux"
 TRIES = 40
 # Only fields that tmux or symphony sets: titles and names of users may contain anything.
-FIELDS = (
+FIELDS: tuple[str, ...] = (
     "session_id",
     "window_id",
     "pane_id",
@@ -219,12 +221,13 @@ def expect_answer(server: str) -> None:
 def _is_ending(pane: Pane) -> bool:
     """Return whether tmux knows that the pane has ended, but not how."""
     is_unknown = pane.path and pane.dead and pane.exit_code is None and not pane.signal
-    return bool(is_unknown) and process_table.exists(pane.pid)
+    return bool(is_unknown) and psutil.pid_exists(pane.pid)
 
 
 def parse(text: str) -> Listing:
     """Parse the output of list-panes, ignoring other lines."""
-    rows = [_row(parts) for line in text.split("\n") if len(parts := line.split("|")) == len(FIELDS)]
+    lines = (line.split("|") for line in text.split("\n"))
+    rows = [dict(zip(FIELDS, values, strict=True)) for values in lines if len(values) == len(FIELDS)]
     sessions = {
         row["session_id"]: Session(
             row["session_id"], row["@symphony_session"], row["@symphony_owner"], _int(row["session_created"])
@@ -266,10 +269,6 @@ def _end_of(server: str) -> str:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         return f"end that with `kill {int.from_bytes(credentials[:4], sys.byteorder)}`"
     return "end that"
-
-
-def _row(parts: list[str]) -> dict[str, str]:
-    return dict(zip(FIELDS, parts, strict=True))
 
 
 def _pane(row: dict[str, str]) -> Pane:

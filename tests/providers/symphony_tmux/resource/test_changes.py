@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony_tmux.resource.changes import changes, digest, replaces
+from symphony_tmux.resource.changes import changes, digest
 
 BASE: dict[str, Any] = {
     "session": "rl",
@@ -56,10 +56,6 @@ def test_changes_lists_the_inputs_that_restart_the_process(
 
 def test_outputs_of_the_last_run_compare_equal_to_inputs() -> None:
     assert changes({**BASE, "pid": 7.0, "grace": 5}, BASE) == []
-
-
-def test_replaces_lists_the_inputs_that_replace_the_resource() -> None:
-    assert replaces(BASE, {**BASE, "session": "x", "argv": ["y"]}) == ["session"]
 
 
 def test_the_digest_covers_only_inputs_that_restart() -> None:
