@@ -47,11 +47,11 @@ class Cluster:
     experiment.new_process("learner", command="python", args=["learner.py"])
     cluster.launch(experiment)
 
-    preamble_cmds, start_dir: what Process takes, for the experiments that do not say it.
+    preamble_cmds, start_dir: as Process; defaults of experiments that do not set them.
 
-    A launched experiment is a Pulumi stack of its name: `symphony` and `pulumi` see and change it too. Names
-    of experiments, groups and processes may be abbreviated to a part; None is the current_experiment().
-    UserError: none or several match.
+    A launched experiment is a Pulumi stack of its name, which `symphony` and `pulumi` can use too. Names of
+    experiments, groups and processes may be abbreviated to a part; None is the current_experiment().
+    UserError: no name or several names match.
     """
 
     backend = registry.DEFAULT
@@ -120,8 +120,8 @@ class Cluster:
             port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir
         )
         require_name("an experiment", name)
-        made = {key: value for key, value in keywords.items() if value is not None}
-        return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **made})
+        settings = {key: value for key, value in keywords.items() if value is not None}
+        return Experiment(SymphonyConfig().prefixed(name), **{**self._defaults, **settings})
 
     @overload
     def launch(self, exp: AnyExperiment, force: bool = False, dry_run: Literal[False] = False) -> Ended: ...
@@ -161,7 +161,7 @@ class Cluster:
 
         experiments: of new_experiment(). force, errors: as launch(); those launched before an error stay up.
         """
-        return [self.launch(each, force=force) for each in experiments]
+        return [self.launch(experiment, force=force) for experiment in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
         """Stop an experiment and everything it started: cluster.delete("rl").
@@ -190,13 +190,13 @@ class Cluster:
     @property
     def settings(self) -> dict[str, str]:
         """The settings that this cluster sets for a stack."""
-        values = {key: value for key, value in self._settings.items() if value is not None}
-        return {"symphony:backend": self.backend, **values}
+        own = {key: value for key, value in self._settings.items() if value is not None}
+        return {"symphony:backend": self.backend, **own}
 
     def list_experiments(self) -> list[str]:
         """Return the names of the experiments: cluster.list_experiments()."""
         with stacks.only_on(self.backend):
-            return [each.name for each in listing.ls()]
+            return [row.name for row in listing.ls()]
 
     def describe_experiment(self, name: str | None = None) -> Described:
         """Return {group or None: {process: {column: value}}}: cluster.describe_experiment("rl")[None].
@@ -294,7 +294,11 @@ class Cluster:
         )
         texts = (screen.without_colours(line.text) for line in lines)
         if print_logs:
-            return [text for text in texts if screen.tell(text) is None]
+            printed: list[str] = []
+            for text in texts:
+                screen.tell(text)
+                printed.append(text)
+            return printed
         return texts if follow else list(texts)
 
     def exec_command(
@@ -335,14 +339,16 @@ class Cluster:
         src_process_group where it is in one) or dest_process (with dest_process_group).
         UserError: the experiment, the process or the file does not exist.
         """
-        here, there = str(source), str(target)
+        source, target = str(source), str(target)
         if dest_process is not None:
-            wanted = access.Sides(options.path_of(dest_process, dest_process_group), there, here, sends=True)
+            path = options.path_of(dest_process, dest_process_group)
+            sides = access.Sides(path, target, source, sends=True)
         elif src_process is not None:
-            wanted = access.Sides(options.path_of(src_process, src_process_group), here, there, sends=False)
+            path = options.path_of(src_process, src_process_group)
+            sides = access.Sides(path, source, target, sends=False)
         else:
-            wanted = access.sides(here, there)
-        access.copy(self._stack(exp), wanted)
+            sides = access.parse_sides(source, target)
+        access.copy(self._stack(exp), sides)
 
     def external_url(self, exp: str | None, service: str) -> str:
         """Return the address host:port of a service from outside: cluster.external_url("rl", "tensorboard").
@@ -379,7 +385,7 @@ class Cluster:
         name: the whole name with or without the username, its beginning, or a part.
         """
         options.require_name("an experiment", name)
-        return _fuzzy([self.prefix_username(name), name], self.list_experiments(), lambda each: each)
+        return _fuzzy([self.prefix_username(name), name], self.list_experiments(), str)
 
     def fuzzy_match_process(
         self, process: str, name: str | None = None
@@ -391,10 +397,9 @@ class Cluster:
         process: its name or a part. name: the experiment, or a part of its name; None for the current one.
         """
         options.require_name("a process", process)
-        known = [
-            (group, each) for group, members in self.describe_experiment(name).items() for each in members
-        ]
-        return _fuzzy([process], known, lambda each: each[1])
+        groups = self.describe_experiment(name)
+        known = [(group, member) for group, members in groups.items() for member in members]
+        return _fuzzy([process], known, lambda candidate: candidate[1])
 
     def prefix_username(self, name: str) -> str:
         """Return the name with the username of SymphonyConfig before it: cluster.prefix_username("rl")."""
@@ -416,7 +421,7 @@ class TmuxCluster(Cluster):
 
     TmuxCluster("mine", preamble_cmds=["source venv/bin/activate"])
 
-    server_name: which of several tmux servers of yours; "default" by default.
+    server_name: the name of the tmux server; "default" by default.
     preamble_cmds, start_dir: as Cluster. UserError: an option does not exist.
     """
 
@@ -440,22 +445,22 @@ class TmuxCluster(Cluster):
 
 
 class KubeCluster(Cluster):
-    """A Cluster of Kubernetes: the one that the current context of your kubeconfig names.
+    """A Cluster of Kubernetes.
 
     KubeCluster(kubeconfig="~/.kube/config", context="my-cluster", image="me/rl:1")
 
-    kubeconfig:    the path of another kubeconfig.
-    context:       another context of it.
-    image:         that of the processes that name none.
-    namespace:     another than the name of the experiment.
+    kubeconfig:    the path of a kubeconfig; by default that of kubectl.
+    context:       a context of it; by default the current one.
+    image:         the image of processes that set none.
+    namespace:     the namespace; by default the name of the experiment.
     pod_security:  the Pod Security level of the namespace: "baseline", "restricted" or "privileged".
-    expose:        the type of the Services that are exposed: "ClusterIP", "NodePort" or "LoadBalancer".
-    source_ranges: who may reach a LoadBalancer, such as "203.0.113.0/24".
-    patience:      seconds to wait for trouble that may pass, such as a machine that is not there yet.
+    expose:        the type of the exposed Services: "ClusterIP", "NodePort" or "LoadBalancer".
+    source_ranges: the addresses that may reach a LoadBalancer, such as "203.0.113.0/24".
+    patience:      the seconds to wait for conditions that may pass, such as a node that is still starting.
 
     preamble_cmds, start_dir: as Cluster. UserError: an option does not exist, or its value is wrong.
 
-    The stack keeps them: `symphony config` lists its settings.
+    They become settings of the stack, which `symphony config` lists.
     """
 
     backend = "kubernetes"
@@ -467,16 +472,16 @@ class KubeCluster(Cluster):
         self._settings = options.kube_settings(own)
 
 
-def _fuzzy(wanted: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
-    """Return the candidates for some names, the likeliest first, and whether they have the name itself."""
+def _fuzzy(words: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
+    """Return the candidates for some words, the most likely first, and whether one has exactly that name."""
     candidates = sorted(known, key=lambda candidate: (name(candidate), str(candidate)))
-    for test in (str.__eq__, is_same):
-        for word in wanted:
-            if exact := [candidate for candidate in candidates if test(name(candidate), word)]:
+    for is_equal in (str.__eq__, is_same):
+        for word in words:
+            if exact := [candidate for candidate in candidates if is_equal(name(candidate), word)]:
                 return exact, True
-    begin = [candidate for word in wanted for candidate in candidates if name(candidate).startswith(word)]
-    hold = [candidate for candidate in candidates if wanted[-1] in name(candidate)]
-    return list(dict.fromkeys([*begin, *hold])), False
+    prefixed = [candidate for word in words for candidate in candidates if name(candidate).startswith(word)]
+    containing = [candidate for candidate in candidates if words[-1] in name(candidate)]
+    return list(dict.fromkeys([*prefixed, *containing])), False
 
 
 def _streams() -> Streams:

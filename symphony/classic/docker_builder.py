@@ -19,14 +19,14 @@ _OF_DIRECTORY = ("name", "path", "force_update")
 
 
 class DockerBuilder:
-    """Builds an image from files and folders that lie in different places.
+    """Builds an image from files and folders in different places.
 
-    dockerfile:          its path.
-    context_directories: mappings {name, path, force_update}: each file or folder is put into the context
-                         under its name; with force_update=False what an earlier build put there is kept.
-    temp_directory:      where the context is put together, and kept for the next build.
-    verbose:             whether to print what Docker says.
-    allow:               files of the context that look like credentials and are none.
+    dockerfile:          the path of the Dockerfile.
+    context_directories: mappings {name, path, force_update}: each file or folder is copied into the context
+                         under its name; with force_update=False the copy of an earlier build is kept.
+    temp_directory:      the folder of the context, which is kept for the next build.
+    verbose:             whether to print the output of Docker.
+    allow:               files of the context that look like credentials but are not.
 
     builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
     builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
@@ -44,7 +44,7 @@ class DockerBuilder:
     ) -> None:
         self.dockerfile = Path(dockerfile).expanduser().absolute()
         self.temp_directory = Path(temp_directory).expanduser().absolute()
-        self.context_directories = [_directory(each) for each in context_directories]
+        self.context_directories = [_directory(directory) for directory in context_directories]
         self.verbose = verbose
         self.allow = tuple(allow)
         self._built = ""
@@ -67,15 +67,15 @@ class DockerBuilder:
         tag: `name` or `name:tag`, its name from then on; None for none.
         UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
         """
-        self._put_together()
+        self._copy_context()
         source = context.Source(str(self.temp_directory), str(self.dockerfile), allow=self.allow)
         read = context.read(source)
         if read.problems:
             what, remedy = read.problems[0]
             raise UserError(what, where=str(self.temp_directory), remedy=remedy)
         engine = Engine()
-        engine.facts()  # Raises before any other error where Docker does not answer.
-        self._built = build(Build(read, tag or ""), engine.address, log=self._say)
+        engine.facts()  # Raises first if Docker does not answer.
+        self._built = build(Build(read, tag or ""), engine.address, log=self._log)
         return self._built
 
     def tag(self, repo: str, tag: str) -> None:
@@ -85,7 +85,7 @@ class DockerBuilder:
     def push(self, repo: str, tag: str) -> str:
         """Push `repo:tag` and return its digest: builder.push("me/rl", "1"). UserError: it is refused."""
         digest = Engine().push(repo, tag)
-        self._say(f"{repo}:{tag} is {repo}@{digest}")
+        self._log(f"{repo}:{tag} is {repo}@{digest}")
         return digest
 
     def build_and_push(self, repo: str, tag: str) -> str:
@@ -97,7 +97,7 @@ class DockerBuilder:
         self.tag(repo, tag)
         return self.push(repo, tag)
 
-    def _put_together(self) -> None:
+    def _copy_context(self) -> None:
         self.temp_directory.mkdir(parents=True, exist_ok=True)
         for directory in self.context_directories:
             source = Path(directory["path"]).expanduser()
@@ -124,7 +124,7 @@ class DockerBuilder:
             raise UserError("no image is built yet", remedy="Call build() first")
         return self._built
 
-    def _say(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         if self.verbose and line.strip():
             sys.stdout.write(f"{line.rstrip()}\n")
 
@@ -140,19 +140,18 @@ def clean_images(
     clean_images(["me/rl:*"], force=True)
 
     patterns:               one, or several.
-    force:                  also those that a container uses; else they stay.
+    force:                  also remove images that a container uses.
     force_prune_containers: first remove the containers that have ended.
-    force_prune_images:     at last remove the images that have no name.
+    force_prune_images:     then remove the images without a name.
 
     SymphonyError: Docker does not answer.
     """
-    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    patterns = [patterns] if isinstance(patterns, str) else patterns
     engine = Engine()
     if force_prune_containers:
         engine.prune(containers=True)
-    matching = [
-        name for name, _ in names(engine.list_images()) if any(fnmatchcase(name, each) for each in wanted)
-    ]
+    known = [name for name, _ in names(engine.list_images())]
+    matching = [name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)]
     removed = [name for name in matching if not engine.remove(name, force=force)]
     if force_prune_images:
         engine.prune(images=True)

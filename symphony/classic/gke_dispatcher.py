@@ -78,9 +78,9 @@ class GKEDispatcher:
         process: of a new_process(). assign_to: which of the four methods below.
         settings: its keywords; those that are None are ignored. UserError: as these methods.
         """
-        ways = ("machine", "gpu", "node_pool", "resource")
-        if assign_to not in ways:
-            raise usage_error(f"assign_to={assign_to!r} is invalid", f"Use one of: {', '.join(ways)}")
+        targets = ("machine", "gpu", "node_pool", "resource")
+        if assign_to not in targets:
+            raise usage_error(f"assign_to={assign_to!r} is invalid", f"Use one of: {', '.join(targets)}")
         keywords = {name: value for name, value in settings.items() if value is not None}
         method = getattr(self, f"assign_to_{assign_to}")
         try:
@@ -163,7 +163,7 @@ class GKEDispatcher:
         name = self._pool(node_pool_name).name if node_pool_name is not None else ""
         claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)
         word = gpu_type.lower() if gpu_type else ""
-        types = [each.gpu_type for each in self._pools.values() if word and word in each.gpu_type]
+        types = [pool.gpu_type for pool in self._pools.values() if word and word in pool.gpu_type]
         self._assign(process, process_group, claim, name, next(iter(types), word))
 
     def _pool(self, name: str) -> Pool:
@@ -180,17 +180,17 @@ class GKEDispatcher:
         self, process: Process, group: ProcessGroup | None, claim: Claim, pool: str, gpu_type: str = ""
     ) -> None:
         pod = Pod(process.name, (claim,), pool=pool, gpu_type=gpu_type, tolerates_all=True)
-        # How many machines there may be is for the plan of the whole experiment.
-        pools = [dataclasses.replace(each, max=None, taints=_tainted(each)) for each in self._pools.values()]
-        placed = planner.place([pod], pools, LIST_PRICES)
-        if pod.name not in placed.chosen:
-            raise self._misfit(pod, placed.lacking[pod.name])
-        choice = placed.chosen[pod.name]
+        # The plan of the whole experiment limits the number of machines.
+        pools = [dataclasses.replace(pool, max=None, taints=_taints(pool)) for pool in self._pools.values()]
+        placement = planner.place([pod], pools, LIST_PRICES)
+        if pod.name not in placement.chosen:
+            raise self._misfit(pod, placement.lacking[pod.name])
+        choice = placement.chosen[pod.name]
         owner = process if group is None else group
         for key, value in choice.pool.selects.items():
             owner.node_selector(key, value)
-        for each in choice.tolerations(owner.spec.pod.tolerations):
-            owner.add_toleration(each.key, each.operator, each.value, each.effect)
+        for toleration in choice.tolerations(owner.spec.pod.tolerations):
+            owner.add_toleration(toleration.key, toleration.operator, toleration.value, toleration.effect)
         (claimed,) = choice.claims
         if claimed.cpu:
             process.resource_request(cpu=f"{claimed.cpu}m")
@@ -200,18 +200,19 @@ class GKEDispatcher:
             process.resource_limit(gpu=claimed.gpus)
 
     def _misfit(self, pod: Pod, lacking: Mapping[str, str]) -> UserError:
-        pools = "; ".join(f"{name} {lack}" for name, lack in lacking.items())
-        fits = "the node pool" if pod.pool else "no node pool"
-        negated = "does not fit" if pod.pool else "fits"
-        another = "another" if pod.pool else "the"
-        return usage_error(f"{pod.name} {negated} {fits}: {pools}", f"Ask for less, or name {another} pool")
+        reasons = "; ".join(f"{name} {lack}" for name, lack in lacking.items())
+        if pod.pool:
+            what, remedy = f"{pod.name} does not fit the node pool", "Ask for less, or name another pool"
+        else:
+            what, remedy = f"{pod.name} fits no node pool", "Ask for less, or name the pool"
+        return usage_error(f"{what}: {reasons}", remedy)
 
     def __repr__(self) -> str:
         return f"GKEDispatcher({', '.join(self.get_node_pools())})"
 
 
-def _tainted(pool: Pool) -> tuple[Taint, ...]:
-    """Return its taints, with the one that a GkeCluster gives spot machines, which is in no `.tf.json`."""
+def _taints(pool: Pool) -> tuple[Taint, ...]:
+    """Return the taints of a pool, with that of spot machines of a GkeCluster, which no `.tf.json` has."""
     spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 

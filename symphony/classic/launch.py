@@ -34,8 +34,8 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
 
     Args:
         exp: The experiment.
-        settings: Those of the cluster.
-        force: Change the experiment of that name, where there is one.
+        settings: The settings of the cluster.
+        force: Change an experiment of that name, if it is up.
         dry_run: Only return the plan.
 
     Raises:
@@ -43,9 +43,9 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
         SymphonyError: Some processes do not run.
     """
     name = as_stack(exp.name)
-    place = workspace_for(name)
-    selected = SelectedStack(workspace.stack_name(name, place), place, settings)
-    folder = _refuse_second(selected, force or dry_run)
+    project = workspace_for(name)
+    selected = SelectedStack(workspace.stack_name(name, project), project, settings)
+    folder = _refuse_existing(selected, force or dry_run)
     if dry_run:
         planned = planned_from(selected, partial(_run, "preview", exp), manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
@@ -74,8 +74,8 @@ def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
             yield event
 
 
-def _refuse_second(selected: SelectedStack, force: bool) -> Path | None:
-    """Return the folder to save it in, if any. ResourceExistsError: it is up, or was saved before."""
+def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
+    """Return the folder in which to save an experiment; raise ResourceExistsError if it is up or saved."""
     is_known = store.exists(selected.name)
     before = stacks.read(selected.name) if is_known else None
     if before is not None and before.recorded is not None and not force and not _is_lost(before):
@@ -85,7 +85,7 @@ def _refuse_second(selected: SelectedStack, force: bool) -> Path | None:
         )
     home = SymphonyConfig().experiment_folder
     folder = Path(home).expanduser() / selected.name.stack if home is not None else None
-    # A deleted experiment is known, and may be launched again.
+    # A deleted experiment may be launched again.
     if folder is not None and folder.exists() and not is_known and not force:
         raise ResourceExistsError(
             f"experiment {selected.name.stack} was saved before",
@@ -139,5 +139,5 @@ def _troubled(ended: Ended) -> SymphonyError:
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",
         remedy=f"`symphony why {ended.stack} {first.path}` explains it",
     )
-    error.details = tuple(f"  {each.path}   {state(each)}" for each in ended.troubled)
+    error.details = tuple(f"  {status.path}   {state(status)}" for status in ended.troubled)
     return error

@@ -17,7 +17,7 @@ Kubernetes = Literal["kubernetes", "kube", "k8s", "gke"]
 
 
 class ClusterOptions(TypedDict, total=False):
-    """Options of every cluster: what its experiments do not say themselves."""
+    """Options of every cluster: defaults of its experiments."""
 
     preamble_cmds: Texts | None
     start_dir: Text | None
@@ -107,7 +107,7 @@ def _setting(option: str, value: Any) -> str | None:
 
 
 def require_name(kind: str, name: object) -> None:
-    """Raise UserError where it cannot be a name."""
+    """Raise UserError if it is not text."""
     if not isinstance(name, str):
         raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
 
@@ -132,7 +132,7 @@ def _kubeconfig_path(path: object) -> str | None:
 
 
 def duration(since: object) -> str | None:
-    """Return the age of the oldest log line; 0 stands for all lines, as for kubectl and the original."""
+    """Return the maximum age of log lines; 0 stands for all lines, as for kubectl and the original."""
     if since is None or (isinstance(since, (int, float)) and not isinstance(since, bool)):
         return f"{since:.3f}" if since else None
     if isinstance(since, str):

@@ -35,7 +35,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Row(NamedTuple):
-    """One command; command is what `symphony` calls it, arguments are those of the original."""
+    """A command of the original with its arguments; `command` is its name in `symphony`."""
 
     name: str
     aliases: tuple[str, ...]
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
     def is_overridden(self, kind: type[Any]) -> bool:
         """Return whether a subclass of SymphonyParser has an action of its own for it."""
-        return any(self.action in vars(each) for each in kind.__mro__[:-2])
+        return any(self.action in vars(base) for base in kind.__mro__[:-2])
 
     def declare(self, parser: argparse.ArgumentParser) -> None:
         """Give a parser the arguments of the command."""
@@ -149,7 +149,7 @@ class SymphonyParser:
 
         self.add_subparser("create", aliases=["c"], help="Start it.").add_argument("name")
 
-        aliases: other names of it. settings: those of argparse.ArgumentParser, and help.
+        aliases: other names of it. settings: as argparse.ArgumentParser, and help.
         It hides a command of `symphony` with that name or alias. UserError: the action does not exist.
         """
         action = self._action(name)
@@ -179,7 +179,7 @@ class SymphonyParser:
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Run the command that was typed: MyParser().main().
 
-        arguments: instead of those of sys.argv. SystemExit: it failed, with its exit code.
+        arguments: by default those of sys.argv. SystemExit: it failed, with its exit code.
         """
         words = list(sys.argv[1:] if arguments is None else arguments)
         try:
@@ -284,7 +284,7 @@ class SymphonyParser:
         group, _, last = process.rpartition("/")
         matches, is_exact = self.cluster.fuzzy_match_process(last, name)
         if group:
-            matches = [each for each in matches if each[0] == group]
+            matches = [match for match in matches if match[0] == group]
         if is_exact and len(matches) == 1:
             return matches[0]
         return self._interactive_find(matches, process, "process")
@@ -300,9 +300,9 @@ class SymphonyParser:
 
     def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
         """Return the result of describe_experiment() as a table."""
-        rows = [list(map(str, each.values())) for group in data.values() for each in group.values()]
-        heads = [list(each) for group in data.values() for each in group.values()][:1]
-        return "\n".join(screen.plain_lines([*heads, *rows]) if heads else [])
+        processes = [columns for group in data.values() for columns in group.values()]
+        rows = [list(map(str, columns.values())) for columns in processes]
+        return "\n".join(screen.plain_lines([list(processes[0]), *rows]) if processes else [])
 
 
 for _row in ROWS:

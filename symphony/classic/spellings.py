@@ -49,13 +49,13 @@ def _translated(options: Mapping[str, Any]) -> Any:
 
 
 def require_name(kind: str, name: object) -> None:
-    """Raise UserError, which is a ValueError, for a name that nothing can have."""
+    """Raise UserError, which is a ValueError, for a name that cannot be mapped to a legal one."""
     if not isinstance(name, str) or not as_name(name) or ":" in name:
         raise usage_error(f"{name!r:.60} is not a name of {kind}", 'Use letters, digits, "-" and "_"')
 
 
 class _Member(MemberBuilder[MemberSpec]):
-    """The calls of a process and a group whose keywords are spelled otherwise today."""
+    """The methods of a process and a group with the keywords of the original."""
 
     def add_toleration(
         self,
@@ -105,7 +105,7 @@ class Process(_Member[ProcessSpec], process.Process):
     def resource_request(
         self, cpu: Quantity | None = None, memory: Quantity | None = None, *, mem: Quantity | None = None
     ) -> None:
-        """Claim what the container needs at least; mem is memory."""
+        """Set the resource requests of the container; mem is memory."""
         super().resource_request(cpu, mem if memory is None else memory)
 
     def resource_limit(
@@ -116,7 +116,7 @@ class Process(_Member[ProcessSpec], process.Process):
         *,
         mem: Quantity | None = None,
     ) -> None:
-        """Limit what the container may use; mem is memory."""
+        """Set the resource limits of the container; mem is memory."""
         super().resource_limit(cpu, mem if memory is None else memory, gpu)
 
 
@@ -134,9 +134,9 @@ class _Members(process_group.Members):
         **options: Unpack[ClassicProcessOptions],
     ) -> Process:
         """Declare a process in it; symphony.Process says what it takes."""
-        made = Process(name, cmds, opts=opts, **options)
-        super().add_process(made)
-        return made
+        process = Process(name, cmds, opts=opts, **options)
+        super().add_process(process)
+        return process
 
 
 class ProcessGroup(_Member[ProcessGroupSpec], _Members, process_group.ProcessGroup):  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -59,6 +59,7 @@ def _after_experiment(
     names: Callable[[stacks.Stack], Iterable[str]],
     most: int | None = None,
 ) -> list[str]:
+    """Return completions for the experiment, or for at most `most` words with names in it."""
     words: list[str] = list(context.params.get("words") or ())
     if context.obj is not None or (most is not None and len(words) >= most):
         return []
@@ -136,9 +137,7 @@ def process(
 ) -> tuple[stacks.Stack, str]:
     """Return the experiment and the process of `[EXPERIMENT] PROCESS`.
 
-    Args:
-        words: One or two words.
-        known: Returns the processes of an experiment that may be named.
+    `known` returns the processes of an experiment that may be named.
     """
     if not 1 <= len(words) <= 2:
         what = f"expected a process, or an experiment and a process, but got {len(words)} names"
@@ -160,19 +159,15 @@ def process(
 def split(
     words: Sequence[str], check: Callable[[stacks.Stack, Sequence[str]], object], required: int = 0
 ) -> tuple[stacks.Stack, Sequence[str]]:
-    """Return the experiment and the names of `[EXPERIMENT] [NAME]...`.
+    """Return the experiment and at least `required` names of `[EXPERIMENT] [NAME]...`.
 
     The first word is the experiment if it is the full name of an experiment, or if the words are not names in
-    the current experiment.
-
-    Args:
-        words: All words.
-        check: Raises UserError if words are not names in an experiment.
-        required: The minimum number of names.
+    the current experiment: `check` then raises UserError.
     """
     if not words:
         return experiment(None), []
-    is_full_name = (named := stacks.find_exact(words[0])) is not None and named.recorded is not None
+    exact = stacks.find_exact(words[0])
+    is_full_name = exact is not None and exact.recorded is not None
     if not (is_full_name and len(words) > required):
         try:
             stack = stacks.find(None)

@@ -1,4 +1,4 @@
-"""Runs a command for several experiments in parallel, each in a process, as `symphony up 'sweep.*'` does."""
+"""Runs a command for several experiments in parallel, in a process for each: `symphony up 'sweep.*'`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,9 @@ SYMPHONY = (sys.executable, "-P", "-c", "import sys; from symphony.cli.main impo
 
 
 def run_all(verb: str, names: Sequence[str], arguments: Sequence[str], *, as_json: bool = False) -> int:
-    """Run a command for each experiment, and print the output of each when it ends.
+    """Run a command such as "up" for each experiment, and print the output of each when it ends.
 
-    Args:
-        verb: The command, such as "up".
-        names: The experiments; a failure does not stop the others.
-        arguments: More arguments of each command.
-        as_json: Print a list with the JSON of each.
-
-    Returns:
-        The highest exit code.
+    A failure does not stop the others. Return the highest exit code.
 
     Raises:
         Interrupted: By Ctrl-C, which is passed to the running commands; no further command starts.

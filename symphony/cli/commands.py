@@ -109,26 +109,28 @@ def find(word: str) -> Row | None:
 
 def app() -> typer.Typer:
     """Return the Typer application."""
-    made = typer.Typer(
+    application = typer.Typer(
         cls=_Commands,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    made.callback(invoke_without_command=True, epilog=_EPILOG)(_symphony)
-    return made
+    application.callback(invoke_without_command=True, epilog=_EPILOG)(_symphony)
+    return application
 
 
 def load(row: Row) -> TyperCommand:
-    """Import the module of a command and return the parsed command."""
+    """Import the module of a command and return its parser."""
     module = importlib.import_module(row.module)
     text, _, examples = (inspect.getdoc(module.command) or "").partition(_EXAMPLES)
-    alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    application = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     epilog = f"\b{_EXAMPLES}{examples}" if examples else None
-    alone.command(row.name, cls=getattr(module, "Parser", None), help=text, epilog=epilog)(module.command)
-    made = get_command(alone)
-    made.params.append(_debug_option())
-    return made  # pyright: ignore[reportReturnType]
+    application.command(row.name, cls=getattr(module, "Parser", None), help=text, epilog=epilog)(
+        module.command
+    )
+    command = get_command(application)
+    command.params.append(_debug_option())
+    return command  # pyright: ignore[reportReturnType]
 
 
 class _Commands(TyperGroup):
@@ -191,7 +193,7 @@ def _debug_option() -> TyperOption:
 
 
 def _unknown(word: str) -> UserError:
-    meant = [row.name for row in COMMANDS if word in row.suggested_for]
-    names = meant or difflib.get_close_matches(word, [row.name for row in COMMANDS], 1)
+    names = [row.name for row in COMMANDS if word in row.suggested_for]
+    names = names or difflib.get_close_matches(word, [row.name for row in COMMANDS], 1)
     near = f", did you mean {names[0]!r}?" if names else ""
     return UserError(f"there is no command {word!r}{near}", remedy="See `symphony --help`")

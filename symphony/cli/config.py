@@ -36,7 +36,7 @@ def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) 
         return
     width = min(shutil.get_terminal_size().columns, 100)
     for key, takes, default, backend, meaning in rows:
-        print(f"{key}" + ("" if backend == "all" else f"  ({backend})"))
+        print(key if backend == "all" else f"{key}  ({backend})")
         for text in (meaning, f"{takes}; by default {default}"):
             print(textwrap.indent(textwrap.fill(text, width - 4), "    "))
 
@@ -46,13 +46,13 @@ def _show(selected: selected_stack.SelectedStack, *, as_json: bool) -> None:
     parameters: Mapping[str, Mapping[str, Any]] = planned.parameters if isinstance(planned, Planned) else {}
     rows: list[dict[str, Any]] = [{"name": name, **row} for name, row in parameters.items()]
     defaults = {setting.key: setting.default for setting in settings_reader.table()}
-    places = settings_reader.places(selected.config_file, selected.workspace.folder / "Pulumi.yaml")
-    own = f"{selected.name.project}:"
+    lines = settings_reader.places(selected.config_file, selected.workspace.folder / "Pulumi.yaml")
+    prefix = f"{selected.name.project}:"
     for key, setting in selected.config.items():
-        if key.removeprefix(own) not in parameters:
+        if key.removeprefix(prefix) not in parameters:
             value = "[secret]" if isinstance(setting, Secret) else setting
-            origin = str(places.get(key, ""))
-            rows.append({"name": key, "value": value, "default": defaults.get(key, ""), "from": origin})
+            line = str(lines.get(key, ""))
+            rows.append({"name": key, "value": value, "default": defaults.get(key, ""), "from": line})
     if as_json:
         screen.show_json(rows)
     elif not rows:

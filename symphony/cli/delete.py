@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -64,7 +63,7 @@ def command(
                     board.update(event)
                 case Deleted():
                     board.end()
-                    screen.show_json(asdict(event)) if as_json else print(summary(event))
+                    screen.show_json(event) if as_json else print(summary(event))
     return 0
 
 
@@ -77,8 +76,8 @@ def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int
     """Remove the runs of an experiment that is not up, or of all trials of a sweep."""
     known = runs.find(name)
     swept = sweep.read(known)
-    names = [known, *(swept.cell(trial) for trial in swept.trials)] if swept else [known]
-    number, size = sum(len(runs.numbers(each)) for each in names), runs.size(map(runs.folder_of, names))
+    names = [known, *(swept.stack_of(trial) for trial in swept.trials)] if swept else [known]
+    number, size = sum(len(runs.numbers(name)) for name in names), runs.size(map(runs.folder_of, names))
     kept = f"{count(number, 'run')} of {known.stack}, {megabytes(size)}"
     if not (yes or dry_run):
         arguments.confirm(f"Remove {kept}?")
@@ -100,9 +99,8 @@ def summary(deleted: Deleted) -> str:
     """Return the line printed at the end of a deletion."""
     took = f" in {lasted(deleted.seconds)}" if lasted(deleted.seconds) else ""
     if deleted.cluster:
-        return screen.clean(
-            f"Deleted {deleted.stack}: the cluster {deleted.cluster} and its node pools{took}."
-        )
+        text = f"Deleted {deleted.stack}: the cluster {deleted.cluster} and its node pools{took}."
+        return screen.clean(text)
     orphans = f" and {deleted.orphans} that no state recorded" if deleted.orphans else ""
     stopped = count(deleted.processes, "process", "processes")
     kept = f" {count(deleted.kept, 'run')} kept, {megabytes(deleted.kept_bytes)}." if deleted.kept else ""

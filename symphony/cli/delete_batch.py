@@ -58,5 +58,5 @@ def command(
 def _without_trials(names: list[StackName]) -> list[StackName]:
     """Return the names without the trials of the sweeps among them, which are deleted with their sweep."""
     sweeps = [swept for swept in sweep.every() if swept.full_name in names]
-    trials = {swept.cell(trial) for swept in sweeps for trial in swept.trials}
+    trials = {swept.stack_of(trial) for swept in sweeps for trial in swept.trials}
     return [name for name in names if name not in trials]

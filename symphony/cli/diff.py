@@ -33,33 +33,34 @@ def command(
         symphony diff rl 6 7 --full
     """
     if name is not None and name.isdecimal() and second is None:
-        # `diff 6` and `diff 6 7`: the current experiment.
+        # `diff 6` and `diff 6 7` compare runs of the current experiment.
         name, first, second = None, int(name), first
     experiment = runs.find(name)
     known = runs.numbers(experiment)
-    after = runs.read(experiment, second or known[-1])
-    earlier = [number for number in known if number < after.number]
+    second = second or max(known, default=0)
+    earlier = [number for number in known if number < second]
     if not earlier:
-        what = f"{experiment.stack} has no run before run {after.number}"
+        what = f"{experiment.stack} has no two runs to compare"
         raise UserError(what, remedy=f"`symphony history {experiment.stack}` lists the runs")
     # `diff NAME 3` compares run 3 with the last run; `diff NAME` the last two runs.
-    before = runs.read(experiment, first if first not in (None, after.number) else earlier[-1])
+    before = runs.read(experiment, first if first not in (None, second) else earlier[-1])
+    after = runs.read(experiment, second)
     if full:
         for line in unified(experiment, before, after):
             print(screen.clean(line))
         return
     different = differences(experiment, before, after)
     if as_json:
-        screen.show_json(
-            {"stack": experiment.stack, "runs": [before.number, after.number], **different.to_json()}
-        )
+        numbers = [before.number, after.number]
+        screen.show_json({"stack": experiment.stack, "runs": numbers, **vars(different)})
         return
     rows = [("declaration", line) for line in different.declaration]
     rows += [("setting", f"{key}: {old} -> {new}") for key, (old, new) in different.settings.items()]
-    rows += [("code", file if how == "changed" else f"{file}: {how}") for file, how in different.code.items()]
+    for file, change in different.code.items():
+        rows.append(("code", file if change == "changed" else f"{file}: {change}"))
     rows += [("git", " -> ".join(different.git))] if different.git else []
     rows += [("not compared", line) for line in different.unknown]
-    if not rows:
+    if rows:
+        screen.show_table((f"run {before.number} -> {after.number}", ""), rows)
+    else:
         print(screen.clean(f"Runs {before.number} and {after.number} of {experiment.stack} do not differ."))
-        return
-    screen.show_table((f"run {before.number} -> {after.number}", ""), rows)

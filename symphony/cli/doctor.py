@@ -7,7 +7,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 
 import typer
 
@@ -32,7 +31,7 @@ def command(as_json: arguments.AsJson = False) -> None:
     """
     findings = examine()
     if as_json:
-        screen.show_json([asdict(finding) for finding in findings])
+        screen.show_json(findings)
     else:
         screen.show_table(("name", "state", "version", "place, or how to install it"), map(_row, findings))
     raise typer.Exit(0 if is_ready(findings) else 1)
@@ -46,15 +45,14 @@ def _row(finding: Finding) -> tuple[str, str, str, str]:
 def examine() -> list[Finding]:
     """Return all findings; required prerequisites come first."""
     # The default backend's findings come last.
-    rows = reversed(registry.every())
-    of_backends = [finding for row in rows for finding in row.prerequisites.findings()]
+    backends = [finding for row in reversed(registry.every()) for finding in row.prerequisites.findings()]
     return [
         Finding("python", True, platform.python_version(), sys.executable),
-        *(finding for finding in of_backends if finding.needed),
+        *(finding for finding in backends if finding.needed),
         _engine(),
         _state(),
         _secrets(),
-        *(finding for finding in of_backends if not finding.needed),
+        *(finding for finding in backends if not finding.needed),
         _isolation(),
         *_docker(),
     ]
@@ -90,14 +88,13 @@ def _state_at(url: str) -> Finding:
         return Finding("state", True, "created by the first `up`", url)
     file_store.prepare()
     mode = folder.stat().st_mode & 0o077
-    kind = f"{len(file_store.names())} stacks" + (", readable by other users" if mode else "")
-    return Finding("state", True, kind, url)
+    content = f"{len(file_store.names())} stacks" + (", readable by other users" if mode else "")
+    return Finding("state", True, content, url)
 
 
 def _secrets() -> Finding:
-    name = next((n for n in environment.PASSPHRASES if n in os.environ), "")
-    if name:
-        return Finding("passphrase", True, "yours", f"${name}")
+    if variable := next((name for name in environment.PASSPHRASES if name in os.environ), ""):
+        return Finding("passphrase", True, "yours", f"${variable}")
     if paths.store_url() != environment.own_store():
         needed = file_store.is_files()
         get = "export PULUMI_CONFIG_PASSPHRASE_FILE=FILE"

@@ -21,7 +21,7 @@ def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False
     stack = arguments.experiment(name)
     rows = drift(stack)
     if as_json:
-        screen.show_json([row.to_json() for row in rows])
+        screen.show_json(rows)
     elif not rows:
         print(screen.clean(f"{stack.display_name} runs as it was declared."))
     else:

@@ -24,7 +24,7 @@ def command(as_json: arguments.AsJson = False) -> None:
     if as_json:
         screen.show_json(variables)
         return
-    # Names of folders on PATH may have any bytes, which the shell must get unchanged.
+    # The names of folders on PATH may not be UTF-8.
     with contextlib.suppress(AttributeError, ValueError):
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
     for name, value in variables.items():
@@ -36,9 +36,10 @@ def _exports() -> dict[str, str]:
     file_store.prepare()
     project = workspace.find_usable()
     env = environment.for_engine(engine)
-    names = sorted([*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE])
-    variables = {name: env[name] for name in names if name in env}
-    variables.pop("PULUMI_ENABLE_STREAMING_JSON_PREVIEW", None)
+    names = {*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE}
+    # It would change the output of `pulumi preview --json`.
+    names.discard("PULUMI_ENABLE_STREAMING_JSON_PREVIEW")
+    variables = {name: env[name] for name in sorted(names) if name in env}
     variables[environment.EXPORTED] = "1"
     if project is None or project.virtualenv is None:
         variables |= environment.python()

@@ -38,9 +38,9 @@ def command(
         symphony graph rl --svg rl.svg
         symphony graph rl --mermaid
     """
-    drawn = _planned(name) if plan else _living(name) or _planned(name)
+    shown = _planned(name) if plan else _running(name) or _planned(name)
     if as_json:
-        screen.show_json(drawn.to_json())
+        screen.show_json(shown)
         return
     if mermaid or svg or png:
         # Imported here: plain text does not need it.
@@ -48,15 +48,15 @@ def command(
 
         for kind, file in (("svg", svg), ("png", png)):
             if file is not None:
-                _write(file, drawing.picture(drawn, kind))
+                _write(file, drawing.picture(shown, kind))
         if mermaid:
-            print(drawing.mermaid(drawn))
+            print(drawing.mermaid(shown))
         return
-    for line in _lines(drawn):
+    for line in _lines(shown):
         print(line)
 
 
-def _living(name: str | None) -> Graph | None:
+def _running(name: str | None) -> Graph | None:
     try:
         stack = arguments.experiment(name)
     except UserError:
@@ -70,7 +70,7 @@ def _planned(name: str | None) -> Graph:
     from symphony.operations import selected_stack
     from symphony.operations.plan import Planned, ProgramOutput, plan_of
 
-    output = ProgramOutput().to(lambda line: print(screen.of_program(line), file=sys.stderr, flush=True))
+    output = ProgramOutput().to(lambda line: print(screen.program_line(line), file=sys.stderr, flush=True))
     planned = plan_of(selected_stack.select(name), output)
     if not isinstance(planned, Planned):
         what = f"{planned.stack} declares a cluster, which has no processes to show"
@@ -86,31 +86,31 @@ def _write(file: Path, content: bytes) -> None:
     print(file)
 
 
-def _lines(drawn: Graph) -> Iterator[str]:
+def _lines(shown: Graph) -> Iterator[str]:
     """Yield the lines for a terminal: each process with its services and dependencies."""
     paint = screen.painter()
-    total = count(sum(len(node.paths) for node in drawn.nodes), "process", "processes")
-    yield f"{drawn.name} on {drawn.backend}: {total}, {count(len(drawn.services), 'service')}"
-    width = max((len(node.name) for node in drawn.nodes), default=0)
-    for group, members in drawn.groups.items():
+    total = count(sum(len(node.paths) for node in shown.nodes), "process", "processes")
+    yield f"{shown.name} on {shown.backend}: {total}, {count(len(shown.services), 'service')}"
+    width = max((len(node.name) for node in shown.nodes), default=0)
+    for group, members in shown.groups.items():
         if group:
             yield paint(group, "bold")
         for number in members:
-            node, indent = drawn.nodes[number], "  " if group else ""
+            node, indent = shown.nodes[number], "  " if group else ""
             yield f"{indent}{paint(f'{node.name:{width}}', _STYLES[node.health])}  {node.state}".rstrip()
-            for line in screen.plain_lines([*_uses(drawn, number)]):
+            for line in screen.plain_lines([*_uses(shown, number)]):
                 yield f"{indent}    {line}"
 
 
-def _uses(drawn: Graph, number: int) -> Iterator[tuple[str, str, str]]:
-    for service in drawn.services:
+def _uses(shown: Graph, number: int) -> Iterator[tuple[str, str, str]]:
+    for service in shown.services:
         if service.binds == number:
-            users = ", ".join(drawn.nodes[user].path for user in service.connects)
-            outside = "exposed " if service.exposed else ""
-            yield "binds", service.label, f"{outside}{'<- ' if users else ''}{users}"
-    for service in drawn.services:
+            users = ", ".join(shown.nodes[user].path for user in service.connects)
+            exposed = "exposed " if service.exposed else ""
+            yield "binds", service.label, f"{exposed}{'<- ' if users else ''}{users}"
+    for service in shown.services:
         if number in service.connects:
-            yield "connects", service.label, f"-> {drawn.nodes[service.binds].path}"
-    for order in drawn.order:
+            yield "connects", service.label, f"-> {shown.nodes[service.binds].path}"
+    for order in shown.order:
         if order.waits == number:
-            yield "after", drawn.nodes[order.on].path, f"({order.condition})"
+            yield "after", shown.nodes[order.on].path, f"({order.condition})"

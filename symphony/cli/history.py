@@ -32,9 +32,9 @@ def command(
         symphony history rl -n 100 --json
     """
     experiment = _experiment(name)
-    rows = (runs.every if as_json else runs.summaries)(experiment, last)
+    rows = runs.every(experiment, last)
     if rows and rows[-1].ended is None:
-        rows[-1] = runs.live(stacks.read(experiment), runs.read(experiment, rows[-1].number))
+        rows[-1] = runs.live(stacks.read(experiment), rows[-1])
     if as_json:
         screen.show_json([{**msgspec.to_builtins(run), "seconds": run.seconds} for run in reversed(rows)])
     elif not rows:
@@ -52,13 +52,12 @@ def _experiment(name: str | None) -> StackName:
     return stack.name
 
 
-def _cells(run: runs.Summary) -> tuple[object, ...]:
-    git = str(run.git) if run.git else ""
-    changed = screen.cut(
-        "; ".join(line if len(line) <= 60 else f"{line[:59]}…" for line in _grouped(run.changed))
-    )
-    missing = "; ".join(run.missing)
-    return run.number, moment(run.started), run.user, git, changed, run.ending, screen.cut(missing)
+def _cells(run: runs.Run) -> tuple[object, ...]:
+    lines = _grouped(run.changed)
+    changed = "; ".join(line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…" for line in lines)
+    missing = screen.cut("; ".join(run.missing))
+    git = str(run.git or "")
+    return run.number, moment(run.started), run.user, git, screen.cut(changed), run.ending, missing
 
 
 def _grouped(changed: list[str]) -> list[str]:

@@ -43,7 +43,7 @@ def command(
     listed = matching(words[1]) if len(words) == 2 else images()
     unused = [image for image in listed if not image.used_by]
     if as_json:
-        screen.show_json([image.to_json() for image in unused])
+        screen.show_json(unused)
     else:
         _show_unused(unused, used=len(listed) - len(unused))
     if dry_run or not unused:
@@ -55,7 +55,7 @@ def command(
 
 def _show(listed: list[BuiltImage], as_json: bool) -> None:
     if as_json:
-        screen.show_json([image.to_json() for image in listed])
+        screen.show_json(listed)
     elif not listed:
         print("This machine has no image built by symphony.")
     else:

@@ -21,7 +21,7 @@ def command(as_json: arguments.AsJson = False) -> int:
     """
     leaked, troubles = leaks()
     if as_json:
-        screen.show_json({"leaks": [leak.to_json() for leak in leaked], "unknown": troubles})
+        screen.show_json({"leaks": leaked, "unknown": troubles})
     elif not leaked:
         print("Nothing runs without a stack.")
     else:

@@ -159,14 +159,14 @@ class Live(App[None]):
         drawn = {key: {head[i]: screen.clean(row[i]) for i in widths} for key, row in rows.items()}
         before = self._shown.get(name)
         if before is None or before[0] != widths or list(before[1]) != list(drawn):
-            place, offset = table.cursor_row, table.scroll_offset
+            cursor, offset = table.cursor_row, table.scroll_offset
             table.clear(columns=True)
             for i, width in widths.items():
                 justify = "right" if head[i] in _RIGHT else "left"
                 table.add_column(Text(head[i], "dim", justify=justify), key=head[i], width=width)
             for key, row in drawn.items():
                 table.add_row(*(_cell(column, text, marks[key]) for column, text in row.items()), key=key)
-            table.move_cursor(row=min(place, max(0, len(drawn) - 1)), scroll=False)
+            table.move_cursor(row=min(cursor, max(0, len(drawn) - 1)), scroll=False)
             table.scroll_to(y=offset.y, animate=False)
         else:
             for key, row in drawn.items():

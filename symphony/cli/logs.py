@@ -92,10 +92,9 @@ def _kept(
     moment = time.time() - seconds(since) if since and since != "0" else 0
     number = run_logs.number_of(run) if run else runs.numbers(name)[-1]
     if number is None:
-        paths = [
-            f"{each.number}:{path}" for each in runs.every(name) for path in run_logs.processes(name, each)
-        ]
-        return run_logs.of_all(name, names, moment), paths
+        known = runs.every(name)
+        paths = [f"{past.number}:{path}" for past in known for path in run_logs.processes(name, past)]
+        return run_logs.all_runs(name, names, moment), paths
     kept = run_logs.processes(name, runs.read(name, number))
     return run_logs.logs(name, number, names, moment, tail), match_processes(names, list(kept))
 

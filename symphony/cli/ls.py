@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -34,7 +33,7 @@ def command(
     """
     rows = [row for row in ls() if name is None or name in row.name or fnmatchcase(row.name, name)]
     if as_json:
-        screen.show_json([row.to_json() for row in rows])
+        screen.show_json(rows)
     elif not rows and name:
         print(screen.clean(f"No experiment is named {name}."))
     elif not rows:
@@ -43,14 +42,11 @@ def command(
         screen.show_table(HEAD, map(_cells, rows), styles=("bold",), right=(2,))
     troubles = dict.fromkeys(row.trouble for row in rows if row.trouble)
     for trouble in troubles:
-        _print_trouble(trouble, [row.name for row in rows if row.trouble == trouble])
+        names = ", ".join(row.name for row in rows if row.trouble == trouble)
+        print(screen.clean(f"symphony: {names}: {trouble}"), file=sys.stderr, flush=True)
     return 1 if troubles else 0
 
 
 def _cells(row: Listed) -> tuple[str, ...]:
     ready = f"{'?' if row.trouble else row.ready}/{row.total}" if row.kind == "experiment" else ""
     return row.name, row.backend, ready, screen.cut(row.state), ago(row.since), row.hint
-
-
-def _print_trouble(trouble: str, names: Sequence[str]) -> None:
-    print(screen.clean(f"symphony: {', '.join(names)}: {trouble}"), file=sys.stderr, flush=True)

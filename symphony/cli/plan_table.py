@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from symphony.backends import registry
 from symphony.cli import screen
 from symphony.cli.progress import names_of
+from symphony.operations.graph import folded_name
 from symphony.operations.plan import AnyPlanned, Planned, ResourcesPlanned
 from symphony.placement.machines import GIB
 from symphony.plan.changes import Change
@@ -34,7 +35,7 @@ _ORDER = tuple(_KINDS)
 _LONG = 40
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _Row = tuple[str, ...]
-_Thing = TypeVar("_Thing")
+_T = TypeVar("_T")
 
 
 def show(planned: AnyPlanned) -> None:
@@ -49,7 +50,7 @@ def show(planned: AnyPlanned) -> None:
         print(screen.clean(f"parameters: {', '.join(_parameters(planned))}"))
     rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
     shared = _shared_reasons(rows)
-    rows = [(*row[:3], _in_short(row[3], shared), *row[4:]) for row in rows]
+    rows = [(*row[:3], _shortened(row[3], shared), *row[4:]) for row in rows]
     _show_changes(HEAD, rows)
     for reason, names in shared.items():
         print(screen.clean(f"{names_of(names)}: {reason}"))
@@ -78,8 +79,8 @@ def _gpus(planned: Planned) -> str:
     if not registry.get(planned.backend).local or not any(count for _, count in counts):
         return ""
     parts = [
-        f"{range_of([path for path, _ in run])} {run[0][1]}{' each' if len(run) > 1 else ''}"
-        for run in runs(counts, name=itemgetter(0), alike=itemgetter(1))
+        f"{folded_name([path for path, _ in run])} {run[0][1]}{' each' if len(run) > 1 else ''}"
+        for run in runs(counts, name=itemgetter(0), key=itemgetter(1))
         if run[0][1]
     ]
     return f"{', '.join(parts)}; {sum(count for _, count in counts)} in all"
@@ -89,9 +90,8 @@ def _show_resources(planned: ResourcesPlanned) -> None:
     print(screen.clean(f"{planned.stack}, project {planned.project}"))
     changes = [change for change in planned.changes if change.kind != "keep"]
     if changes:
-        _show_changes(
-            _RESOURCES_HEAD, [(_KINDS[row.kind][0], row.name, row.kind, row.why) for row in changes]
-        )
+        rows = [(_KINDS[change.kind][0], change.name, change.kind, change.why) for change in changes]
+        _show_changes(_RESOURCES_HEAD, rows)
     kinds = [change.kind for change in planned.changes]
     parts = [f"{kinds.count(kind)} to {kind}" for kind in _ORDER if kind in kinds and kind != "keep"]
     unchanged = count(kinds.count("keep"), "resource")
@@ -111,7 +111,7 @@ def _shared_reasons(rows: Sequence[_Row]) -> dict[str, list[str]]:
     return {reason: names for reason, names in by_reason.items() if len(reason) > _LONG and len(names) > 1}
 
 
-def _in_short(why: str, shared: Collection[str]) -> str:
+def _shortened(why: str, shared: Collection[str]) -> str:
     """Return the reasons, without the details that are printed below the table."""
     return "; ".join(part.partition(": ")[0] if part in shared else part for part in why.split("; "))
 
@@ -131,8 +131,8 @@ def _rows(planned: Planned) -> Iterator[_Row]:
     by_path = {process["path"]: process for process in planned.plan["processes"]}
     ports = {service["name"]: service["port"] for service in planned.plan["services"]}
     rows = [_row(change, by_path.get(change.path), ports) for change in planned.changes]
-    for run in runs(rows, name=lambda row: row[1], alike=lambda row: row[2:]):
-        yield (run[0][0], range_of([row[1] for row in run]), *run[0][2:])
+    for run in runs(rows, name=lambda row: row[1], key=lambda row: row[2:]):
+        yield (run[0][0], folded_name([row[1] for row in run]), *run[0][2:])
 
 
 def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
@@ -145,7 +145,7 @@ def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) 
 
 
 def _at(service: str, port: int) -> str:
-    """Return a service with its port, alone where the port is chosen when it starts."""
+    """Return a service with its port, if that is known before the start."""
     return f"{service}:{port}" if port else service
 
 
@@ -169,9 +169,9 @@ def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield `learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
     for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
         names = [str(pod["pod"]) for pod in alike]
-        apiece = " each" if len(names) > 1 else ""
-        share = f"1/{parts}{apiece}: " if parts > 1 else ""
-        ranges = ", ".join(map(range_of, runs(names, name=str, alike=lambda _: None)))
+        each = " each" if len(names) > 1 else ""
+        share = f"1/{parts}{each}: " if parts > 1 else ""
+        ranges = ", ".join(map(folded_name, runs(names, name=str, key=lambda _: None)))
         yield f"{ranges} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{ranges} (no request)"
 
 
@@ -188,24 +188,16 @@ def _dollars(hourly: float | None) -> str:
     return "-" if hourly is None else f"{hourly:.2f}"
 
 
-def runs(
-    things: Sequence[_Thing], name: Callable[[_Thing], str], alike: Callable[[_Thing], Hashable]
-) -> Iterator[list[_Thing]]:
-    """Yield runs of equal things whose names count up: agent-0, agent-1, ... agent-7."""
-    run: list[_Thing] = []
-    for thing in things:
-        if run and not (alike(thing) == alike(run[-1]) and _counts_up(name(run[-1]), name(thing))):
+def runs(items: Sequence[_T], name: Callable[[_T], str], key: Callable[[_T], Hashable]) -> Iterator[list[_T]]:
+    """Yield runs of items with equal keys whose names count up: agent-0, agent-1, ... agent-7."""
+    run: list[_T] = []
+    for item in items:
+        if run and not (key(item) == key(run[-1]) and _counts_up(name(run[-1]), name(item))):
             yield run
             run = []
-        run.append(thing)
+        run.append(item)
     if run:
         yield run
-
-
-def range_of(names: Sequence[str]) -> str:
-    """Return the name of a run: agent-0..7."""
-    match = _NUMBERED.fullmatch(names[-1])
-    return f"{names[0]}..{match[2]}" if match and len(names) > 1 else names[0]
 
 
 def _counts_up(before: str, name: str) -> bool:

@@ -12,6 +12,7 @@ from symphony.cli import screen
 from symphony.operations.plan import Planned
 from symphony.operations.process import in_order
 from symphony.operations.up import Ended, Progress, Remark, ResourcesEnded, UpEvent, Watched
+from symphony.plan.names import and_more
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -47,8 +48,7 @@ def alike(statuses: Sequence[ProcessStatus]) -> list[tuple[str, ProcessStatus]]:
 
 def names_of(paths: Sequence[str]) -> str:
     """Return `a, b, c and 37 more`."""
-    more = f" and {len(paths) - _NAMES} more" if len(paths) > _NAMES else ""
-    return f"{', '.join(paths[:_NAMES])}{more}"
+    return and_more(paths, _NAMES)
 
 
 def lasted(seconds: float) -> str:
@@ -57,12 +57,7 @@ def lasted(seconds: float) -> str:
 
 
 class Board:
-    """A display of progress during a `with` block.
-
-    Args:
-        names: The processes that will change, for the width of the rows and the length of the bar.
-        quiet: Show nothing.
-    """
+    """A display of the progress of processes during a `with` block; a quiet one shows nothing."""
 
     def __init__(self, names: Collection[str] = (), *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -92,7 +87,7 @@ class Board:
             case Planned(changes=changes):
                 self._expect([change.path for change in changes if change.kind != "keep"])
                 if show_plan is not None:
-                    self._above(partial(show_plan, event))
+                    self._print_above(partial(show_plan, event))
             case Progress():
                 self.update(event)
             case Remark(text=text):
@@ -145,7 +140,8 @@ class Board:
         if not self._quiet:
             screen.tell(text)
 
-    def _above(self, show: Callable[[], None]) -> None:
+    def _print_above(self, show: Callable[[], None]) -> None:
+        """Print something above the rows."""
         if self._quiet:
             return
         if self._live is not None:
@@ -222,5 +218,5 @@ def _cause(status: ProcessStatus) -> str:
 
 
 def _is_trouble(status: ProcessStatus) -> bool:
-    """Return whether a status is trouble, not only a step to running such as `not scheduled yet`."""
+    """Return whether a status is trouble, unlike a step to running such as `not scheduled yet`."""
     return status.state in ("blocked", "failed", "lost") or (status.state == "waiting" and ": " in status.why)

@@ -29,8 +29,7 @@ def command(
     """
     age = seconds(older_than)
     names = [runs.find(name)] if name else runs.known()
-    old = {name: runs.older(name, age) for name in names}
-    old = {name: numbers for name, numbers in old.items() if numbers}
+    old = {name: numbers for name in names if (numbers := runs.older(name, age))}
     folders = [runs.folder_of(name) / str(number) for name, numbers in old.items() for number in numbers]
     size = runs.size(folders)
     total = f"{count(len(folders), 'run')} of {count(len(old), 'experiment')}, {megabytes(size)}"
@@ -42,8 +41,8 @@ def command(
         for folder in folders:
             runs.remove(folder)
     if as_json:
-        facts = {str(name): numbers for name, numbers in old.items()}
-        screen.show_json({"runs": facts, "bytes": size, "removed": not dry_run})
+        numbers = {str(name): numbers for name, numbers in old.items()}
+        screen.show_json({"runs": numbers, "bytes": size, "removed": not dry_run})
     elif not folders:
         print(f"No run ended more than {older_than} ago.")
     elif not dry_run:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, names_of
-from symphony.cli.up import as_facts, interruptible, show_end, show_json_end, told_by
+from symphony.cli.up import end_json, interruptible, output_writer, show_end
 from symphony.errors import UserError
 from symphony.operations.plan import ProgramOutput
 from symphony.operations.restart import Restart, prepare, restart
@@ -44,17 +44,18 @@ def command(
 
 def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
     with Board(quiet=as_json) as board:
-        events = restart(wanted, ProgramOutput().to(told_by(board, quiet=as_json)))
+        events = restart(wanted, ProgramOutput().to(output_writer(board, quiet=as_json)))
         for event in interruptible(events, wanted.selected):
             board.show(event, None)
             if isinstance(event, Ended):
                 statuses = tuple(status for status in event.statuses if status.path in wanted.paths)
                 ended = replace(event, statuses=statuses)
                 if as_json:
-                    return show_json_end(ended, {"stack": ended.stack, **as_facts(ended)})
-                text = f"{_counts(statuses)} in {event.seconds:.1f} s"
-                text += f"; {others} unchanged." if others else "."
-                return show_end(ended, text)
+                    screen.show_json({"stack": ended.stack, **end_json(ended)})
+                else:
+                    unchanged = f"; {others} unchanged" if others else ""
+                    show_end(ended, f"{_counts(statuses)} in {event.seconds:.1f} s{unchanged}.")
+                return 1 if ended.troubled else 0
     return 1
 
 

@@ -49,7 +49,7 @@ def command(
         symphony results rl --all --csv results.csv
         symphony results rl --plot loss --to loss.png
     """
-    if sum([least is not None, most is not None, last, every]) > 1:
+    if [least is not None, most is not None, last, every].count(True) > 1:
         raise UserError("--min, --max, --last and --all exclude each other", remedy="Use only one of them")
     shown_name, rows = _rows(name)
     if plot is not None:
@@ -58,8 +58,9 @@ def command(
         print(screen.clean(f"Wrote {file}."))
         return
     table = results.table(rows, least=least, most=most, every=every)
-    heads = list(dict.fromkeys(head for row in table for head in row if head != "ended"))
-    heads += ["ended"] if any("ended" in row for row in table) else []
+    names = dict.fromkeys(name for row in table for name in row)
+    # "ended" comes last.
+    heads = sorted(names, key=lambda name: name == "ended")
     if as_json:
         screen.show_json(table)
     elif to_csv == "-":
@@ -69,20 +70,16 @@ def command(
             _write(file, heads, table)
         print(screen.clean(f"Wrote {len(table)} rows to {to_csv}."))
     elif not results.names_of(rows):
-        print(
-            screen.clean(f'No process of {shown_name} has printed a line such as ::result {{"loss": 0.31}}.')
-        )
+        text = f'No process of {shown_name} has printed a line such as ::result {{"loss": 0.31}}.'
+        print(screen.clean(text))
     else:
         screen.show_table(heads, [[_cell(row.get(head)) for head in heads] for row in table])
 
 
 def _rows(name: str | None) -> tuple[str, list[results.Row]]:
-    swept = None
-    with suppress(UserError):
-        swept = sweep.read(runs.find(name))
-    if swept is not None:
-        return swept.name, _of_trials(swept)
     experiment = runs.find(name)
+    if (swept := sweep.read(experiment)) is not None:
+        return swept.name, _trial_rows(swept)
     # The last run may still be running.
     with suppress(SymphonyError):
         runs.look(stacks.read(experiment))
@@ -92,10 +89,10 @@ def _rows(name: str | None) -> tuple[str, list[results.Row]]:
     return experiment.stack, [results.row(experiment, run) for run in every]
 
 
-def _of_trials(swept: sweep.Sweep) -> list[results.Row]:
+def _trial_rows(swept: sweep.Sweep) -> list[results.Row]:
     rows: list[results.Row] = []
     for trial in swept.trials:
-        name = swept.cell(trial)
+        name = swept.stack_of(trial)
         if trial.state == "running":
             with suppress(SymphonyError):
                 runs.look(stacks.read(name))

@@ -35,7 +35,7 @@ def command(
     """
     if not 2 <= len(words) <= 3:
         raise typer.BadParameter("expected a SOURCE and a TARGET")
-    sides = access.sides(words[-2], words[-1])
+    sides = access.parse_sides(words[-2], words[-1])
     stack = arguments.experiment(words[0] if len(words) == 3 else None)
     path = match(sides.process, stack.processes, "process")
     began = time.monotonic()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,8 +40,8 @@ def clean_but_colours(text: str) -> str:
     return "".join(part if number % 2 else clean(part) for number, part in enumerate(parts)) + "\x1b[0m"
 
 
-def of_program(line: str) -> str:
-    """Return a line of the user's program's output, marked as such."""
+def program_line(line: str) -> str:
+    """Return a line of output of the user's program, with a prefix."""
     return clean(f"program | {without_colours(line)}")
 
 
@@ -85,9 +86,9 @@ def tell(text: str) -> None:
 def silence() -> None:
     """Discard everything that is printed from now on."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 def show_error(text: str, details: Sequence[str] = ()) -> None:
@@ -98,9 +99,15 @@ def show_error(text: str, details: Sequence[str] = ()) -> None:
         print(f"symphony: {clean(text)}", *map(clean, details), sep="\n", file=sys.stderr, flush=True)
 
 
-def show_json(facts: Any) -> None:
-    """Print facts as JSON."""
-    print(json.dumps(facts, indent=2, sort_keys=False, ensure_ascii=True, default=str))
+def show_json(value: Any) -> None:
+    """Print a value as JSON; dataclasses are objects, sets are lists."""
+    print(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
 
 
 def show_table(
@@ -112,20 +119,14 @@ def show_table(
 ) -> None:
     """Print a table without its empty columns.
 
-    On a terminal, long cells wrap, except in the first two columns, which hold names.
-
-    Args:
-        head: The names of the columns.
-        rows: The cells of each row.
-        styles: The style of each column.
-        right: The columns to align to the right.
-        row_styles: The style of each row.
+    On a terminal, long cells wrap, except in the first two columns, which hold names. `right` has the columns
+    to align to the right; `styles` are of the columns, `row_styles` of the rows.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     kept = [i for i in range(len(head)) if i < 2 or any(row[i] for row in cells)]
     if not is_terminal():
         table = [[row[i] for i in kept] for row in (head, *cells)]
-        print(*plain_lines(table, [place for place, i in enumerate(kept) if i in right]), sep="\n")
+        print(*plain_lines(table, [column for column, i in enumerate(kept) if i in right]), sep="\n")
         return
     from rich.table import Table
     from rich.text import Text
@@ -148,13 +149,12 @@ def show_table(
 def plain_lines(table: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table with aligned columns; the columns in `right` are aligned to the right."""
     widths = [max(map(width, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            " " * (widths[i] - width(cell)) + cell if i in right else cell + " " * (widths[i] - width(cell))
-            for i, cell in enumerate(row)
-        ).rstrip()
-        for row in table
-    ]
+
+    def padded(i: int, cell: str) -> str:
+        padding = " " * (widths[i] - width(cell))
+        return padding + cell if i in right else cell + padding
+
+    return ["  ".join(padded(i, cell) for i, cell in enumerate(row)).rstrip() for row in table]
 
 
 def painter() -> Callable[[str, str], str]:

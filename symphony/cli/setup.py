@@ -43,8 +43,9 @@ def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]
     needed = _needed(prerequisites)
     for finding in needed:
         if not finding.there:
-            what = f": {finding.version}" if finding.version else " is not installed"
-            raise SymphonyError(f"{finding.name}{what}", where=finding.place, remedy=f"Run `{finding.get}`")
+            reason = f": {finding.version}" if finding.version else " is not installed"
+            what = f"{finding.name}{reason}"
+            raise SymphonyError(what, where=finding.place, remedy=f"Run `{finding.get}`")
     return needed
 
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, screen
-from symphony.cli.progress import Board
 from symphony.engine.workspace import Workspace
 from symphony.errors import UserError
 from symphony.operations import runs, selected_stack, sweep
 from symphony.operations.plan import Planned, plan_of
 from symphony.operations.process import seconds
+from symphony.operations.selected_stack import SelectedStack
 from symphony.operations.up import Ended, up
 from symphony.plan.problems import count
 
@@ -58,84 +58,83 @@ def command(
     if as_json and not (yes or dry_run):
         raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     base = selected_stack.select(program)
-    existing = sweep.read(base.name)
-    if existing is not None and not words:
-        stack, name = existing.stack, existing.name
-    else:
-        stack, name = base.name.stack, name or f"{base.name.stack.replace('.', '-')}-sweep"
-    if existing is None and not words:
-        remedy = f"Name them, as in `symphony sweep {stack} lr=0.1,0.3 seed=1..5`"
-        raise UserError("a new sweep needs parameters", remedy=remedy)
-    values = sweep.trials_of(words or (), name) if words else []
-    wanted = sweep.prepare(base.workspace, stack, name, values)
-    wanted.at_most = at_most or wanted.at_most
-    wanted.stop_after = seconds(stop_after) if stop_after else wanted.stop_after
+    swept = _prepare(base, words or (), name)
+    swept.at_most = at_most or swept.at_most
+    swept.stop_after = seconds(stop_after) if stop_after else swept.stop_after
     if dry_run:
-        _show(wanted, retry=retry, as_json=as_json)
+        _show(swept, retry=retry, as_json=as_json)
         return 0
-    is_new = not wanted.folder.exists()
+    is_new = not swept.folder.exists()
     try:
-        missing = sweep.freeze(wanted, base.workspace)
+        linked = sweep.freeze(swept, base.workspace)
         if not as_json:
-            _show(wanted, retry=retry, as_json=False)
-            for line in missing:
+            _show(swept, retry=retry, as_json=False)
+            for line in linked:
                 print(screen.clean(f"Not copied, but linked, so changes affect trials: {line}."))
-        _check(wanted, base.workspace)
+        _check(swept, base.workspace)
         if not yes:
             arguments.confirm("Proceed?")
     except BaseException:
         if is_new:
-            runs.remove(wanted.folder)
+            runs.remove(swept.folder)
         raise
-    return _start(wanted, retry=retry, as_json=as_json)
+    return _start(swept, retry=retry, as_json=as_json)
 
 
-def _check(wanted: sweep.Sweep, place: Workspace) -> None:
+def _prepare(base: SelectedStack, words: Sequence[str], name: str | None) -> sweep.Sweep:
+    """Return the sweep of the words; without words, the stack names an existing sweep."""
+    stack, existing = base.name.stack, sweep.read(base.name)
+    if words:
+        name = name or f"{stack.replace('.', '-')}-sweep"
+        return sweep.prepare(base.workspace, stack, name, sweep.trials_of(words, name))
+    if existing is None:
+        remedy = f"Name them, as in `symphony sweep {stack} lr=0.1,0.3 seed=1..5`"
+        raise UserError("a new sweep needs parameters", remedy=remedy)
+    return existing
+
+
+def _check(swept: sweep.Sweep, workspace: Workspace) -> None:
     """Plan the first new trial, so that mistakes are reported before anything starts."""
-    if (trial := next((trial for trial in wanted.trials if trial.state == "waiting"), None)) is not None:
-        planned = plan_of(sweep.cell_target(wanted, trial))
+    if (trial := next((trial for trial in swept.trials if trial.state == "waiting"), None)) is not None:
+        planned = plan_of(sweep.select_trial(swept, trial))
         if isinstance(planned, Planned):
-            sweep.link_secrets(wanted, place, planned.plan)
+            sweep.link_secrets(swept, workspace, planned.plan)
 
 
-def _start(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> int:
-    target = sweep.begin(wanted, retry=retry)
-    with Board(quiet=True):
-        ended = next(event for event in up(target) if isinstance(event, Ended))
+def _start(swept: sweep.Sweep, *, retry: bool, as_json: bool) -> int:
+    runner = sweep.begin(swept, retry=retry)
+    ended = next(event for event in up(runner) if isinstance(event, Ended))
+    name = swept.name
     if as_json:
-        screen.show_json(
-            {"sweep": wanted.name, "trials": len(wanted.trials), "troubled": len(ended.troubled)}
-        )
+        screen.show_json({"sweep": name, "trials": len(swept.trials), "troubled": len(ended.troubled)})
     else:
-        more = (
-            f"symphony logs {wanted.name} -f   symphony results {wanted.name}   symphony delete {wanted.name}"
-        )
-        print(screen.clean(f"{wanted.name} runs in a tmux window.   {more}"))
+        hints = f"symphony logs {name} -f   symphony results {name}   symphony delete {name}"
+        print(screen.clean(f"{name} runs in a tmux window.   {hints}"))
     return 1 if ended.troubled else 0
 
 
-def _show(wanted: sweep.Sweep, *, retry: bool, as_json: bool) -> None:
+def _show(swept: sweep.Sweep, *, retry: bool, as_json: bool) -> None:
     if as_json:
-        rows = [{"trial": trial.number, **trial.values, "state": trial.state} for trial in wanted.trials]
-        screen.show_json({"sweep": wanted.name, "at_most": wanted.at_most, "trials": rows})
+        rows = [{"trial": trial.number, **trial.values, "state": trial.state} for trial in swept.trials]
+        screen.show_json({"sweep": swept.name, "at_most": swept.at_most, "trials": rows})
         return
-    names = wanted.names
-    rows = [_cells(trial, names) for trial in wanted.trials[:_SHOWN]]
+    names = swept.names
+    rows = [_cells(trial, names) for trial in swept.trials[:_SHOWN]]
     screen.show_table(("trial", *names, ""), rows, right=(0,))
-    if len(wanted.trials) > _SHOWN:
-        print(f"... {len(wanted.trials) - _SHOWN} more")
+    if len(swept.trials) > _SHOWN:
+        print(f"... {len(swept.trials) - _SHOWN} more")
     starts = ("waiting", "stopped", "failed") if retry else ("waiting", "stopped")
-    left = sum(1 for trial in wanted.trials if trial.state in starts)
-    to_run = f", {left} to run" if left < len(wanted.trials) else ""
-    total = count(len(wanted.trials), "trial")
-    print(screen.clean(f"{total}{to_run}, {wanted.at_most} at a time{_frozen(wanted)}."))
+    left = sum(1 for trial in swept.trials if trial.state in starts)
+    to_run = f", {left} to run" if left < len(swept.trials) else ""
+    total = count(len(swept.trials), "trial")
+    print(screen.clean(f"{total}{to_run}, {swept.at_most} at a time{_frozen(swept)}."))
 
 
-def _frozen(wanted: sweep.Sweep) -> str:
-    if wanted.git is None:
+def _frozen(swept: sweep.Sweep) -> str:
+    if swept.git is None:
         return ""
-    changed = f" + {count(len(wanted.git.changed), 'changed file')}" if wanted.git.changed else ""
-    return f"; code frozen at {wanted.git.commit[:7]}{changed}"
+    changed = f" + {count(len(swept.git.changed), 'changed file')}" if swept.git.changed else ""
+    return f"; code frozen at {swept.git.commit[:7]}{changed}"
 
 
 def _cells(trial: sweep.Trial, names: Sequence[str]) -> tuple[object, ...]:

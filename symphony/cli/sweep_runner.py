@@ -11,12 +11,8 @@ from symphony.operations.sweep_run import Runner
 
 
 def main(words: list[str]) -> int:
-    """Run a sweep to its end.
-
-    Args:
-        words: The project, the name and the generation of the sweep.
-    """
-    project, name, _ = words
+    """Run a sweep to its end."""
+    project, name, _generation = words
     try:
         Runner(StackName(project, name), lambda line: print(screen.clean(line), flush=True)).run()
     except SymphonyError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -62,30 +62,29 @@ def command(
     """
     if watch and wait:
         raise UserError("--watch and --wait exclude each other", remedy="Use only one of them")
-    if as_json and (watch or not (yes or dry_run)):
-        if watch:
-            raise UserError("--watch cannot print JSON", remedy="Remove --watch or --json")
+    if as_json and watch:
+        raise UserError("--watch cannot print JSON", remedy="Remove --watch or --json")
+    if as_json and not (yes or dry_run):
         raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     if stack is not None and (names := selected_stack.select_all(stack)):
         if watch or run is not None:
-            option = "--watch" if watch else "--run"
-            what = f"{option} works with a single experiment"
+            what = f"{'--watch' if watch else '--run'} works with a single experiment"
             raise UserError(what, remedy=f"Name one of: {listed(names)}")
         if not (yes or dry_run):
             print("\n".join(names))
             arguments.confirm(f"Bring up these {count(len(names), 'experiment')}?")
         from symphony.cli.at_once import run_all
 
-        words = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
-        words += ["--wait"] if wait else []
-        return run_all("up", names, words, as_json=as_json)
+        options = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
+        options += ["--wait"] if wait else []
+        return run_all("up", names, options, as_json=as_json)
     selected, output = _selected(stack, config), ProgramOutput()
     to = sys.stderr if as_json else sys.stdout
     if run is not None:
-        selected = _of_run(selected, run, to)
+        selected = _selected_run(selected, run, to)
     with selected_stack.guard_settings_file(selected, dry_run=dry_run):
         if dry_run or not yes:
-            output.to(lambda line: print(screen.of_program(line), file=to, flush=True))
+            output.to(lambda line: print(screen.program_line(line), file=to, flush=True))
             planned = plan_of(selected, output)
             screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)
             if dry_run:
@@ -107,7 +106,7 @@ def command(
 
         statuses, code = wait_for(stacks.read(selected.name), to=to)
         if as_json:
-            screen.show_json({**facts, "processes": [asdict(status) for status in statuses], "exit": code})
+            screen.show_json({**facts, "processes": statuses, "exit": code})
     return code
 
 
@@ -121,18 +120,20 @@ def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack
     return replace(selected, overrides=selected_stack.read_overrides(config or (), selected.name.project))
 
 
-def _of_run(selected: selected_stack.SelectedStack, number: int, to: TextIO) -> selected_stack.SelectedStack:
-    """Return the stack with the code and settings of a run; print what differs from that run."""
+def _selected_run(
+    selected: selected_stack.SelectedStack, number: int, to: TextIO
+) -> selected_stack.SelectedStack:
+    """Return the stack with the code and settings of a run; print the differences from that run."""
     from symphony.operations import rerun
 
     if selected.overrides:
         raise UserError("-c and --run exclude each other", remedy="Run `up --run` first, then `up -c`")
-    back, changed = rerun.prepare(selected, number)
-    if changed:
+    restored, differences = rerun.prepare(selected, number)
+    if differences:
         print(f"Different from run {number}:", file=to)
-    for users, line in changed:
-        print(screen.clean(f"  {names_of(users) or 'all'}: {line}"), file=to, flush=True)
-    return back
+    for paths, line in differences:
+        print(screen.clean(f"  {names_of(paths) or 'all'}: {line}"), file=to, flush=True)
+    return restored
 
 
 def _run(
@@ -143,27 +144,28 @@ def _run(
     as_json: bool = False,
     later: bool = False,
 ) -> tuple[Planned | None, int, dict[str, Any]]:
-    """Return the plan that was carried out, the exit code, and the facts of the end for JSON.
+    """Return the plan that was carried out, the exit code, and the JSON of the end.
 
-    later: whether the JSON is printed later, when the experiment has completed.
+    later: Print the JSON later, when the experiment has completed.
     """
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
-        for event in interruptible(up(selected, output=output.to(told_by(board, quiet=as_json))), selected):
+        output.to(output_writer(board, quiet=as_json))
+        for event in interruptible(up(selected, output=output), selected):
             board.show(event, show)
             match event:
                 case Planned():
                     planned = event
                 case Ended():
                     changes = [change.to_json() for change in planned.changes] if planned else []
-                    facts = {"stack": event.stack, "changes": changes, **as_facts(event)}
+                    facts = {"stack": event.stack, "changes": changes, **end_json(event)}
                     if not as_json:
-                        code = show_end(event)
-                    else:
-                        code = int(bool(event.troubled)) if later else show_json_end(event, facts)
-                    return planned, code, facts
+                        show_end(event)
+                    elif not later:
+                        screen.show_json(facts)
+                    return planned, int(bool(event.troubled)), facts
                 case ResourcesEnded():
-                    screen.show_json(asdict(event)) if as_json else print(_resources_ended(event))
+                    screen.show_json(event) if as_json else print(_resources_ended(event))
                     return planned, 0, {}
                 case _:
                     pass
@@ -176,19 +178,15 @@ def _resources_ended(event: ResourcesEnded) -> str:
     return screen.clean(f"{event.stack} is up: {resources}, in {event.seconds:.1f} s; {use}.")
 
 
-def told_by(board: Board, *, quiet: bool) -> Callable[[str], None]:
-    """Return a function that shows a line of the program's output on the board, or on standard error."""
+def output_writer(board: Board, *, quiet: bool) -> Callable[[str], None]:
+    """Return a function that prints a line of the program's output on the board, or on standard error."""
     if quiet:
-        return lambda line: print(screen.of_program(line), file=sys.stderr, flush=True)
-    return lambda line: board.say(screen.of_program(line))
+        return lambda line: print(screen.program_line(line), file=sys.stderr, flush=True)
+    return lambda line: board.say(screen.program_line(line))
 
 
 def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedStack) -> Iterable[UpEvent]:
-    """Yield the events; on Ctrl-C while processes start, raise an error that counts those not running yet.
-
-    Raises:
-        Interrupted: By Ctrl-C.
-    """
+    """Yield the events; on Ctrl-C while processes start, raise Interrupted."""
     watched: Watched | None = None
     try:
         for event in events:
@@ -202,21 +200,15 @@ def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedSt
         raise Interrupted(what, remedy=f"`symphony process {selected.name.stack}` shows them") from None
 
 
-def as_facts(ended: Ended) -> dict[str, Any]:
+def end_json(ended: Ended) -> dict[str, Any]:
     """Return the JSON of an end."""
-    return {"seconds": ended.seconds, "processes": [asdict(status) for status in ended.statuses]}
+    return {"seconds": ended.seconds, "processes": ended.statuses}
 
 
-def show_json_end(ended: Ended, facts: dict[str, Any]) -> int:
-    """Print the facts of an end, and return the exit code."""
-    screen.show_json(facts)
-    return 1 if ended.troubled else 0
-
-
-def show_end(ended: Ended, text: str = "") -> int:
-    """Print the processes that do not run, then `text` or a summary of the end; return the exit code."""
-    shown: Sequence[Any] = [status for status in ended.statuses if status in ended.troubled or status.why]
-    shown = sorted(shown, key=lambda status: in_order(status.path))
+def show_end(ended: Ended, text: str = "") -> None:
+    """Print the processes that do not run, then `text` or a summary of the end."""
+    shown = [status for status in ended.statuses if status in ended.troubled or status.why]
+    shown.sort(key=lambda status: in_order(status.path))
     why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
     for names, status in alike(shown):
         if not why:
@@ -229,7 +221,6 @@ def show_end(ended: Ended, text: str = "") -> int:
     if ended.seconds > _LONG and len(ended.chain) > 1:
         print(screen.clean(f"  {_chain(ended.chain)}"))
     print(screen.clean(f"{text or ended}{why}{logs}"))
-    return 1 if ended.troubled else 0
 
 
 def _chain(chain: Sequence[tuple[str, float]]) -> str:
@@ -245,23 +236,17 @@ def _chain(chain: Sequence[tuple[str, float]]) -> str:
 
 
 def _watch(name: StackName, files: Sources, up_again: Up) -> None:
-    """Bring the stack up again after each change, until Ctrl-C.
+    """Bring the stack up again after each change of a file, until Ctrl-C raises Interrupted.
 
-    Args:
-        name: The stack.
-        files: The files to watch.
-        up_again: Runs `up`, and shows the plan with the function that it is given.
-
-    Raises:
-        Interrupted: By Ctrl-C; the experiment keeps running.
+    `up_again` runs `up`, and prints the plan with its argument.
     """
     stack, failures = name.stack, _Failures(name)
     watched = count(len(files.state), "file")
     print(f"Watching {watched} of {stack}. Ctrl-C stops watching; {stack} keeps running.", flush=True)
     try:
-        failures.note()
+        failures.remember()
         while True:
-            files, changed = files.wait(failures.tell)
+            files, changed = files.wait(failures.report)
             print(screen.clean(f"{time.strftime('%H:%M:%S')} {names_of(changed)} changed"), flush=True)
             try:
                 planned = up_again(_show_line)
@@ -272,8 +257,8 @@ def _watch(name: StackName, files: Sources, up_again: Up) -> None:
                 screen.show_error(error.line, error.details)
             else:
                 files = files.after(planned) if planned else files
-            failures.note()
-            # So that the reader of a pipe sees the end at once.
+            failures.remember()
+            # The reader of a pipe sees the end at once.
             sys.stdout.flush()
     except KeyboardInterrupt:
         remedy = f"`symphony up {stack} --watch` watches again, `symphony delete {stack}` stops it"
@@ -287,11 +272,11 @@ class _Failures:
         self._name = name
         self._known: set[tuple[str, float | None]] = set()
 
-    def note(self) -> None:
+    def remember(self) -> None:
         """Remember the processes that have failed so far."""
         self._known = {(status.path, status.since) for status in self._failed()}
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Print the processes that have failed since."""
         failed = self._failed()
         new = [status for status in failed if (status.path, status.since) not in self._known]

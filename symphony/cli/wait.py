@@ -45,11 +45,11 @@ def command(
         symphony wait 'sweep.*'
     """
     began, limit = time.monotonic(), None if timeout is None else seconds(timeout)
-    several = select_all(name) if name is not None else []
+    names = select_all(name) if name is not None else []
     codes: list[int] = []
-    for each in several or [name]:
+    for word in names or [name]:
         left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-        codes.append(wait_for(arguments.experiment(each), goal, left, late=timeout or "")[1])
+        codes.append(wait_for(arguments.experiment(word), goal, left, timeout or "")[1])
     raise typer.Exit(max(codes))
 
 
@@ -57,14 +57,11 @@ def wait_for(
     stack: Stack,
     goal: str = "completed",
     timeout: float | None = None,
+    timeout_text: str = "",
     *,
-    late: str = "",
     to: TextIO | None = None,
 ) -> tuple[Sequence[ProcessStatus], int]:
-    """Wait, print the state of the experiment, and return the statuses and the exit code.
-
-    late: the timeout in words.
-    """
+    """Wait, print the state of the experiment, and return the statuses and the exit code."""
     if goal == "ready" or goal == "completed":
         statuses, code = wait(stack, (), goal, timeout)
     else:
@@ -80,9 +77,7 @@ def wait_for(
             hint = f"symphony results {swept.name}"
         elif code != TIMED_OUT:
             hint = f"symphony sweep {swept.name} continues it"
-    after = f" after {late}" if code == TIMED_OUT else ""
-    print(
-        screen.clean(f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"),
-        file=to or sys.stdout,
-    )
+    after = f" after {timeout_text}" if code == TIMED_OUT else ""
+    text = f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"
+    print(screen.clean(text), file=to or sys.stdout)
     return statuses, code

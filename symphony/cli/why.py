@@ -30,7 +30,7 @@ def command(words: arguments.Process, as_json: arguments.AsJson = False) -> None
     pids: dict[str, int | None] = {}
     with suppress(SymphonyError):
         pids = {status.path: status.pid for status in processes(stack)}
-    screen.show_json({**answer.to_json(), "pid": pids.get(path)})
+    screen.show_json({**vars(answer), "pid": pids.get(path)})
 
 
 def _print(answer: Why) -> None:

@@ -14,7 +14,7 @@ from symphony.components.overrides import Override, without_empty_parts
 from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.location import caller, part_of
+from symphony.spec.location import caller, part_key
 from symphony.spec.order import Condition, Dependencies, dependency
 from symphony.spec.pod import (
     Effect,
@@ -64,10 +64,10 @@ def declare(kind: type[AnySpec], name: str, options: Mapping[str, Any]) -> AnySp
             elif value is not None:
                 settings[keyword] = keywords[keyword].convert(value, f"{name}: {keyword}")
     pod = {setting: settings.pop(setting) for setting in settings_of(PodSettings) if setting in settings}
-    places = dict.fromkeys([*settings, *pod], where)
+    lines = dict.fromkeys([*settings, *pod], where)
     if pod:
         settings["pod"] = PodSettings(**pod)
-    return kind(name, where=where, places=places, **settings)
+    return kind(name, where=where, lines=lines, **settings)
 
 
 def _resource_settings(keyword: str, value: Any, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,8 +169,8 @@ class Builder(Generic[AnySpec]):
         """Set a setting and record the caller's line, also for the named or numbered parts of it."""
         self._refuse_launched()
         where = caller()
-        places = {**self._spec.places, setting: where, **{part_of(setting, part): where for part in parts}}
-        self._spec = dataclasses.replace(self._spec, places=places, **changes)
+        lines = {**self._spec.lines, setting: where, **{part_key(setting, part): where for part in parts}}
+        self._spec = dataclasses.replace(self._spec, lines=lines, **changes)
 
 
 class MemberBuilder(Builder[MemberSpec]):

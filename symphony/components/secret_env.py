@@ -54,7 +54,7 @@ def _with_secrets(owner: AnySpec, stack_secrets: frozenset[str]) -> AnySpec:
             name: _secret(value, stack_secrets)
             for name, value in {**owner.secret_env, **secret_values}.items()
         },
-        places={**owner.places, **{f"secret_env {name}": owner.at(f"env {name}") for name in secret_values}},
+        lines={**owner.lines, **{f"secret_env {name}": owner.at(f"env {name}") for name in secret_values}},
     )
 
 

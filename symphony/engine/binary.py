@@ -71,23 +71,23 @@ def version(engine: Engine) -> tuple[int, int, int]:
     """Return the version of the command line; it is cached by file, because asking starts a process."""
     stat = engine.pulumi.stat()
     key = f"{engine.pulumi.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-    memory = paths.cache() / f"engine-version-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    cached = paths.cache() / f"engine-version-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     with suppress(OSError, ValueError):
-        return _numbers(memory.read_text())
+        return _numbers(cached.read_text())
     text = _ask_version(engine)
-    # A cache that cannot be written costs a process for each run, and nothing else.
+    # If the cache cannot be written, each run asks.
     with suppress(OSError):
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(memory, text.encode())
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(cached, text.encode())
     return _numbers(text)
 
 
 def check_age(engine: Engine) -> None:
     """Raise SymphonyError if the engine is too old."""
     if version(engine) < OLDEST:
-        have, want = (".".join(map(str, v)) for v in (version(engine), OLDEST))
+        installed, oldest = (".".join(map(str, numbers)) for numbers in (version(engine), OLDEST))
         raise SymphonyError(
-            f"pulumi {have} is too old: symphony needs {want} or newer",
+            f"pulumi {installed} is too old: symphony needs {oldest} or newer",
             where=str(engine.pulumi),
             remedy="Update it, or remove it from PATH and run `symphony setup`",
         )
@@ -112,7 +112,7 @@ def _ask_version(engine: Engine) -> str:
 
 
 def _numbers(text: str) -> tuple[int, int, int]:
-    """Return the numbers of `v3.259.0`. ValueError: there are none."""
+    """Return the numbers of `v3.259.0`; raise ValueError if there are none."""
     match = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise ValueError(text)

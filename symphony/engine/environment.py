@@ -18,7 +18,7 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 EXPORTED = "SYMPHONY_ENV"
 PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
-# Without these the engine fails on some machines: its user's name, and an exception from the proxy.
+# Variables that the engine needs on some machines: the user's name, and an exception from the proxy.
 MACHINE = ("USER", "no_grpc_proxy")
 # The folder of a plugin that a plain `pulumi` prefers to its own when it is on PATH.
 BIN = Path(__file__).with_name("bin")
@@ -44,12 +44,12 @@ def for_engine(
     for name, value in defaults().items():
         env.setdefault(name, value)
     if fetch_plugins and EXPORTED in env:
-        # A shell that took our exports has the value for tmux.
+        # The exports of `symphony env` disable plugins.
         env.pop(NO_PLUGINS, None)
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     env.setdefault("GOGC", _COLLECT_AT)
-    # The engine writes its user into locks, and fails where nothing names one (`docker run -u 1234`).
+    # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
     env.setdefault("USER", f"uid-{os.getuid()}")
     if any(env.get(name) for name in _PROXIES):
         # gRPC in Python would dial the engine, which is on this machine, through a proxy.
@@ -63,19 +63,19 @@ def for_engine(
 def defaults() -> dict[str, str]:
     """Return the variables to set for an engine unless the user sets them; `symphony env` prints them."""
     url = paths.store_url()
-    chosen = {
+    variables = {
         "PULUMI_BACKEND_URL": url,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # A stack streams its preview to us as it goes instead of one digest at the end.
+        # A preview prints each event when it comes instead of a digest at its end.
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
     if url.startswith("file://"):
-        chosen["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
-    return chosen | passphrase_variables(url)
+        variables["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
+    return variables | passphrase_variables(url)
 
 
 def python() -> dict[str, str]:
-    """Return the variable with which Pulumi's own language host starts the Python that symphony runs in."""
+    """Return the variable that makes Pulumi's language host use the Python of symphony."""
     return {"PULUMI_PYTHON_CMD": os.environ.get("PULUMI_PYTHON_CMD", sys.executable)}
 
 

@@ -25,28 +25,28 @@ _REMEDIES = (
 )
 # Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
-# The end of the plugin's words on a request that got no answer while it worked.
+# The plugin's error for a request without an answer.
 _NO_CONNECTION = re.compile(
     r'^\w+ "https?://[^"]+": .*(?:TLS handshake timeout|connection lost|i/o timeout|no route to host'
     r"|connection refused|connection reset by peer|deadline exceeded|EOF)"
 )
-_OF_KUBERNETES = re.compile(r"[:$]kubernetes:\w")
-# The words of the plugin before those of the API server.
-_PLUGIN_WORDS = re.compile(
+_KUBERNETES_URN = re.compile(r"[:$]kubernetes:\w")
+# The plugin's prefixes to errors of the API server.
+_PLUGIN_PREFIX = re.compile(
     r'(?:creation of |update of )?resource "urn:[^"]+" [^:]*: '
     r'|the Kubernetes API server reported that "[^"]+" failed to fully initialize or become live: '
 )
 # The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
-_FULL = "no space left on device"
+_FULL_DISK = "no space left on device"
 _NO_ANSWER = "error reading from server: EOF"
-# Lines that only repeat that something failed.
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_NAMED = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTALL)
+_EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTALL)
 _OURS = re.compile(r"^symphony(?:_\w+)?\.")
-_NOT_THE_USERS = ("<frozen ", "pulumi-language-python-exec", "/site-packages/", "/dist-packages/")
-_PACKAGES = (Path(__file__).parents[1],)
+_LIBRARIES = ("<frozen ", "pulumi-language-python-exec", "/site-packages/", "/dist-packages/")
+_OWN_FOLDERS = (f"{Path(__file__).parents[1]}/", f"{sysconfig.get_path('stdlib')}/")
+# The beginnings of lines that only repeat that something failed.
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
 
@@ -103,17 +103,18 @@ class Interrupted(SymphonyError):
     exit_code = 130
 
 
+# Returns the process of a resource by its urn.
 PathOf = Callable[[str], str]
 
 
 def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
-    """Raise the error of a run unless it succeeded; path_of returns the process of a resource by its urn."""
+    """Raise the error of a run unless it succeeded."""
     if outcome.result != "succeeded":
         raise error_of(outcome, path_of)
 
 
 def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
-    """Return the error of a run; path_of returns the process of a resource by its urn."""
+    """Return the error of a run that failed or was interrupted."""
     if outcome.result == "interrupted":
         verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
         again = f"Run `symphony {verb} {outcome.stack}` to finish"
@@ -123,13 +124,12 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
     if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
         return ProgramError(f"the program of {outcome.stack} was killed")
     causes = [d for d in errors if not d.message.startswith(_ECHOES)]
-    of_resources = [d for d in causes if d.urn]
-    if of_resources:
-        return _of_resources(of_resources, outcome, path_of or _name)
+    if failures := [d for d in causes if d.urn]:
+        return _resources_error(failures, outcome, path_of or _name)
     if causes:
-        return _of_program(causes[0].message, outcome)
+        return _program_error(causes[0].message, outcome)
     if errors:
-        return _of_exit(errors[-1].message, outcome)
+        return _exit_error(errors[-1].message, outcome)
     return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
 
 
@@ -142,47 +142,50 @@ def _is_program_gone(texts: list[str]) -> bool:
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     """Return the error for the text that the command line wrote before the engine began to work."""
     plain = re.sub(r"^(error: )+", "", text.strip())
-    known = _known(plain, stack, project)
-    if known is not None:
+    if known := _known(plain, stack, project):
         return known
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     what = lines[0].rstrip(".") if lines else "the Pulumi engine failed without a message"
     return SymphonyError(what, where=stack)
 
 
-def _of_resources(diagnostics: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
+def _resources_error(diagnostics: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
     """Return an error with the first failure, and a line for every other one."""
-    errors = [_of_resource(diagnostic, outcome, path_of(diagnostic.urn)) for diagnostic in diagnostics]
+    errors = [_resource_error(diagnostic, outcome, path_of(diagnostic.urn)) for diagnostic in diagnostics]
     # The same cause stops many resources, such as a server that does not answer.
     distinct = list({(error.what, error.where): error for error in errors}.values())
     return distinct[0] if len(distinct) == 1 else ResourceError(distinct[0], distinct[1:])
 
 
-def _of_resource(diagnostic: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
+def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
     message = diagnostic.message
-    if _OF_KUBERNETES.search(diagnostic.urn) and _NO_CONNECTION.search(_first_line(message)):
+    if _KUBERNETES_URN.search(diagnostic.urn) and _NO_CONNECTION.search(_first_line(message)):
         return _unreachable(outcome.stack)
-    trace = find_traceback(message)
-    if trace is not None and trace.is_ours:
-        kind = UserError if trace.name.endswith("UserError") else SymphonyError
-        return kind(trace.text.rstrip("."), where=path)
-    if trace is not None and _FULL in trace.short.lower():
-        return _full_disk(str(paths.home()))
-    if trace is not None:
-        return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+    if trace := find_traceback(message):
+        return _provider_error(trace, path)
     if known := _known(message, outcome.stack, outcome.project):
         return known
-    is_image = _IMAGE in diagnostic.urn
-    remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
-    error = SymphonyError(_first_line(message), where="" if is_image else path, remedy=remedy)
-    if is_image:
-        # The last lines of the step that failed.
+    if _IMAGE in diagnostic.urn:
+        error = SymphonyError(_first_line(message))
+        # The last lines of the build step that failed.
         error.details = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
-    return error
+        return error
+    remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
+    return SymphonyError(_first_line(message), where=path, remedy=remedy)
 
 
-def _of_program(message: str, outcome: Outcome) -> SymphonyError:
-    """Return the error that the user's program raised; one of another kind than symphony's with its line."""
+def _provider_error(trace: Traceback, path: str) -> SymphonyError:
+    """Return the error of a dynamic provider."""
+    if trace.is_ours:
+        kind = UserError if trace.name.endswith("UserError") else SymphonyError
+        return kind(trace.text.rstrip("."), where=path)
+    if _FULL_DISK in trace.short.lower():
+        return _full_disk(str(paths.home()))
+    return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+
+
+def _program_error(message: str, outcome: Outcome) -> SymphonyError:
+    """Return the error that the user's program raised, with its line unless symphony raised it."""
     trace = find_traceback(message)
     if trace is None:
         known = _known(message, outcome.stack, outcome.project)
@@ -191,31 +194,27 @@ def _of_program(message: str, outcome: Outcome) -> SymphonyError:
     if trace.is_ours:
         first, *rest = trace.text.splitlines() or [trace.short]
         return ProgramError(first.rstrip("."), details=tuple(rest))
+    where = trace.where.removeprefix(f"{outcome.folder}/")
     if trace.name == "bdb.BdbQuit":
         return ProgramError(
             "breakpoint() has no terminal: Pulumi runs the program",
-            where=_relative(trace.where, outcome.folder),
+            where=where,
             remedy="Write `import debugpy; debugpy.listen(5678); debugpy.wait_for_client()` in its place,"
             " and attach your editor to port 5678",
         )
-    if trace.name in ("SyntaxError", "IndentationError", "TabError") and trace.where:
-        where = _relative(trace.where, outcome.folder)
+    if trace.name in ("SyntaxError", "IndentationError", "TabError") and where:
         return ProgramError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)
-    return ProgramError(
-        f"the program failed: {_first_line(trace.short)}",
-        where=_relative(trace.where, outcome.folder),
-        details=trace.frames,
-    )
+    what = f"the program failed: {_first_line(trace.short)}"
+    return ProgramError(what, where=where, details=trace.frames)
 
 
-def _of_exit(message: str, outcome: Outcome) -> SymphonyError:
+def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
     match = re.search(r"non-zero exit code: (-?\d+)", message)
     if match is None:
         return SymphonyError(_first_line(message), where=outcome.stack)
-    spoken = [d.message for d in outcome.diagnostics if d.severity.startswith("info")]
-    lines = "\n".join(spoken).splitlines()
-    more = "" if lines else " without a message"
-    how = "was killed" if match[1] == "-1" else f"exited with {match[1]}{more}"
+    has_output = any(d.severity.startswith("info") and d.message for d in outcome.diagnostics)
+    how = f"exited with {match[1]}{'' if has_output else ' without a message'}"
+    how = "was killed" if match[1] == "-1" else how
     return ProgramError(f"the program of {outcome.stack} {how}")
 
 
@@ -250,16 +249,13 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:
-        return _bug_of_the_engine(text, stack)
-    if _FULL in text:
+        return _engine_bug(text, stack)
+    if _FULL_DISK in text:
         return _full_disk(str(file_store.root()) if file_store.is_files() else "")
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
-        is_mount = match[2] == "read-only file system"
-        remedy = (
-            "Mount that folder writable, or copy the project to another folder"
-            if is_mount
-            else "Take ownership of that file (chown)"
-        )
+        remedy = "Take ownership of that file (chown)"
+        if match[2] == "read-only file system":
+            remedy = "Mount that folder writable, or copy the project to another folder"
         return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
     return None
 
@@ -298,7 +294,6 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
 def _damaged(stack: str, project: str) -> SymphonyError:
     """Return the error of a state that the engine cannot load; reading a file tells more."""
     name = file_store.StackName(project, stack)
-    where = paths.store_url()
     if file_store.is_files():
         try:
             file_store.read(name)
@@ -306,16 +301,15 @@ def _damaged(stack: str, project: str) -> SymphonyError:
             return error
         except KeyError:
             pass
-        where = str(file_store.root() / "stacks" / name.project / f"{name.stack}.json")
     return SymphonyError(
         f"the engine cannot load the state of {stack}",
-        where=where,
+        where=paths.store_url(),
         remedy=f"`pulumi stack export --stack={name}` shows why",
     )
 
 
-def _bug_of_the_engine(text: str, stack: str) -> SymphonyError:
-    """Return the reason in a report that the engine writes for its authors."""
+def _engine_bug(text: str, stack: str) -> SymphonyError:
+    """Return the reason in a bug report of the engine."""
     match = re.search(r"^(?:Error|Panic):\s+(.+)", text, re.MULTILINE)
     reason = match[1].strip() if match else _first_line(text)
     if "snapshot integrity" in text:
@@ -339,11 +333,7 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and _SEVERAL.search(lines[0]):
         lines = [line.removeprefix("* ") for line in lines[1:]]
-    return _PLUGIN_WORDS.sub("", lines[0], count=1).rstrip(".") if lines else "no reason given"
-
-
-def _relative(place: str, folder: Path) -> str:
-    return place.removeprefix(f"{folder}/")
+    return _PLUGIN_PREFIX.sub("", lines[0], count=1).rstrip(".") if lines else "no reason given"
 
 
 def find_traceback(message: str) -> Traceback | None:
@@ -351,34 +341,26 @@ def find_traceback(message: str) -> Traceback | None:
     _, head, text = message.rpartition(_HEAD)
     if not head:
         return None
-    blocks: list[list[str]] = []
+    frames: list[str] = []
     ending: list[str] = []
+    where, in_users_code = "", False
     for line in text.strip("\n").splitlines():
-        if _FRAME.match(line):
-            blocks.append([line])
-        elif blocks and line.startswith("  ") and not ending:
-            blocks[-1].append(line)
+        match = _FRAME.match(line)
+        if match:
+            in_users_code = _is_users(match["file"])
+            where = f"{match['file']}:{match['line']}" if in_users_code else where
+        if match or (line.startswith("  ") and not ending):
+            frames += [line] if in_users_code else []
         else:
             ending.append(line)
-    own = [block for block in blocks if _is_users(block[0])]
-    match = _NAMED.match("\n".join(ending).strip())
+    exception = _EXCEPTION.match("\n".join(ending).strip())
     return Traceback(
-        name=match["name"] if match else "error",
-        text=((match["text"] or "") if match else "\n".join(ending)).strip(),
-        frames=tuple(line for block in own for line in block),
-        where=_place(own[-1][0]) if own else "",
+        name=exception["name"] if exception else "error",
+        text=((exception["text"] or "") if exception else "\n".join(ending)).strip(),
+        frames=tuple(frames),
+        where=where,
     )
 
 
-def _is_users(frame: str) -> bool:
-    match = _FRAME.match(frame)
-    file = match["file"] if match else ""
-    library = sysconfig.get_path("stdlib")
-    if any(part in file for part in _NOT_THE_USERS) or file.startswith(f"{library}/"):
-        return False
-    return not any(file.startswith(f"{package}/") for package in _PACKAGES)
-
-
-def _place(frame: str) -> str:
-    match = _FRAME.match(frame)
-    return f"{match['file']}:{match['line']}" if match else ""
+def _is_users(file: str) -> bool:
+    return not file.startswith(_OWN_FOLDERS) and not any(part in file for part in _LIBRARIES)

@@ -82,24 +82,16 @@ def load(file: Path) -> Workspace:
             where=str(file),
             remedy="Rename it, and each Pulumi.STACK.yml beside it, to .yaml",
         )
-    raw = _yaml(file)
-    if not raw:
-        raise UserError(
-            f"{file.name} is empty",
-            where=str(file),
-            remedy="Write `name: NAME` and `runtime: python`, or remove it and run `symphony init`",
-        )
-    runtime = raw.get("runtime")
+    content = _yaml(file)
+    runtime = content.get("runtime")
     detail = cast("dict[str, Any]", runtime) if isinstance(runtime, dict) else {"name": runtime}
-    if detail.get("name") != "python":
-        raise UserError(
-            f"{file.name} sets runtime to {detail['name']!r}, but symphony runs only Python programs"
-            if detail.get("name")
-            else f"{file.name} sets no runtime",
-            where=str(file),
-            remedy="Set `runtime: python`, or go to the folder of a Python project",
-        )
-    name = raw.get("name")
+    if (language := detail.get("name")) != "python":
+        what = f"{file.name} sets no runtime"
+        if language:
+            what = f"{file.name} sets runtime to {language!r}, but symphony runs only Python programs"
+        remedy = "Set `runtime: python`, or go to the folder of a Python project"
+        raise UserError(what, where=str(file), remedy=remedy)
+    name = content.get("name")
     if not isinstance(name, str) or not _PROJECT.fullmatch(name):
         raise UserError(
             f"Pulumi does not accept the project name {name!r}",
@@ -109,13 +101,13 @@ def load(file: Path) -> Workspace:
     options: dict[str, Any] = detail.get("options") or {}
     virtualenv = options.get("virtualenv")
     # `config: <folder>` is the old spelling of stackConfigDir.
-    config = raw.get("config")
-    config_dir = raw.get("stackConfigDir") or (config if isinstance(config, str) else "")
+    config = content.get("config")
+    config_dir = content.get("stackConfigDir") or (config if isinstance(config, str) else "")
     return Workspace(
         folder=file.parent,
         project=name,
         config_folder=file.parent / str(config_dir or ""),
-        main=str(raw.get("main") or ""),
+        main=str(content.get("main") or ""),
         virtualenv=str(virtualenv) if virtualenv else None,
         config=cast("dict[str, Any]", config) if isinstance(config, dict) else None,
     )
@@ -146,9 +138,9 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
     return Workspace(folder=folder, project=project, config_folder=folder, hidden=True)
 
 
-def for_stack(name: file_store.StackName, start: Path | None = None) -> Workspace:
-    """Return the project here if the stack belongs to it, else a hidden folder for the stack."""
-    here = find_usable(start)
+def for_stack(name: file_store.StackName) -> Workspace:
+    """Return the project of this folder if the stack belongs to it, else a hidden folder for the stack."""
+    here = find_usable()
     return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
 
 
@@ -178,10 +170,10 @@ def configured(workspace: Workspace) -> set[str]:
 def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
     """Return the settings of a stack over those of its project; an encrypted value is a Secret."""
     values: dict[str, Any] = {}
-    for key, raw in (workspace.config or {}).items():
-        full = key if ":" in key else f"{workspace.project}:{key}"
-        if (value := _project_value(raw)) is not None:
-            values[full] = value
+    for key, setting in (workspace.config or {}).items():
+        full_key = key if ":" in key else f"{workspace.project}:{key}"
+        if (value := _project_value(setting)) is not None:
+            values[full_key] = value
     file = config_file(workspace, stack)
     # A pipe of that name is refused here, before the engine waits for it.
     if file.exists():
@@ -190,14 +182,12 @@ def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
     return {key: Secret() if _is_secure(value) else value for key, value in values.items()}
 
 
-def _project_value(raw: Any) -> Any:
-    """Return the value of a project's setting, which stands alone or with a type and a default."""
-    if not isinstance(raw, dict):
-        return raw
-    setting = cast("dict[str, Any]", raw)
-    if {"value", "default", "type"} & set(setting):
-        return setting.get("value", setting.get("default"))
-    return setting
+def _project_value(setting: Any) -> Any:
+    """Return the value of a project's setting: a plain value, or a mapping with its type and default."""
+    fields = cast("dict[str, Any]", setting) if isinstance(setting, dict) else {}
+    if {"value", "default", "type"} & fields.keys():
+        return fields.get("value", fields.get("default"))
+    return cast("Any", setting)
 
 
 def _is_secure(value: Any) -> bool:
@@ -208,7 +198,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     """Create a stack; return False if it exists."""
     if file_store.is_files() and file_store.exists(file_store.StackName(workspace.project, stack)):
         return False
-    # A creation that was killed, or met a full disk, leaves a lock.
+    # A creation that was killed, or failed on a full disk, leaves a lock.
     locks.recover(workspace.project, stack)
     done = pulumi(workspace, ["stack", "init", f"--stack={stack}", "--no-select"])
     if done.returncode and "already exists" in done.stderr:
@@ -221,7 +211,7 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
 
 
 def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
-    """Return whether the settings name a service for encryption, which the engine asks for a key."""
+    """Return whether a cloud service encrypts the secrets of the stack."""
     file = config_file(workspace, stack)
     return file.is_file() and "secretsprovider" in _yaml(file)
 
@@ -229,7 +219,7 @@ def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
 def pulumi(
     workspace: Workspace, arguments: list[str], *, deadline: float = DEADLINE
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command of the engine, whatever its exit code."""
+    """Run a short command of the engine; the caller checks its exit code."""
     engine = binary.require()
     file_store.prepare()
     try:
@@ -263,25 +253,20 @@ def _yaml(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        raw: Any = yaml.safe_load(files.read_source(file).decode())
+        content: Any = yaml.safe_load(files.read_source(file).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{file.name} cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
         ) from error
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        message = getattr(error, "problem", None)
-        problem = f": {message}" if message else ""
-        what = f"{file.name} is not YAML{problem}"
-        raise UserError(what, where=f"{file}{line}", remedy="Correct that line") from error
-    if raw is None:
-        return {}
-    if not isinstance(raw, dict):
-        kind = "a list" if isinstance(raw, list) else "a single value"
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = f"{file}:{mark.line + 1}" if mark is not None else str(file)
+        what = f"{file.name} is not YAML{f': {problem}' if problem else ''}"
+        raise UserError(what, where=where, remedy="Correct that line") from error
+    if not isinstance(content, dict | None):
         remedy = "Write lines such as `name: value` in the file"
-        raise UserError(f"{file.name} is {kind}, not a mapping", where=str(file), remedy=remedy)
-    return cast("dict[str, Any]", raw)
+        raise UserError(f"{file.name} is not a mapping", where=str(file), remedy=remedy)
+    return cast("dict[str, Any]", content or {})
 
 
 def _quoted(text: str) -> str:

@@ -28,16 +28,17 @@ class Sides(NamedTuple):
     sends: bool
 
 
-def _reach(stack: stacks.Stack, word: str) -> tuple[Access, Recorded, str]:
-    recorded, access = _running(stack)
+def _process(stack: stacks.Stack, word: str) -> tuple[Access, Recorded, str]:
+    """Return the access to a process, its record and its path."""
+    access, recorded = _running(stack)
     return access, recorded, stacks.match(word, recorded.processes, "process")
 
 
-def _running(stack: stacks.Stack) -> tuple[Recorded, Access]:
+def _running(stack: stacks.Stack) -> tuple[Access, Recorded]:
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None or stack.backend is None:
         raise stack.not_up()
-    return stack.recorded, registry.get(stack.backend).access
+    return registry.get(stack.backend).access, stack.recorded
 
 
 def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: Streams) -> int:
@@ -47,7 +48,7 @@ def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: 
         UserError: The process or the command is missing.
         CannotStart: The process has no such command.
     """
-    access, recorded, path = _reach(stack, process)
+    access, recorded, path = _process(stack, process)
     if not command or not command[0]:
         what = "the command to run is empty"
         raise UserError(what, where=path, remedy="Add it after --, as in `symphony exec PROCESS -- env`")
@@ -60,11 +61,11 @@ def login(stack: stacks.Stack, process: str, streams: Streams) -> int:
     Raises:
         UserError: The process does not exist.
     """
-    access, recorded, path = _reach(stack, process)
+    access, recorded, path = _process(stack, process)
     return access.shell(recorded, path, streams)
 
 
-def sides(source: str, target: str) -> Sides:
+def parse_sides(source: str, target: str) -> Sides:
     """Return the two sides of a copy.
 
     Raises:
@@ -85,30 +86,27 @@ def sides(source: str, target: str) -> Sides:
     )
 
 
-def copy(stack: stacks.Stack, wanted: Sides, on_bytes: OnBytes = lambda _: None) -> Copied:
+def copy(stack: stacks.Stack, sides: Sides, on_bytes: OnBytes = lambda _: None) -> Copied:
     """Copy between a process and this machine; in an existing folder the copy keeps its name.
 
-    Args:
-        stack: The experiment.
-        wanted: The sides of the copy.
-        on_bytes: Called with the size of each piece.
+    `on_bytes` is called with the size of each piece.
 
     Raises:
         UserError: The process, file or folder does not exist.
     """
-    access, recorded, path = _reach(stack, wanted.process)
-    if wanted.sends:
-        source = Path(os.path.abspath(wanted.local))  # noqa: PTH100 - a link keeps its own name
-        return access.send(recorded, path, source, wanted.remote, on_bytes)
-    name = PurePosixPath(wanted.remote).name
+    access, recorded, path = _process(stack, sides.process)
+    if sides.sends:
+        source = Path(os.path.abspath(sides.local))  # noqa: PTH100 - a link keeps its own name
+        return access.send(recorded, path, source, sides.remote, on_bytes)
+    name = PurePosixPath(sides.remote).name
     from symphony.backends.copying import final_name  # imports tarfile, which only fetching needs
 
-    final = final_name(wanted.local, name if name not in ("", "..") else path.rpartition("/")[2])
-    return access.fetch(recorded, path, wanted.remote, final, on_bytes)
+    target = final_name(sides.local, name if name not in ("", "..") else path.rpartition("/")[2])
+    return access.fetch(recorded, path, sides.remote, target, on_bytes)
 
 
 def service(stack: stacks.Stack, word: str | None) -> str:
-    """Return the service with a name; without a name, the only exposed service, or the only service.
+    """Return the service that a name refers to; without a name, the only exposed one, else the only one.
 
     Raises:
         UserError: No service or several match.
@@ -132,7 +130,7 @@ def route(stack: stacks.Stack, name: str) -> ServiceRoute:
     Raises:
         UserError: The experiment is not up.
     """
-    recorded, access = _running(stack)
+    access, recorded = _running(stack)
     return access.route(recorded, name, stacks.addresses(stack)[name])
 
 

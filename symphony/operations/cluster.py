@@ -16,8 +16,7 @@ from symphony.errors import UserError
 from symphony.operations import stacks
 from symphony.operations.selected_stack import SelectedStack
 
-# The ids of Google's resources, with which the engine finds resources that an interrupted run began to
-# create.
+# The ids by which the engine finds Google's resources that an interrupted run began to create.
 _IDS = {
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
     "gcp:container/nodePool:NodePool": (
@@ -53,53 +52,53 @@ def resume(selected: SelectedStack) -> None:
     if state is None or not any(resource.type in _IDS for resource in state.begun):
         return
     locks.recover(name.project, name.stack)
-    exported = json.loads(_pulumi(selected, ["stack", "export"]))
+    exported = json.loads(_pulumi(selected, "stack", "export"))
     deployment = exported["deployment"]
-    operations, deployment["pending_operations"] = deployment["pending_operations"], []
-    for resource in (operation["resource"] for operation in operations):
+    pending, deployment["pending_operations"] = deployment["pending_operations"], []
+    for resource in (operation["resource"] for operation in pending):
         if resource["type"] in _IDS:
             resource["id"] = _IDS[resource["type"]].format_map(resource["inputs"])
             deployment["resources"].append({**resource, "outputs": resource["inputs"]})
     with tempfile.NamedTemporaryFile("w", dir=paths.private_folder(paths.home()), suffix=".json") as file:
         json.dump(exported, file)
         file.flush()
-        _pulumi(selected, ["stack", "import", f"--file={file.name}"])
-    # The refresh removes resources that Google does not have, and reads the others.
+        _pulumi(selected, "stack", "import", f"--file={file.name}")
+    # The refresh reads the resources, and removes those that Google does not have.
     with Run("refresh", selected.workspace, name.stack, fetch_plugins=True) as run:
         for _ in run:
             pass
     errors.check(run.outcome)
 
 
-def _pulumi(selected: SelectedStack, words: list[str]) -> str:
-    done = workspace.pulumi(selected.workspace, [*words, f"--stack={selected.name.stack}"])
+def _pulumi(selected: SelectedStack, *arguments: str) -> str:
+    done = workspace.pulumi(selected.workspace, [*arguments, f"--stack={selected.name.stack}"])
     if done.returncode:
         raise errors.from_text(done.stderr, stack=selected.name.stack, project=selected.name.project)
     return done.stdout
 
 
-def refuse_used(stack: stacks.Stack) -> None:
+def refuse_used(cluster: stacks.Stack) -> None:
     """Raise UserError if experiments of any project run on the cluster."""
-    users = list(_users(stack))
+    users = list(_users(cluster))
     if users:
-        named = ", ".join(stacks.labels(user.name for user in users).values())
-        runs, first = ("run", "Delete them first; `symphony ls` lists them")
+        names = ", ".join(stacks.labels(user.name for user in users).values())
+        remedy = "Delete them first; `symphony ls` lists them"
         if len(users) == 1:
-            runs, first = ("runs", f"Run `symphony delete {users[0].display_name}` first")
-        raise UserError(f"{named} {runs} on the cluster {stack.display_name}", remedy=first)
+            remedy = f"Run `symphony delete {users[0].display_name}` first"
+        what = f"{names} run{'s' if len(users) == 1 else ''} on the cluster {cluster.display_name}"
+        raise UserError(what, remedy=remedy)
 
 
 def _users(cluster: stacks.Stack) -> Iterator[stacks.Stack]:
     """Yield the stacks that refer to the cluster and have objects there; a failed `up` may have left none."""
     for stack in stacks.every():
-        resources = (*stack.state.resources, *stack.state.begun) if stack.state else ()
-        if str(cluster.name) in stacks.clusters_of(stack) and any(
-            resource.type.startswith("kubernetes:") for resource in resources
-        ):
+        resources = (*stack.resources, *(stack.state.begun if stack.state else ()))
+        has_objects = any(resource.type.startswith("kubernetes:") for resource in resources)
+        if has_objects and str(cluster.name) in stacks.clusters_of(stack):
             yield stack
 
 
-def with_kubeconfig(config: Mapping[str, Any], place: workspace.Workspace) -> Mapping[str, Any]:
+def with_kubeconfig(config: Mapping[str, Any], project: workspace.Workspace) -> Mapping[str, Any]:
     """Return the settings of an experiment with the kubeconfig of the cluster that they name.
 
     Raises:
@@ -108,9 +107,9 @@ def with_kubeconfig(config: Mapping[str, Any], place: workspace.Workspace) -> Ma
     cluster = config.get("symphony:cluster")
     if not isinstance(cluster, str) or config.get("kubernetes:kubeconfig"):
         return config
-    name = workspace.stack_name(cluster, place)
-    words = ["stack", "output", "kubeconfig", "--show-secrets", f"--stack={name}"]
-    done = workspace.pulumi(place, words)
+    name = workspace.stack_name(cluster, project)
+    arguments = ["stack", "output", "kubeconfig", "--show-secrets", f"--stack={name}"]
+    done = workspace.pulumi(project, arguments)
     if done.returncode:
         raise UserError(
             f"the stack {cluster}, which declares the cluster, is not up",

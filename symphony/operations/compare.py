@@ -7,12 +7,10 @@ import filecmp
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from symphony import files
 from symphony.engine.state.file_store import StackName
 from symphony.operations import kept_code, runs
 from symphony.operations.runs import Run
@@ -31,7 +29,7 @@ class Differences:
         settings: name -> the settings and parameters before and after; None where one is not set.
         code: file -> "changed", "new" or "gone".
         git: The two states of the repository, if they differ.
-        unknown: What cannot be compared, and why.
+        unknown: The parts that cannot be compared.
     """
 
     declaration: tuple[str, ...]
@@ -40,20 +38,19 @@ class Differences:
     git: tuple[str, ...]
     unknown: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def differences(name: StackName, before: Run, after: Run) -> Differences:
     """Return the differences between two runs of an experiment."""
     both = (before, after)
-    plans, trees = [_declared(name, run) for run in both], [_tree(run) for run in both]
-    unknown = [f"declaration of run {run.number}" for run, plan in zip(both, plans, strict=True) if not plan]
+    declared = [runs.plan_file(name, run.number).get("declared", {}) for run in both]
+    trees = [_tree(run) for run in both]
+    runs_declared = zip(both, declared, strict=True)
+    unknown = [f"declaration of run {run.number}" for run, inputs in runs_declared if not inputs]
     unknown += [f"code of run {run.number}" for run, tree in zip(both, trees, strict=True) if tree is None]
     settings = [{**_settings(run), **run.parameters} for run in both]
     commits = [str(run.git or "none") for run in both]
     return Differences(
-        declaration=tuple(_declaration(*plans)) if all(plans) else (),
+        declaration=tuple(_declaration(*declared)) if all(declared) else (),
         settings={
             key: (settings[0].get(key), settings[1].get(key))
             for key in sorted({*settings[0], *settings[1]})
@@ -67,48 +64,46 @@ def differences(name: StackName, before: Run, after: Run) -> Differences:
 
 def unified(name: StackName, before: Run, after: Run) -> Iterator[str]:
     """Yield the lines of a diff of the declarations, the settings and the code."""
-    old, new = ((_declared(name, run), _settings(run), run.parameters) for run in (before, after))
-    for title, first, second in zip(("declaration", "settings", "parameters"), old, new, strict=True):
-        yield from _diff(title, _lines(first), _lines(second))
-    trees = [_tree(run) or {} for run in (before, after)]
+    both = (before, after)
+    declared = [runs.plan_file(name, run.number).get("declared", {}) for run in both]
+    yield from _diff("declaration", *map(_json_lines, declared))
+    yield from _diff("settings", *(_json_lines(_settings(run)) for run in both))
+    yield from _diff("parameters", *(_json_lines(run.parameters) for run in both))
+    trees = [_tree(run) or {} for run in both]
     for file in _code(*trees):
-        yield from _diff(file, *(_text(tree.get(file)) for tree in trees))
+        yield from _diff(file, *(_file_lines(tree.get(file)) for tree in trees))
 
 
 def _settings(run: Run) -> dict[str, Any]:
     """Return the settings of a run that are not parameters of its program."""
     own = f"{run.project}:"
-    return {key: fact for key, fact in run.settings.items() if key.removeprefix(own) not in run.parameters}
+    return {key: value for key, value in run.settings.items() if key.removeprefix(own) not in run.parameters}
 
 
 def _diff(title: str, before: list[str], after: list[str]) -> Iterator[str]:
     yield from difflib.unified_diff(before, after, f"a/{title}", f"b/{title}", lineterm="")
 
 
-def _lines(facts: Any) -> list[str]:
-    return json.dumps(_plain(facts), indent=1, sort_keys=True).splitlines()
+def _json_lines(value: Any) -> list[str]:
+    return json.dumps(_without_digests(value), indent=1, sort_keys=True).splitlines()
 
 
-def _plain(facts: Any) -> Any:
-    """Return facts without digests, which are derived from other facts."""
-    if isinstance(facts, dict):
-        pairs = cast("dict[str, Any]", facts)
-        return {key: _plain(fact) for key, fact in pairs.items() if key not in _DIGESTS}
-    return [_plain(fact) for fact in facts] if isinstance(facts, list) else facts  # pyright: ignore[reportUnknownVariableType]
+def _without_digests(value: Any) -> Any:
+    """Return a value without digests, which are derived from other values."""
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _without_digests(item) for key, item in items if key not in _DIGESTS}
+    if isinstance(value, list):
+        return [_without_digests(item) for item in cast("list[Any]", value)]
+    return value
 
 
-def _text(file: Path | None) -> list[str]:
+def _file_lines(file: Path | None) -> list[str]:
     if file is None:
         return []
     if file.stat().st_size > _LARGEST_SHOWN:
         return ["(a large file)"]
     return file.read_text(encoding="utf-8", errors="replace").splitlines()
-
-
-def _declared(name: StackName, run: Run) -> dict[str, Any]:
-    with suppress(OSError, ValueError, KeyError):
-        return json.loads(files.read_source(runs.folder_of(name) / str(run.number) / runs.PLAN))["declared"]
-    return {}
 
 
 def _declaration(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -131,8 +126,8 @@ def _tree(run: Run) -> dict[str, Path] | None:
         return None
     return {
         os.path.relpath(file, run.code): file
-        for place, _, names in os.walk(run.code)
-        for file in (Path(place, name) for name in names)
+        for folder, _, names in os.walk(run.code)
+        for file in (Path(folder, name) for name in names)
         if not file.is_symlink() and file.name != kept_code.ORIGIN
     }
 

@@ -26,10 +26,10 @@ from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, listed, physical_name
 from symphony.plan.problems import count
 
-_LOOKS_EVERY = 0.5
-# Seconds for an interrupted engine, which first completes the operations in progress.
-_PATIENCE = 60.0
-_HEARS = 3.0
+# Seconds between two looks at the processes.
+_PERIOD = 0.5
+# Seconds for an interrupted engine to complete its operations, and until SIGTERM follows SIGINT.
+_PATIENCE, _SIGINT_TIMEOUT = 60.0, 3.0
 # Seconds after SIGTERM from which a process is reported as still running.
 _SLOW = 2.0
 
@@ -39,11 +39,10 @@ class Deleted:
     """The end of a deletion.
 
     Attributes:
-        processes: How many processes the state recorded.
-        orphans: How many more ran that no state recorded.
+        processes: The number of processes that the state recorded.
+        orphans: The number of further processes, which no state recorded.
         cluster: The name of the cluster, if the stack made one.
-        kept: How many runs are kept, with their records and logs.
-        kept_bytes: Their size on disk.
+        kept: The number of runs that are kept, with their records and logs.
     """
 
     stack: str
@@ -58,49 +57,54 @@ class Deleted:
 def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | Deleted]:
     """Delete everything that a stack and its interrupted runs created; interrupt a running `up`.
 
-    Args:
-        stack: The experiment.
-        forget: Remove its runs as well, with their records and logs.
-
-    Yields:
-        The progress of each process, then the end.
+    With `forget`, remove its runs as well, with their records and logs. Yield the progress of each process,
+    then the end.
 
     Raises:
         UserError: It runs elsewhere, or experiments use the cluster that it makes.
         Interrupted: Some processes are left.
     """
-    trials = sweep.read(stack.name)
-    if trials is None:
+    swept = sweep.read(stack.name)
+    if swept is None:
         yield from _delete_one(stack, workspace.for_stack(stack.name), forget=forget)
-        return
-    # The process that starts trials ends first.
-    own = _delete_one(stack, workspace.hidden(trials.project, trials.name), forget=forget)
-    ended = [event for event in own if isinstance(event, Deleted)]
-    for cell in sweep.live_cells(trials):
-        for event in _delete_one(cell, sweep.frozen(trials), forget=forget):
-            if isinstance(event, Deleted):
-                ended.append(event)
-            else:
-                yield replace(event, path=f"{cell.display_name} {event.path}")
-    if forget:
-        sweep.forget(trials)
     else:
-        sweep.stopped(stack.name)
-    sums = (sum(getattr(each, name) for each in ended) for name in ("processes", "orphans", "seconds"))
-    processes, orphans, seconds = sums
-    kept = [runs.folder_of(trials.cell(trial)) for trial in trials.trials]
-    number = sum(1 for folder in kept if folder.is_dir())
-    yield Deleted(stack.display_name, processes - 1, orphans, seconds, "", number, runs.size(kept))
+        yield from _delete_sweep(stack, swept, forget=forget)
+
+
+def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> Iterator[Progress | Deleted]:
+    # The runner ends first, so that it starts no more trials.
+    events = _delete_one(stack, workspace.hidden(swept.project, swept.name), forget=forget)
+    deleted = [event for event in events if isinstance(event, Deleted)]
+    for trial in sweep.live_trials(swept):
+        for event in _delete_one(trial, sweep.frozen(swept), forget=forget):
+            if isinstance(event, Deleted):
+                deleted.append(event)
+            else:
+                yield replace(event, path=f"{trial.display_name} {event.path}")
+    if forget:
+        sweep.forget(swept)
+    else:
+        sweep.stop(stack.name)
+    folders = [folder for trial in swept.trials if (folder := runs.folder_of(swept.stack_of(trial))).is_dir()]
+    yield Deleted(
+        stack.display_name,
+        sum(event.processes for event in deleted) - 1,
+        sum(event.orphans for event in deleted),
+        sum(event.seconds for event in deleted),
+        "",
+        len(folders),
+        runs.size(folders),
+    )
 
 
 def _delete_one(
-    stack: stacks.Stack, place: workspace.Workspace, *, forget: bool
+    stack: stacks.Stack, project: workspace.Workspace, *, forget: bool
 ) -> Iterator[Progress | Deleted]:
     while True:
         if _interrupt_runs(stack.name):
             stack = stacks.read(stack.name)
         try:
-            yield from _delete(stack, place, forget=forget)
+            yield from _delete(stack, project, forget=forget)
         except SymphonyError as error:
             # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
             is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
@@ -111,18 +115,20 @@ def _delete_one(
             return
 
 
-def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) -> Iterator[Progress | Deleted]:
+def _delete(
+    stack: stacks.Stack, project: workspace.Workspace, *, forget: bool
+) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
-        ended = _delete_orphans(stack, place)
+        orphans = _delete_orphans(stack, project)
         kept = _settle(stack, (), forget=forget)
-        yield Deleted(stack.display_name, ended, 0, time.monotonic() - began, "", *kept)
+        yield Deleted(stack.display_name, orphans, 0, time.monotonic() - began, "", *kept)
         return
     observer = stack.observer() if stack.recorded is not None else None
     if stack.recorded is not None and isinstance(observer, RemoteObserver):
         observer.ensure_reachable(stack.recorded)
-    selected = selected_stack.SelectedStack(stack.name, place)
+    selected = selected_stack.SelectedStack(stack.name, project)
     if stack.cluster is not None:
         cluster.refuse_used(stack)
         cluster.resume(selected)
@@ -134,7 +140,7 @@ def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) ->
     paths = sorted({*stack.processes, *_live_processes(stack)})
     _free_disk(stack)
     last_seen = () if forget else runs.look(stack)
-    with Run("destroy", place, stack.name.stack, fetch_plugins=fetches) as run:
+    with Run("destroy", project, stack.name.stack, fetch_plugins=fetches) as run:
         stopping: _Stopping | None = None
         has_begun = False
         for event in run:
@@ -152,7 +158,7 @@ def _delete(stack: stacks.Stack, place: workspace.Workspace, *, forget: bool) ->
     _check(run.outcome, stack, paths)
     if stopping is not None:
         yield from stopping.end()
-    orphans = _delete_orphans(stack, place) if stack.cluster is None else 0
+    orphans = _delete_orphans(stack, project) if stack.cluster is None else 0
     stacks.forget_current(stack.name)
     store.purge(stack.name)
     _forget_files(stack)
@@ -181,7 +187,7 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
                 continue
             interrupted = True
             # A command started with `&` ignores SIGINT.
-            for number, seconds in ((signal.SIGINT, _HEARS), (signal.SIGTERM, _PATIENCE)):
+            for number, seconds in ((signal.SIGINT, _SIGINT_TIMEOUT), (signal.SIGTERM, _PATIENCE)):
                 os.kill(command, number)
                 deadline = time.monotonic() + seconds
                 while lock.file.exists() and time.monotonic() < deadline:
@@ -192,25 +198,22 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
 
 
 class _Stopping:
-    """Reports the ends of local processes during a deletion.
-
-    Attributes:
-        graces: path -> the seconds after which SIGKILL follows SIGTERM.
-    """
+    """Reports the ends of local processes during a deletion."""
 
     def __init__(self, stack: stacks.Stack, graces: Mapping[str, float]) -> None:
         self._stack = stack
+        # The seconds after which SIGKILL follows SIGTERM, by path.
         self._graces = dict(graces)
         self._began = self._looked = time.monotonic()
 
     def look(self) -> Iterator[Progress]:
         """Yield changes since the last look, at most twice a second."""
         now = time.monotonic()
-        if now - self._looked >= _LOOKS_EVERY and self._graces:
+        if now - self._looked >= _PERIOD and self._graces:
             self._looked = now
             alive = _live_processes(self._stack)
             yield from self._ended([path for path in self._graces if path not in alive])
-            yield from (self._still(path, grace) for path, grace in self._graces.items())
+            yield from (self._stopping(path, grace) for path, grace in self._graces.items())
 
     def end(self) -> Iterator[Progress]:
         """Yield the end of all processes: the deletion is complete."""
@@ -220,10 +223,10 @@ class _Stopping:
         seconds = time.monotonic() - self._began
         for path in paths:
             grace = self._graces.pop(path)
-            killed = f"killed: SIGTERM did not end it in {grace:g} s" if grace and seconds >= grace else ""
-            yield Progress(path, "stopped", seconds, killed)
+            note = f"killed: SIGTERM did not end it in {grace:g} s" if grace and seconds >= grace else ""
+            yield Progress(path, "stopped", seconds, note)
 
-    def _still(self, path: str, grace: float) -> Progress:
+    def _stopping(self, path: str, grace: float) -> Progress:
         seconds = time.monotonic() - self._began
         kill = f"; SIGKILL after {grace:g} s" if grace else ""
         note = f"still runs after SIGTERM{kill}" if seconds >= _SLOW else ""
@@ -267,7 +270,7 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     if stack.recorded is None:
         return None
     try:
-        (statuses,) = stack.observer().statuses([stack.recorded])
+        statuses = stack.statuses()
         # The engine forgets processes when it closes their session, although they may take longer to end.
         live = _live_processes(stack)
     except SymphonyError:
@@ -286,26 +289,25 @@ def _live_processes(stack: stacks.Stack) -> list[str]:
     observer = stack.observer() if stack.recorded is not None else None
     if not isinstance(observer, LocalObserver):
         return []
-    owned = [owned for owned in observer.list_owned() if owned.owner == stack.owner]
-    return [path for group in owned for path in group.paths]
+    return [path for owned in observer.list_owned() if owned.owner == stack.owner for path in owned.paths]
 
 
 def _forget_files(stack: stacks.Stack) -> None:
     """Remove the cached digests of the stack's code and images."""
     digests.forget("code", Path(stacks.folder(stack), stack.name.stack))
-    for resource in stack.state.resources if stack.state else ():
+    for resource in stack.resources:
         if resource.type == IMAGE:
             digests.forget("context", Path(str(resource.inputs["context"])))
 
 
-def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
+def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
     """Delete unrecorded processes of a killed `up`, found by marker; return their number."""
     if stack.backend is not None and stack.recorded is not None:
         return stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
-    # The state does not record the killed run; the settings tell where it ran.
-    config = workspace.stack_config(place, stack.name.stack)
+    # The state does not record the killed run; its settings name the backend.
+    config = workspace.stack_config(project, stack.name.stack)
     try:
-        config = cluster.with_kubeconfig(config, place)
+        config = cluster.with_kubeconfig(config, project)
     except UserError:
         # The cluster no longer exists.
         return 0
@@ -316,6 +318,6 @@ def _delete_orphans(stack: stacks.Stack, place: workspace.Workspace) -> int:
         return 0
     observer = backend.observer
     is_remote = isinstance(observer, RemoteObserver)
-    connection = observer.connection_settings(config, place.folder) if is_remote else {}
+    connection = observer.connection_settings(config, project.folder) if is_remote else {}
     unrecorded = Recorded(stack.owner, name, {}, connection=connection)
     return observer.delete_orphans(stack.owner, name, unrecorded)

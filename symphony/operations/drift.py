@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, cast
 
 from symphony import paths
@@ -16,8 +16,7 @@ from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
 # Fields that Kubernetes adds to objects.
-_NOTES = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
-_PULUMI = "pulumi:"
+_SERVER_FIELDS = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
 _DEADLINE = 120.0
 _ABSENT = "absent"
 # States in which `up` leaves a process.
@@ -33,9 +32,6 @@ class Drift:
     field: str
     declared: Any
     lives: Any
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -53,14 +49,9 @@ class Leak:
     processes: tuple[str, ...]
     remedy: str
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def drift(stack: stacks.Stack) -> list[Drift]:
-    """Return every field in which running objects differ from their declaration.
-
-    The engine reads each resource again, and changes nothing.
+    """Return every field in which running objects differ from their declaration, from a refresh preview.
 
     Raises:
         UserError: The experiment is not up, or runs elsewhere; the project's virtualenv is missing.
@@ -69,15 +60,17 @@ def drift(stack: stacks.Stack) -> list[Drift]:
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise stack.not_up()
-    place = workspace.for_stack(stack.name)
-    workspace.require_virtualenv(place)  # else Pulumi's language host makes one, which takes minutes
-    words = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]
-    done = workspace.pulumi(place, words, deadline=_DEADLINE)
+    project = workspace.for_stack(stack.name)
+    workspace.require_virtualenv(project)  # else Pulumi's language host makes one, which takes minutes
+    arguments = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]
+    done = workspace.pulumi(project, arguments, deadline=_DEADLINE)
     if done.returncode:
-        text = "\n".join(filter(None, (done.stderr, *_diagnostics(done.stdout))))
-        known = errors.from_text(text, stack=stack.display_name, project=stack.name.project)
-        raise SymphonyError(known.what, where=known.where, remedy=known.remedy)
-    return [row for step in _steps(done.stdout) for row in _of_step(step)]
+        diagnostics = _events(done.stdout, "diagnosticEvent")
+        messages = (str(event.get("message")) for event in diagnostics if event.get("severity") == "error")
+        text = "\n".join(filter(None, (done.stderr, *messages)))
+        raise errors.from_text(text, stack=stack.display_name, project=stack.name.project)
+    steps = (event["metadata"] for event in _events(done.stdout, "resOutputsEvent"))
+    return [row for step in steps for row in _step_drift(step)]
 
 
 def _events(output: str, kind: str) -> Iterator[dict[str, Any]]:
@@ -87,58 +80,40 @@ def _events(output: str, kind: str) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-def _diagnostics(output: str) -> list[str]:
-    events = _events(output, "diagnosticEvent")
-    return [str(event.get("message")) for event in events if event.get("severity") == "error"]
-
-
-def _steps(output: str) -> list[dict[str, Any]]:
-    """Return what the engine read, from its events."""
-    return [event["metadata"] for event in _events(output, "resOutputsEvent")]
-
-
-def _of_step(step: Mapping[str, Any]) -> Iterator[Drift]:
-    before: dict[str, Any] = step.get("old") or {}
-    now: dict[str, Any] = step.get("new") or {}
-    kind = str(before.get("type") or now.get("type"))
-    if kind.startswith((_PULUMI, "symphony:")):
+def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
+    """Yield the drift of the resource that a step of the refresh read."""
+    old: dict[str, Any] = step.get("old") or {}
+    new: dict[str, Any] = step.get("new") or {}
+    kind = str(old.get("type") or new.get("type"))
+    if kind.startswith(("pulumi:", "symphony:")):
         return
     name = str(step["urn"]).rpartition("::")[2]
-    shown, path = f"{kind.rpartition(':')[2]} {name}", _path(str(before.get("parent") or "")) or name
-    if not now:
-        yield Drift(path, shown, "", "there", _ABSENT)
+    path = stacks.component_path(str(old.get("parent") or "")) or name
+    label = f"{kind.rpartition(':')[2]} {name}"
+    if not new:
+        yield Drift(path, label, "", "there", _ABSENT)
         return
     is_ours = kind.startswith("pulumi-python:")
-    declared, lives = (_flat(state.get("outputs")) for state in (before, now))
+    declared, live = (_flat(state.get("outputs")) for state in (old, new))
     # Fields that others set on a Kubernetes object are not drift.
-    fields = declared if is_ours else _flat(before.get("inputs"))
-    for field in fields:
-        now_has = lives.get(field, _ABSENT)
-        if is_ours and field == "status" and str(now_has).startswith(_WELL):
+    for field in declared if is_ours else _flat(old.get("inputs")):
+        value = live.get(field, _ABSENT)
+        if is_ours and field == "status" and str(value).startswith(_WELL):
             continue
-        if (is_ours or not field.startswith(_NOTES)) and declared.get(field) != now_has:
-            yield Drift(path, shown, field, declared.get(field), now_has)
+        if (is_ours or not field.startswith(_SERVER_FIELDS)) and declared.get(field) != value:
+            yield Drift(path, label, field, declared.get(field), value)
 
 
-def _path(parent: str) -> str:
-    """Return the process or group whose component a resource belongs to."""
-    for owner in ("symphony:index:Process::", "symphony:index:ProcessGroup::"):
-        _, separator, path = parent.rpartition(owner)
-        if separator:
-            return path
-    return ""
-
-
-def _flat(facts: Any, above: str = "") -> dict[str, Any]:
-    """Return nested values by dotted name: `spec.containers[0].image`."""
-    if isinstance(facts, dict) and facts:
-        pairs = cast("dict[str, Any]", facts)
-        inner = [(f"{above}.{name}" if above else name, fact) for name, fact in pairs.items()]
-    elif isinstance(facts, list) and facts:
-        inner = [(f"{above}[{number}]", fact) for number, fact in enumerate(cast("list[Any]", facts))]
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Return nested values by dotted path: `spec.containers[0].image`."""
+    if isinstance(value, dict) and value:
+        fields = cast("dict[str, Any]", value)
+        items = [(f"{path}.{name}" if path else name, item) for name, item in fields.items()]
+    elif isinstance(value, list) and value:
+        items = [(f"{path}[{number}]", item) for number, item in enumerate(cast("list[Any]", value))]
     else:
-        return {above: facts} if above else {}
-    return {name: value for field, fact in inner for name, value in _flat(fact, field).items()}
+        return {path: value} if path else {}
+    return {leaf: scalar for name, item in items for leaf, scalar in _flat(item, name).items()}
 
 
 def leaks() -> tuple[list[Leak], list[str]]:
@@ -148,7 +123,7 @@ def leaks() -> tuple[list[Leak], list[str]]:
         Leak(
             str(orphan.name),
             paths.host(),
-            _physical_name(orphan),
+            orphan.recorded.physical_name if orphan.recorded else "",
             tuple(orphan.processes),
             f"symphony delete {orphan.name}",
         )
@@ -166,7 +141,3 @@ def leaks() -> tuple[list[Leak], list[str]]:
                 name = paths.stack_of(owned.owner)
                 leaked.append(Leak(name, where, owned.physical_name, owned.paths, remedy))
     return leaked, troubles
-
-
-def _physical_name(stack: stacks.Stack) -> str:
-    return stack.recorded.physical_name if stack.recorded else ""

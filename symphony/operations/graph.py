@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from symphony.backends.observe import ProcessStatus
 from symphony.operations import stacks
 from symphony.operations.process import in_order, is_well
 from symphony.operations.process import processes as statuses_of
-from symphony.plan.names import DECLARED, RENDEZVOUS
+from symphony.plan.names import RENDEZVOUS
 
 if TYPE_CHECKING:
     from symphony.operations.plan import Planned
 
-_PROCESS = "symphony:index:Process"
 _NUMBERED = re.compile(r"(.*?)(\d*)")
 
 Health = Literal["planned", "well", "done", "waiting", "bad"]
@@ -30,9 +29,9 @@ class Node:
 
     Attributes:
         name: Its name in its group: `learner`, `agent-0..3`.
-        group: Its process group, `pool-0..1` for such groups; empty for a process in none.
+        group: Its process group, or several such as `pool-0..1`; empty without one.
         paths: Its processes.
-        state: How they are, in words; empty in a plan.
+        state: Their state in words; empty in a plan.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Service:
 
     @property
     def label(self) -> str:
-        # A job of Slurm finds its ports when it begins.
+        # A job of Slurm chooses its ports when it starts.
         return f"{self.name}:{self.port}" if self.port else self.name
 
 
@@ -81,12 +80,9 @@ class Graph:
     services: tuple[Service, ...]
     order: tuple[Order, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @property
     def groups(self) -> dict[str, list[int]]:
-        """Return each group -> the numbers of its nodes; "" holds those in none."""
+        """The indices of the nodes of each group; "" is the key of the nodes without a group."""
         members: dict[str, list[int]] = {}
         for number, node in enumerate(self.nodes):
             members.setdefault(node.group, []).append(number)
@@ -103,10 +99,8 @@ def of_stack(stack: stacks.Stack) -> Graph:
 
 
 def declared(stack: stacks.Stack) -> list[Mapping[str, Any]]:
-    """Return the declarations of the processes, as the state records them."""
-    resources = stack.state.resources if stack.state else ()
-    every = [resource.inputs[DECLARED] for resource in resources if resource.type == _PROCESS]
-    return sorted(every, key=lambda process: in_order(process["path"]))
+    """Return the declarations of the processes, in natural order."""
+    return sorted(stack.declared_processes.values(), key=lambda process: in_order(process["path"]))
 
 
 def of_plan(planned: Planned) -> Graph:
@@ -156,12 +150,12 @@ def build(
 
 
 def _alike(process: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return a key that processes share which differ only in the numbers at the ends of their names.
+    """Return a key for processes that differ only in the numbers at the ends of their names.
 
-    Equal workers share one although the first of them binds what the others connect to.
+    Equal workers have the same key, although only the first of them binds their rendezvous service.
     """
     waits = {(_stem(wait["path"]), wait["condition"]) for wait in process.get("waits_for") or ()}
-    used = (frozenset(map(_stem, process.get(kind) or ())) for kind in ("binds", "connects", "exposes"))
+    used = (frozenset(map(_stem, process.get(verb) or ())) for verb in ("binds", "connects", "exposes"))
     group, _, name = process["path"].rpartition("/")
     variables: Mapping[str, str] = process.get("service_env") or {}
     if RENDEZVOUS in variables:
@@ -177,8 +171,9 @@ def _stem(name: str) -> tuple[str, bool]:
 
 def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessStatus] | None) -> Node:
     paths = tuple(process["path"] for process in members)
-    halves = [path.rpartition("/") for path in paths]
-    name, group = folded_name([half[2] for half in halves]), folded_name([half[0] for half in halves])
+    parts = [path.rpartition("/") for path in paths]
+    name = folded_name([name for _, _, name in parts])
+    group = folded_name([group for group, _, _ in parts])
     if statuses is None:
         return Node(name, group, paths)
     known = [statuses[path] for path in paths if path in statuses]
@@ -188,7 +183,7 @@ def _node(members: Sequence[Mapping[str, Any]], statuses: Mapping[str, ProcessSt
     if len(states) == 1 and ready in (0, len(paths)):
         state = "not ready" if states == ["running"] and not ready else states[0]
     health: Health = "waiting"
-    if any(bad in states for bad in (*BAD, "not created")):
+    if {*BAD, "not created"} & {*states}:
         health = "bad"
     elif ready == len(paths):
         health = "done" if states == ["completed"] else "well"

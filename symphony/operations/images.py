@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 from symphony import paths
 from symphony.backends.stack_settings import key_of
@@ -39,9 +38,6 @@ class BuiltImage:
     @property
     def reference(self) -> str:
         return f"{self.repository}:{self.tag}" if self.tag else self.repository
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def images() -> list[BuiltImage]:
@@ -84,12 +80,13 @@ def registries() -> list[str]:
 
 
 def _declared() -> Iterator[str]:
-    if (place := workspace.find_usable()) is None:
+    if (project := workspace.find_usable()) is None:
         return
-    for stack in sorted(workspace.configured(place)):
+    for stack in sorted(workspace.configured(project)):
         # Commands that need the file report that it is unreadable.
         with suppress(SymphonyError):
-            if isinstance(registry := workspace.stack_config(place, stack).get(key_of("registry")), str):
+            registry = workspace.stack_config(project, stack).get(key_of("registry"))
+            if isinstance(registry, str):
                 yield f"{registry}/"
 
 
@@ -108,10 +105,10 @@ def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _used() -> Mapping[str, Sequence[str]]:
-    """Return image -> its users, as the states record."""
+    """Return the users of each image in the states."""
     users: dict[str, list[str]] = {}
     for stack in stacks.every():
-        for resource in stack.state.resources if stack.state else ():
+        for resource in stack.resources:
             if resource.type == IMAGE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
                 running = (path for path, facts in stack.processes.items() if facts.get("image") == name)

@@ -1,6 +1,6 @@
 """Copies of a project's code; files that ignore rules exclude are links to the originals.
 
-A copy runs as the project does, since its data and its virtualenv are there, and edits do not reach it.
+A copy runs like the project, since it links to the data and the virtualenv, but edits do not change it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from symphony.plan.names import listed
 if TYPE_CHECKING:
     from symphony.content.ignore_files import IgnoreRules
 
-# A larger file is data. A project with more bytes or files is not kept.
-# Each file is searched for credentials once: 20 MB take two seconds.
+# A larger file counts as data. A project with more bytes or files is not kept: each file is searched for
+# credentials once, and 20 MB take two seconds.
 LARGEST, MOST_BYTES, MOST_FILES = 1_000_000, 20_000_000, 2_000
 ORIGIN = ".symphony-origin.json"
 
@@ -33,7 +33,7 @@ class Origin(msgspec.Struct):
     """The origin of a copy that programs run from, in a file beside it.
 
     Attributes:
-        code: The copy that is kept, of which this is one.
+        code: The kept copy from which this one was made.
         folder: The project.
         images: name -> `repository@sha256:...` of the images that its programs run instead of building them.
     """
@@ -56,10 +56,10 @@ def origin(folder: Path) -> Origin | None:
 
 def set_images(code: Path, images: Mapping[str, str]) -> None:
     """Set the images that the programs in a copy run."""
-    made = origin(code)
-    if made is not None and made.images != images:
-        made.images = dict(images)
-        files.replace(code.parent / ORIGIN, msgspec.json.encode(made))
+    recorded = origin(code)
+    if recorded is not None and recorded.images != images:
+        recorded.images = dict(images)
+        files.replace(code.parent / ORIGIN, msgspec.json.encode(recorded))
 
 
 def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin, list[str]]:
@@ -71,18 +71,19 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
         source: The origin of kept code.
 
     Raises:
-        UserError: The project has too much that is not ignored.
+        UserError: Too many files are not ignored.
     """
     paths.private_folder(to.parent)
     draft = to.with_name(f"{to.name}.new")
     files.remove(draft)
     missing = keep(folder, draft)
-    if left := [line for line in missing if line.startswith("the code")]:
-        raise UserError(left[0], where=str(folder), remedy="List data files in .gitignore or .symphonyignore")
-    made = source or Origin(str(to), str(folder), git_state(folder)[0])
-    files.replace(to.parent / ORIGIN, msgspec.json.encode(made))
+    if too_much := [line for line in missing if line.startswith("the code")]:
+        remedy = "List data files in .gitignore or .symphonyignore"
+        raise UserError(too_much[0], where=str(folder), remedy=remedy)
+    source = source or Origin(str(to), str(folder), git_state(folder)[0])
+    files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
-    return made, missing
+    return source, missing
 
 
 def keep(
@@ -144,31 +145,31 @@ def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
 
 
 def _origin_of(path: str, folder: str) -> str:
-    """Return the place to which a link in the copy leads: a link within the project stays one."""
+    """Return the target of a link in the copy; a relative link within the project stays as it is."""
     if not os.path.islink(path):  # noqa: PTH114 : hot path
         return path
-    text = os.readlink(path)  # noqa: PTH115 : hot path
-    leads_to = os.path.normpath(os.path.join(os.path.dirname(path), text))  # noqa: PTH118, PTH120
-    return text if leads_to.startswith(f"{folder}/") and not text.startswith("/") else leads_to
+    link = os.readlink(path)  # noqa: PTH115 : hot path
+    target = os.path.normpath(os.path.join(os.path.dirname(path), link))  # noqa: PTH118, PTH120
+    return link if target.startswith(f"{folder}/") and not link.startswith("/") else target
 
 
 def _copied(path: str, name: str, target: Path, before: Path | None) -> bool:
-    """Copy a file, or share that of the copy before; return False for one that is not to be kept."""
+    """Copy a file, or link to it in an earlier copy; return False for a file that must not be kept."""
     base = os.path.basename(path)  # noqa: PTH119 : hot path
     if base.startswith("Pulumi.") and base.endswith((".yaml", ".yml")) and base.count(".") > 1:
-        # The settings of stacks hold encrypted secrets; the record has the other settings.
+        # Settings files may hold encrypted secrets; the record has the other settings.
         return True
-    facts = os.stat(path)  # noqa: PTH116 : hot path
-    if facts.st_size > LARGEST:
+    stat = os.stat(path)  # noqa: PTH116 : hot path
+    if stat.st_size > LARGEST:
         return False
     if before is not None:
         with suppress(OSError):
             earlier = before / name
-            kept = earlier.lstat()
-            if (kept.st_mtime_ns, kept.st_size) == (facts.st_mtime_ns, facts.st_size):
+            status = earlier.lstat()
+            if (status.st_mtime_ns, status.st_size) == (stat.st_mtime_ns, stat.st_size):
                 target.hardlink_to(earlier)
                 return True
-    if _is_secret(path, name, facts.st_size):
+    if _is_secret(path, name, stat.st_size):
         return False
     try:
         shutil.copy2(path, target)
@@ -191,20 +192,14 @@ def holds_secret(text: bytes) -> bool:
 
 
 def restore_settings(original: Path, to: Path, settings: Mapping[str, Any], secret: Collection[str]) -> None:
-    """Write the settings of a stack for a copy.
-
-    Args:
-        original: The settings file of the project.
-        to: The file to write.
-        settings: The settings that the stack gets.
-        secret: The names of those that it keeps from the project.
-    """
+    """Write the settings of a run into a file, with the secret ones of the project's settings file."""
     import yaml
 
-    raw: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     with suppress(OSError):
-        raw = yaml.safe_load(original.read_text(encoding="utf-8")) or {}
-    now: dict[str, Any] = raw.get("config") or {}
-    kept = {name: setting for name, setting in now.items() if name in secret}
+        content = yaml.safe_load(original.read_text(encoding="utf-8")) or {}
+    current: dict[str, Any] = content.get("config") or {}
+    secrets = {name: setting for name, setting in current.items() if name in secret}
     paths.private_folder(to.parent)
-    files.replace(to, yaml.safe_dump({**raw, "config": {**settings, **kept}}, sort_keys=False).encode())
+    text = yaml.safe_dump({**content, "config": {**settings, **secrets}}, sort_keys=False)
+    files.replace(to, text.encode())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
@@ -15,14 +14,17 @@ from symphony.operations import stacks, sweep
 from symphony.operations.process import is_well
 from symphony.plan.problems import count
 
+# The states of a runner that starts no more trials.
+_NOT_RUNNING = ("failed", "lost", "in no state")
+
 
 @dataclass(frozen=True)
 class Listed:
-    """A row: an experiment or a cluster.
+    """A row: an experiment, a sweep or a cluster.
 
     Attributes:
         since: The time of its first start, in seconds since the epoch.
-        hint: The command that helps.
+        hint: A command that helps.
         trouble: The reason why its backend does not answer.
         kind: "experiment" or "cluster".
     """
@@ -37,9 +39,6 @@ class Listed:
     hint: str = ""
     trouble: str = ""
     kind: str = "experiment"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def ls() -> list[Listed]:
@@ -65,39 +64,36 @@ def ls() -> list[Listed]:
 
 
 def _folded(rows: list[Listed]) -> list[Listed]:
-    """Return the rows with a sweep's process and trials merged into a row."""
-    for each in sweep.every():
-        cells = {each.cell(trial).stack for trial in each.trials}
-        own = [row for row in rows if row.project == each.project and row.name.rpartition("/")[2] in cells]
-        heads = [
-            row for row in rows if row.project == each.project and row.name.rpartition("/")[2] == each.name
-        ]
-        rows = [row for row in rows if row not in own and row not in heads]
-        if not (own or heads):
-            continue
-        head = (heads or own)[0]
-        state, hint = each.summary, ""
-        if not each.has_ended and (not heads or heads[0].state.startswith(("failed", "lost", "in no state"))):
-            why = f": {heads[0].state.partition(': ')[2].partition(': ')[0]}" if heads else ""
-            state, hint = f"{state}; stopped{why}".rstrip(": "), f"symphony sweep {each.name} continues it"
-        elif any(trial.state == "failed" for trial in each.trials):
-            hint = f"symphony results {each.name}"
-        done = sum(1 for trial in each.trials if trial.state == "completed")
-        total, trouble = len(each.trials), "; ".join(row.trouble for row in own if row.trouble)
-        rows.append(
-            Listed(
-                each.name,
-                each.project,
-                (own or heads)[0].backend,
-                done,
-                total,
-                state,
-                head.since,
-                hint,
-                trouble,
-            )
-        )
+    """Return the rows with the runner and the trials of a sweep merged into a row."""
+    for swept in sweep.every():
+        names = {row.name: row.name.rpartition("/")[2] for row in rows if row.project == swept.project}
+        trial_names = {swept.stack_of(trial).stack for trial in swept.trials}
+        trials = [row for row in rows if names.get(row.name) in trial_names]
+        runners = [row for row in rows if names.get(row.name) == swept.name]
+        if trials or runners:
+            rows = [row for row in rows if row not in trials and row not in runners]
+            rows.append(_sweep(swept, runners, trials))
     return rows
+
+
+def _sweep(swept: sweep.Sweep, runners: list[Listed], trials: list[Listed]) -> Listed:
+    state, hint = swept.summary, ""
+    if not swept.has_ended and (not runners or runners[0].state.startswith(_NOT_RUNNING)):
+        why = f": {runners[0].state.partition(': ')[2].partition(': ')[0]}" if runners else ""
+        state, hint = f"{state}; stopped{why}".rstrip(": "), f"symphony sweep {swept.name} continues it"
+    elif any(trial.state == "failed" for trial in swept.trials):
+        hint = f"symphony results {swept.name}"
+    return Listed(
+        swept.name,
+        swept.project,
+        (trials or runners)[0].backend,
+        sum(1 for trial in swept.trials if trial.state == "completed"),
+        len(swept.trials),
+        state,
+        (runners or trials)[0].since,
+        hint,
+        "; ".join(row.trouble for row in trials if row.trouble),
+    )
 
 
 def _statuses(
@@ -136,7 +132,7 @@ def _cluster(label: str, stack: stacks.Stack) -> Listed:
     pools, hint = stack.cluster.outputs.get("pools"), ""
     state = f"cluster in {stack.cluster.outputs.get('location')}, {count(len(pools or ()), 'pool')}"
     if pools is None or (stack.state is not None and stack.state.pending):
-        state, hint = "cluster, half made", f"symphony up {label} finishes it"
+        state, hint = "cluster, incomplete", f"symphony up {label} finishes it"
     return Listed(label, stack.name.project, "gke", 0, 0, state, _began(stack), hint, kind="cluster")
 
 
@@ -179,11 +175,10 @@ def _reasons(group: Sequence[ProcessStatus]) -> str:
     reasons = list(dict.fromkeys(status.why for status in group if status.why))
     if not reasons:
         return ""
-    return (
-        f": {'; '.join(reasons)}" if len(reasons) < 3 else f": {reasons[0]}; {len(reasons) - 1} other reasons"
-    )
+    if len(reasons) > 2:
+        reasons = [reasons[0], f"{len(reasons) - 1} other reasons"]
+    return f": {'; '.join(reasons)}"
 
 
 def _began(stack: stacks.Stack) -> float | None:
-    resources = stack.state.resources if stack.state else ()
-    return min((resource.created for resource in resources if resource.created), default=None)
+    return min((resource.created for resource in stack.resources if resource.created), default=None)

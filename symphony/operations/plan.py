@@ -19,7 +19,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, kept_code, selected_stack, stacks
 from symphony.plan.changes import Change, Component, Components, changes
 from symphony.plan.code import CodeSets, changed_names
-from symphony.plan.names import DECLARED
+from symphony.plan.names import DECLARED, and_more
 from symphony.plan.plan import Unused, whole
 from symphony.plan.problems import PlanError, Problem, count, error_in, folded
 from symphony.run_request import RunRequest
@@ -28,7 +28,7 @@ IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 # The maximum number of changed files of an image that are named.
 _MOST_FILES = 3
 _STACK = "::pulumi:pulumi:Stack::"
-# The engine's names for changes of a resource.
+# The kind of change of each operation of the engine on a resource.
 _KINDS = {
     "create": "create",
     "update": "update",
@@ -40,7 +40,7 @@ _KINDS = {
 
 
 class MakeRun(Protocol):
-    """Starts an engine run of a program, which is told the request."""
+    """Starts an engine run of a program, which reads the request."""
 
     def __call__(
         self,
@@ -66,9 +66,6 @@ class ImageChange:
             return f"image {self.name}: {self.reference}, not built again"
         return f"image {self.name}: build and push {self.reference} ({'; '.join(self.reasons)})"
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -76,13 +73,17 @@ class Planned:
 
     print(cluster.launch(experiment, dry_run=True))
 
-    stack:   its name. project: that of its Pulumi.yaml.
-    plan:    everything that will run, as JSON. changes: the change of each process, with the reasons.
-    unused:  settings that the backend does not use. now: the number of processes now.
-    images:  those to build. manifests: of Kubernetes.
-    code:    the files of each digest of code.
-    parameters: name -> value, default and origin of each parameter of the program.
-    program: the files of the program -> when they changed.
+    Attributes:
+        stack, project: The names of the stack and of its project.
+        plan: Everything that will run, as JSON.
+        changes: The change of each process, with the reasons.
+        unused: Settings that the backend does not use.
+        now: The current number of processes.
+        images: The images to build.
+        manifests: The Kubernetes manifests.
+        code: The files of each code digest.
+        program: The files of the program, with the time of their last change.
+        parameters: Value, default and origin of each parameter of the program, by its name.
     """
 
     stack: str
@@ -106,7 +107,7 @@ class Planned:
         return "\n".join([f"{self.stack} on {self.backend}", *rows, *map(str, self.images), *self.remarks])
 
     def count(self, kind: str) -> int:
-        """Return the number of processes with a change: planned.count("restart").
+        """Return the number of processes with a kind of change: planned.count("restart").
 
         kind: start, restart, stop or keep.
         """
@@ -116,18 +117,17 @@ class Planned:
     def kept(self) -> frozenset[str]:
         """The unchanged processes, and the groups in which all are unchanged."""
 
-        def names(changes: Iterable[Change]) -> set[str]:
-            return {name for change in changes for name in (change.path, change.path.rpartition("/")[0])}
-
-        stay = names(change for change in self.changes if change.kind == "keep")
-        others = names(change for change in self.changes if change.kind != "keep")
-        # A process outside of groups names no group.
-        return frozenset(stay - others - {""})
+        kept, changed = set[str](), set[str]()
+        for change in self.changes:
+            names = kept if change.kind == "keep" else changed
+            names |= {change.path, change.path.rpartition("/")[0]}
+        # The group of a process outside of groups is empty.
+        return frozenset(kept - changed - {""})
 
     @property
     def changes_nothing(self) -> bool:
-        settled = not self.images and not self.plan["changed_files"]
-        return settled and all(change.kind == "keep" for change in self.changes)
+        files_change = self.images or self.plan["changed_files"]
+        return not files_change and all(change.kind == "keep" for change in self.changes)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -149,18 +149,13 @@ class Planned:
             "changes": [change.to_json() for change in self.changes],
             "unused": list(self.unused),
             "parameters": dict(self.parameters),
-            "images": [image.to_json() for image in self.images],
+            "images": [asdict(image) for image in self.images],
         }
 
 
 @dataclass(frozen=True)
 class ResourceChange:
-    """The change of one resource of a cluster, with the reason.
-
-    Attributes:
-        name: Its type and name, such as `NodePool rl-cpu`.
-        kind: "create", "update", "replace", "delete" or "keep".
-    """
+    """The change of a resource of a cluster, such as "update" of `NodePool rl-cpu`, with the reason."""
 
     name: str
     kind: str
@@ -187,37 +182,37 @@ AnyPlanned = Planned | ResourcesPlanned
 
 
 class ProgramOutput:
-    """Passes on the lines that the user's program prints in several runs; a later run only new lines."""
+    """Prints the output of the user's program; if it runs several times, a later run only adds new lines."""
 
     def __init__(self) -> None:
-        self._tell: Callable[[str], None] | None = None
+        self._write: Callable[[str], None] | None = None
         self._before: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
 
-    def to(self, tell: Callable[[str], None]) -> Self:
+    def to(self, write: Callable[[str], None]) -> Self:
         """Begin another run of the program, whose lines go to a function."""
-        self._tell = tell
+        self._write = write
         self._before |= self._now
         self._now.clear()
         return self
 
     def take(self, event: object) -> None:
-        """Pass on the lines of an event of the engine."""
-        if self._tell is None:
+        """Print the lines of an event of the engine."""
+        if self._write is None:
             return
         if isinstance(event, RunRestarted):
-            self.to(self._tell)
-        if isinstance(event, Diagnostic) and _is_of_program(event):
+            self.to(self._write)
+        if isinstance(event, Diagnostic) and _is_program_output(event):
             for line in filter(None, map(str.rstrip, event.message.splitlines())):
                 self._now[line] += 1
                 if self._now[line] > self._before[line]:
-                    self._tell(line)
+                    self._write(line)
 
 
-def _is_of_program(event: Diagnostic) -> bool:
+def _is_program_output(event: Diagnostic) -> bool:
     """Return whether the program printed a line; a line with a resource's urn is from a plugin."""
-    of_resource = event.urn and _STACK not in event.urn
-    return event.severity.startswith("info") and not event.ephemeral and not of_resource
+    is_resources = event.urn and _STACK not in event.urn
+    return event.severity.startswith("info") and not event.ephemeral and not is_resources
 
 
 def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
@@ -228,8 +223,8 @@ def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _sentence(what: str, remark: Problem) -> str:
-    places = remark.lines("")
-    return "".join([what, f" ({places})" if places else "", f": {remark.remedy}" if remark.remedy else ""])
+    lines = remark.lines("")
+    return "".join([what, f" ({lines})" if lines else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
 def plan_of(selected: selected_stack.SelectedStack, output: ProgramOutput | None = None) -> AnyPlanned:
@@ -249,14 +244,7 @@ def planned_from(
     *,
     manifests: bool = False,
 ) -> AnyPlanned:
-    """Return the plan of one preview.
-
-    Args:
-        selected: The stack.
-        make_run: Starts the preview.
-        output: Gets the events, for the lines that the program prints.
-        manifests: Return the Kubernetes manifests, too; a stack that is not up needs no cluster for them.
-    """
+    """Return the plan of one preview, with the Kubernetes manifests if asked for."""
     recorded = RecordedStack(selected_stack.recorded_stack(selected))
     request = recorded.request(selected, manifests=manifests)
     fetches = not request.offline and selected_stack.fetches_plugins(selected, recorded.stack.backend)
@@ -413,9 +401,7 @@ def _why(step: Step) -> str:
 class RecordedStack:
     """A stack before a run, with which the declaration of the program is compared.
 
-    Args:
-        stack: The stack.
-        only: The processes of a run that restarts them and leaves all others as they are.
+    A run that restarts only some processes names them in `only`.
     """
 
     def __init__(self, stack: stacks.Stack, only: Sequence[str] = ()) -> None:
@@ -427,7 +413,7 @@ class RecordedStack:
     def request(self, selected: selected_stack.SelectedStack, *, manifests: bool = False) -> RunRequest:
         """Return the facts of the stack for the program."""
         processes = self.stack.processes.values()
-        experiment = stacks.experiment_in(self.stack.state)
+        experiment = self.stack.experiment
         own = f"{selected.name.project}:"
         return RunRequest(
             runs_on=self.stack.backend,
@@ -447,15 +433,14 @@ class RecordedStack:
         components = program.components
         experiment = components.experiment.new
         recorded = self.stack.recorded if self.stack.backend == experiment["backend"] else None
-        facts: Mapping[str, Mapping[str, Any]] = recorded.processes if recorded else {}
-        fingerprints = {path: str(fact.get("fingerprint")) for path, fact in facts.items()}
+        facts = recorded.processes.items() if recorded else ()
+        fingerprints = {path: str(fact.get("fingerprint")) for path, fact in facts}
         reasons = self._restart_reasons if recorded else {}
         rows = changes(fingerprints, components, reasons, _ignored(experiment["backend"]))
         if self._only:
             rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
         groups = [group.new for group in components.groups.values()]
         whole_plan = whole(experiment, [process.new for process in components.processes.values()], groups)
-        resources = self.stack.state.resources if self.stack.state else ()
         unused = (Unused(row["setting"], tuple(row["made_by"])) for row in experiment["unused"])
         return Planned(
             stack=stack,
@@ -464,7 +449,7 @@ class RecordedStack:
             changes=rows,
             unused=tuple(map(str, unused)),
             now=len(fingerprints),
-            images=image_changes(resources, whole_plan["images"], components.code_sets),
+            images=image_changes(self.stack.resources, whole_plan["images"], components.code_sets),
             manifests=tuple(experiment.get("manifests", ())),
             code=components.new_code,
             program=program.files,
@@ -483,12 +468,9 @@ def _ignored(backend: str) -> frozenset[str]:
 def image_changes(
     resources: Iterable[Resource], planned: Sequence[Mapping[str, Any]], known: CodeSets
 ) -> tuple[ImageChange, ...]:
-    """Return the images that differ from the recorded ones, in the order of the plan.
+    """Return the planned images that differ from those in the state, in the order of the plan.
 
-    Args:
-        resources: The resources of the state.
-        planned: The images of the plan.
-        known: The files of the digests of recorded and planned images.
+    `known` has the files of the digests of both.
     """
     recorded = {resource.name: resource for resource in resources if resource.type == IMAGE}
     rows = (_image_change(image, recorded.get(image["name"]), known) for image in planned)
@@ -517,12 +499,11 @@ def _reasons(before: Mapping[str, Any] | None, after: Mapping[str, Any], known: 
     reasons = [name for name in names if name != "files"]
     if "files" in names:
         changed = changed_names(str(old.get("files")), new["files"], known)
-        shown = [name for name in changed or () if name != after["dockerfile"] or "Dockerfile" not in reasons]
-        reasons += [_files(shown)] if shown else [] if changed else ["files"]
+        others = [
+            name for name in changed or () if name != after["dockerfile"] or "Dockerfile" not in reasons
+        ]
+        if others:
+            reasons.append(f"{count(len(others), 'file')}: {and_more(others, _MOST_FILES)}")
+        elif not changed:
+            reasons.append("files")
     return tuple(reasons)
-
-
-def _files(names: Sequence[str]) -> str:
-    """Return `2 files: a.py, b.py`."""
-    more = f" and {len(names) - _MOST_FILES} more" if len(names) > _MOST_FILES else ""
-    return f"{count(len(names), 'file')}: {', '.join(names[:_MOST_FILES])}{more}"

@@ -20,13 +20,7 @@ _MOST = 100 * 1024 * 1024
 
 
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
-    """Append the new output of pods to the logs in a folder; return the errors.
-
-    Args:
-        stack: The experiment.
-        folder: The logs of its run.
-        began: When the run began, in seconds since the epoch.
-    """
+    """Append the new output of pods since `began` to the logs in a folder; return an error."""
     assert stack.recorded is not None
     with Keeper(stack.processes, folder, began) as keeper:
         try:
@@ -50,7 +44,7 @@ def keeping(stack: stacks.Stack, folder: Path, began: float, lines: Iterable[Log
 
 
 class Keeper:
-    """Appends lines to the logs of a run; a second one at the same time appends nothing."""
+    """Appends lines to the logs of a run, unless another process does."""
 
     def __init__(self, processes: Iterable[str], folder: Path, began: float) -> None:
         self._folders = {path: log_folder(folder, path) for path in processes}
@@ -58,13 +52,13 @@ class Keeper:
         self._began = began
         self._last: dict[str, float] = {}
         self._files: dict[str, tuple[FileIO, FileIO]] = {}
-        self._is_mine = False
+        self._has_lock = False
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
         with suppress(SymphonyError, OSError):
             self._open.enter_context(files.locked(self._lock, seconds=0, what="the logs"))
-            self._is_mine = True
+            self._has_lock = True
         self._last = {path: _last(folder) for path, folder in self._folders.items()}
         return self
 
@@ -73,24 +67,24 @@ class Keeper:
 
     @property
     def since(self) -> float:
-        """Return when the first of the processes was read last."""
+        """The time from which lines of some process may be missing."""
         # The clock of the cluster may be behind.
         return max(self._began - 60, min(self._last.values(), default=0))
 
     def add(self, line: LogLine) -> None:
         """Append a line unless the log already has it."""
-        moment = line.time or 0
-        if not self._is_mine or moment <= self._last.get(line.path, moment):
+        time = line.time or 0
+        if not self._has_lock or time <= self._last.get(line.path, time):
             return
         log, index = self._files.get(line.path) or self._opened(line.path)
         offset = log.tell()
         if offset > _MOST:
             return
         ended = _ENDED.match(line.text) if line.ended else None
-        index.write(f"{moment:.6f} {offset}{f' exit {ended[1]}' if ended else ''}\n".encode())
+        index.write(f"{time:.6f} {offset}{f' exit {ended[1]}' if ended else ''}\n".encode())
         if not ended:
             log.write(f"{line.text}\n".encode("utf-8", "replace"))
-        self._last[line.path] = moment
+        self._last[line.path] = time
 
     def _opened(self, path: str) -> tuple[FileIO, FileIO]:
         folder = paths.private_folder(self._folders[path])

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.observe import Link, LogLine, ProcessStatus
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
-from symphony.plan.names import DECLARED
 from symphony.plan.problems import count
 from symphony.spec.convert import seconds
-
-_PROCESS = "symphony:index:Process"
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
@@ -28,7 +25,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
     stack = stacks.ensure_same_location(stack)
     if stack.recorded is None:
         raise stack.not_up()
-    (statuses,) = stack.observer().statuses([stack.recorded])
+    statuses = stack.statuses()
     if isinstance(statuses, SymphonyError):
         unknown = count(len(stack.processes), "process", "processes")
         what = f"{stack.display_name}: {statuses.what}; {unknown} unknown"
@@ -44,10 +41,6 @@ class Why:
     path: str
     links: tuple[Link, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        links = [asdict(link) for link in self.links]
-        return {"stack": self.stack, "path": self.path, "links": links}
-
 
 def why(stack: stacks.Stack, path: str) -> Why:
     """Return the chain of one of the explainable() processes.
@@ -56,7 +49,8 @@ def why(stack: stacks.Stack, path: str) -> Why:
         UserError: The experiment runs elsewhere.
     """
     stack = stacks.ensure_same_location(stack)
-    declared = Link("declared", _declared_at(stack).get(path) or "no longer declared, or its line is unknown")
+    line = stack.declared_processes.get(path, {}).get("where")
+    declared = Link("declared", str(line or "no longer declared, or its line is unknown"))
     return Why(stack.display_name, path, (declared, *_links(stack, path)))
 
 
@@ -66,7 +60,7 @@ def explainable(stack: stacks.Stack) -> Iterable[str]:
     Raises:
         UserError: There are none.
     """
-    paths = dict.fromkeys([*_declared_at(stack), *stack.processes])
+    paths = dict.fromkeys([*stack.declared_processes, *stack.processes])
     if not paths:
         raise stack.not_up()
     return paths
@@ -77,13 +71,6 @@ def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
         remedy = f"`symphony up {stack.display_name}` tries again and shows why it fails"
         return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
     return stack.observer().why(stack.recorded, path, stack.display_name)
-
-
-def _declared_at(stack: stacks.Stack) -> dict[str, str]:
-    """Return path -> the line of the program that declares it, as the state records."""
-    resources = stack.state.resources if stack.state else ()
-    processes = [resource for resource in resources if resource.type == _PROCESS]
-    return {process.name: str(process.inputs.get(DECLARED, {}).get("where") or "") for process in processes}
 
 
 def logs(
@@ -111,21 +98,13 @@ def logs(
         raise stack.not_up()
     paths = stacks.match_processes(words, list(stack.processes))
     if not words:
-        further = further_ranks(stack)
-        paths = [path for path in paths if path not in further]
-    moment = time.time() - length if since and (length := seconds(since)) else None
+        # Workers of further ranks mostly print the same as rank 0.
+        declared = stack.declared_processes
+        ranks = {path: declared.get(path, {}).get("service_env", {}).get("RANK", "0") for path in paths}
+        paths = [path for path in paths if ranks[path] == "0"]
+    age = seconds(since) if since else 0
+    moment = time.time() - age if age else None
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
-
-
-def further_ranks(stack: stacks.Stack) -> set[str]:
-    """Return the equal workers except rank 0, which mostly print the same as rank 0."""
-    resources = stack.state.resources if stack.state else ()
-    ranks = {
-        resource.name: resource.inputs.get(DECLARED, {}).get("service_env", {}).get("RANK", "0")
-        for resource in resources
-        if resource.type == _PROCESS
-    }
-    return {path for path, rank in ranks.items() if rank != "0"}
 
 
 def is_well(status: ProcessStatus) -> bool:
@@ -145,7 +124,7 @@ def _parts(text: str) -> tuple[tuple[int, float, str], ...]:
 
 
 def _number(digits: str) -> float:
-    # Zeros before other digits are those of a decimal, or fill a number up.
+    # Digits with a leading zero are decimals, or numbers that are padded.
     return float(f"0.{digits}" if digits[0] == "0" else digits)
 
 

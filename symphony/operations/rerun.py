@@ -17,13 +17,13 @@ from symphony.operations import kept_code, runs, stacks
 from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 
-# Characters beside a path in a command of a shell.
+# Characters that separate paths in a shell command.
 _PUNCTUATION = re.compile(r"[\s;|&<>()'\"=:,]+")
-# The processes that use something, and how it differs from the run.
-Lack = tuple[tuple[str, ...], str]
+# The processes that a difference concerns, () if unknown, and the difference in words.
+Difference = tuple[tuple[str, ...], str]
 
 
-def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Lack]]:
+def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Difference]]:
     """Return a stack with the program and the settings of a run, and what cannot be restored.
 
     Processes run from a copy of the kept code, which stays as long as they do.
@@ -33,28 +33,28 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Lac
     """
     run = runs.read(target.name, number)
     if not run.code or not Path(run.code).is_dir():
-        lacks = "; ".join(run.missing) or "it was removed"
-        commit = f"Check out {run.git.commit[:12]}, and run `symphony up`" if run.git else ""
-        raise UserError(f"the code of run {number} is not kept: {lacks}", remedy=commit)
+        reason = "; ".join(run.missing) or "it was removed"
+        remedy = f"Check out {run.git.commit[:12]}, and run `symphony up`" if run.git else ""
+        raise UserError(f"the code of run {number} is not kept: {reason}", remedy=remedy)
     _remove_unused(target)
     code = runs.folder_of(target.name) / f"work-{number}" / "code"
     if not code.is_dir():
         origin = kept_code.Origin(run.code, run.folder, run.git)
         kept_code.freeze(Path(run.code), code, origin)
-    images = {name: image for name, image in run.images.items() if _is_there(image)}
+    images = {name: image for name, image in run.images.items() if _is_in_registry(image)}
     kept_code.set_images(code, images)
-    place = workspace.find(code)
-    if place is None:
+    project = workspace.find(code)
+    if project is None:
         raise UserError(f"the kept code of run {number} has no Pulumi.yaml", where=run.code)
-    if place.virtualenv is not None and not os.path.isabs(place.virtualenv):  # noqa: PTH117
-        place = replace(place, virtualenv=str(Path(run.folder) / place.virtualenv))
-    settings = workspace.config_file(place, target.name.stack)
+    if project.virtualenv is not None:
+        project = replace(project, virtualenv=str(Path(run.folder, project.virtualenv)))
+    settings = workspace.config_file(project, target.name.stack)
     kept_code.restore_settings(target.config_file, settings, run.settings, run.secret_settings)
-    return SelectedStack(target.name, place), list(_lacks(target, run, code, images))
+    return SelectedStack(target.name, project), list(_differences(target, run, code, images))
 
 
-def _is_there(image: str) -> bool:
-    """Return whether a registry has an image; one that does not answer may have it."""
+def _is_in_registry(image: str) -> bool:
+    """Return whether a registry has an image; assume it if the registry does not answer."""
     from symphony_docker import image_registry
 
     repository, _, digest = image.partition("@")
@@ -63,24 +63,25 @@ def _is_there(image: str) -> bool:
     return True
 
 
-def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str, str]) -> Iterator[Lack]:
-    """Yield the differences from a run, with the processes they concern; () where these are unknown."""
+def _differences(
+    target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str, str]
+) -> Iterator[Difference]:
+    """Yield the differences from a run: files that were not kept, secret settings, images."""
     plan = runs.plan(target.name, run.number)
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
-    lacks: dict[Lack, list[str]] = defaultdict(list)
+    changed: dict[Difference, list[str]] = defaultdict(list)
     for link in _links(code):
         name = str(link.relative_to(code))
-        users = {row["path"]: words for row in processes if (words := _words_in(row, name))}
+        users = {row["path"]: words for row in processes if (words := _paths_in(row, name))}
         # In a folder, only the files that processes name are compared.
         inner = {word for words in users.values() for word in words}
         for file in sorted({name, *inner} if link.is_dir() else {name}):
-            if how := _changed(code / file, run):
+            if change := _change(code / file, run):
                 paths = tuple(path for path, words in users.items() if file in words or file == name)
-                lacks[paths, how].append(file)
-    for (paths, how), files in lacks.items():
-        yield paths, f"{listed(files, 5)}: {how}"
-    config = {**target.config}
-    if unset := [name for name in run.secret_settings if name not in config]:
+                changed[paths, change].append(file)
+    for (paths, change), files in changed.items():
+        yield paths, f"{listed(files, 5)}: {change}"
+    if unset := [name for name in run.secret_settings if name not in target.config]:
         yield (), f"{listed(unset, 5)}: these secret settings of that run are no longer set"
     references = {row["name"]: row["reference"] for row in plan.get("images", ())}
     for name, image in run.images.items():
@@ -89,8 +90,8 @@ def _lacks(target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str
             yield paths, f"image {name}: no longer in the registry, so it is rebuilt from the kept code"
 
 
-def _changed(file: Path, run: runs.Run) -> str:
-    """Return how a file that was not kept has changed since a run; empty if it has not."""
+def _change(file: Path, run: runs.Run) -> str:
+    """Return the change of a file that was not kept since a run; empty if there is none."""
     if not file.exists():
         return f"not kept, and no longer in {run.folder}"
     if file.is_file() and file.stat().st_mtime > run.started.timestamp():
@@ -98,7 +99,7 @@ def _changed(file: Path, run: runs.Run) -> str:
     return ""
 
 
-def _words_in(process: Mapping[str, Any], name: str) -> set[str]:
+def _paths_in(process: Mapping[str, Any], name: str) -> set[str]:
     """Return the paths in the declaration of a process that name a file, or files in a folder."""
     lines = [*process["command"], *process["args"], *process["cmds"], *process["preamble_cmds"]]
     lines += [*process["code"], *process["env"].values(), *process["secret_env"].values()]
@@ -107,12 +108,12 @@ def _words_in(process: Mapping[str, Any], name: str) -> set[str]:
 
 
 def _links(code: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(code):
-        yield from (file for file in (Path(place, name) for name in [*folders, *names]) if file.is_symlink())
+    for parent, folders, names in os.walk(code):
+        yield from (path for path in (Path(parent, name) for name in [*folders, *names]) if path.is_symlink())
 
 
 def _remove_unused(target: SelectedStack) -> None:
-    """Remove the copies of other runs from which nothing runs."""
+    """Remove the copies of runs whose processes have ended."""
     used = Path(stacks.folder(stacks.read(target.name)) or "/")
     for work in runs.folder_of(target.name).glob("work-*"):
         if work not in (used, *used.parents):

@@ -14,8 +14,8 @@ from symphony.operations.plan import ProgramOutput, project_run
 from symphony.operations.selected_stack import SelectedStack
 from symphony.operations.up import UpEvent, path_of, up
 
-# The types of resources that belong to the declaration of a process.
-_MADE_OF = ("Image", "Secret", "ConfigMap")
+# The types of resources that processes use, and that a restart may change.
+_USED = ("Image", "Secret", "ConfigMap")
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,7 @@ class Restart:
 
 
 def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
-    """Prepare the restart of processes.
-
-    Args:
-        stack: The experiment.
-        words: Names, groups or patterns; none stands for all processes.
+    """Prepare the restart of the processes that names, groups and patterns stand for; by default of all.
 
     Raises:
         UserError: There is no such process, or its program is not on this machine.
@@ -64,8 +60,8 @@ def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
     targets = [
         resource.urn
         for resource in stack.state.resources
-        if resource.type.rpartition(":")[2] in _MADE_OF
-        or (resource.type == "symphony:index:Process" and resource.name in restarted)
+        if resource.type.rpartition(":")[2] in _USED
+        or (resource.type == stacks.PROCESS and resource.name in restarted)
     ]
     return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), tuple(targets))
 
@@ -87,19 +83,19 @@ def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[Up
 def _target(stack: stacks.Stack) -> SelectedStack:
     """Return the stack with the program from which it was started."""
     folder = stacks.folder(stack)
-    place = workspace.find_usable(Path(folder)) if folder else None
-    if place is None and stack.name.project == workspace.DEFAULT_PROJECT:
+    project = workspace.find_usable(Path(folder)) if folder else None
+    if project is None and stack.name.project == workspace.DEFAULT_PROJECT:
         raise UserError(
             f"{stack.display_name} was launched by a script, which `symphony restart` cannot run",
             where=folder,
             remedy="In it, launch(experiment, force=True) restarts what changed;"
             f" after `symphony delete {stack.display_name}` it starts all of it anew",
         )
-    if place is None or place.project != stack.name.project:
+    if project is None or project.project != stack.name.project:
         raise UserError(
             f"the program of {stack.display_name} no longer exists",
             where=folder,
             remedy=f"Go to the new folder of its project, and run `symphony up {stack.display_name}`",
         )
-    workspace.require_virtualenv(place)
-    return SelectedStack(stack.name, place)
+    workspace.require_virtualenv(project)
+    return SelectedStack(stack.name, project)

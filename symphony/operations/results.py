@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,15 +32,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Row:
-    """The results of a run.
-
-    Attributes:
-        label: The number of the run, or that of the trial of a sweep.
-        kind: "run" or "trial".
-        parameters: Its parameters.
-        reports: What its processes reported, in the order of time.
-        ended: How it ended, in words.
-    """
+    """The results of a "run", or of a "trial" of a sweep, with its number as label."""
 
     label: str
     parameters: dict[str, Any]
@@ -64,31 +57,30 @@ class Row:
 
 def row(name: StackName, run: runs.Run, label: str | None = None) -> Row:
     """Return the results of a run."""
-    own = f"{run.project}:"
-    settings = {key.removeprefix(own): value for key, value in run.settings.items() if key.startswith(own)}
+    prefix = f"{run.project}:"
+    own = {key.removeprefix(prefix): value for key, value in run.settings.items() if key.startswith(prefix)}
     reports = sorted(_reports(name, run), key=lambda report: report.time)
-    return Row(label or str(run.number), run.parameters or settings, run.ending, reports)
+    return Row(label or str(run.number), run.parameters or own, run.ending, reports)
 
 
 def _reports(name: StackName, run: runs.Run) -> Iterator[Report]:
-    begin, until = run_logs.span(name, run)
+    begin, end = run_logs.span(name, run)
     for path, log in run_logs.processes(name, run).items():
-        for moment, line in _lines(log, begin):
-            if moment >= until:
+        for time, line in _lines(log, begin):
+            if time >= end:
                 break
             values = _values(line)
-            if values and moment >= begin:
-                yield Report(moment, path, values)
+            if values and time >= begin:
+                yield Report(time, path, values)
 
 
 def _lines(log: Path, since: float) -> Iterator[tuple[float, bytes]]:
     """Yield the lines with results, and when they were printed."""
     rest = b""
     for part in reader.read(log, since=since):
-        data = rest + part.data
-        whole, _, rest = data.rpartition(b"\n")
-        if _MARK in whole:
-            for line in whole.split(b"\n"):
+        complete, _, rest = (rest + part.data).rpartition(b"\n")
+        if _MARK in complete:
+            for line in complete.split(b"\n"):
                 if line.startswith(_MARK):
                     yield part.time or since, line
 
@@ -124,8 +116,8 @@ def table(
     Args:
         rows: The results.
         least: Show the report with the least value of this name, the best row first.
-        most: The same with the greatest.
-        every: A mapping for each report instead.
+        most: Show the report with the greatest value of this name, the best row first.
+        every: Return a mapping for each report.
 
     Raises:
         UserError: No process reports a value with that name.
@@ -134,21 +126,25 @@ def table(
     if ranked is not None:
         require(rows, ranked)
     names = list(dict.fromkeys(name for row in rows for name in row.parameters))
-    made: list[dict[str, Any]] = []
+    mappings: list[dict[str, Any]] = []
     for row in rows:
         head = {row.kind: row.label, **{name: row.parameters.get(name) for name in names}}
         if every:
-            made += [{**head, "process": report.path, **report.values} for report in row.reports]
+            mappings += [{**head, "process": report.path, **report.values} for report in row.reports]
             continue
-        shown_values = row.last()
+        values = row.last()
         if ranked is not None:
-            shown_values = row.best(ranked, lambda a, b: a < b if least else a > b)
-        made.append({**head, **shown_values, "ended": row.ended})
+            values = row.best(ranked, operator.lt if least else operator.gt)
+        mappings.append({**head, **values, "ended": row.ended})
     if ranked is not None and not every:
         sign = 1 if least else -1
-        numbers = {id(mapping): _number(mapping.get(ranked)) for mapping in made}
-        made.sort(key=lambda mapping: math.inf if (n := numbers[id(mapping)]) is None else sign * n)
-    return made
+
+        def rank(mapping: dict[str, Any]) -> float:
+            number = _number(mapping.get(ranked))
+            return math.inf if number is None else sign * number
+
+        mappings.sort(key=rank)
+    return mappings
 
 
 def require(rows: Sequence[Row], name: str) -> None:
@@ -168,7 +164,6 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
     """
     require(rows, name)
     try:
-        # Imported here: few commands need it.
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
@@ -183,11 +178,10 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
         points = [report.values for report in row.reports if _number(report.values.get(name)) is not None]
         label = ", ".join(f"{key} {row.parameters.get(key)}" for key in varied) or f"{row.kind} {row.label}"
         steps = [values.get("step", number) for number, values in enumerate(points)]
-        axes.plot(
-            steps, [values[name] for values in points], label=label, marker="." if len(points) < 3 else ""
-        )
+        marker = "." if len(points) < 3 else ""
+        axes.plot(steps, [values[name] for values in points], label=label, marker=marker)
     axes.set(xlabel="step" if has_steps else "report", ylabel=name)
     axes.legend(fontsize="small", frameon=False)
-    # The same curves make the same file.
+    # Equal curves give equal files.
     with matplotlib.rc_context({"svg.hashsalt": "symphony"}):
         figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -15,9 +16,9 @@ from symphony.backends.observe import LogLine, Recorded
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import runs, stacks
-from symphony.plan.names import listed, quoted
+from symphony.plan.names import quoted
 
-# The index of a log has the time of its parts with this resolution.
+# The resolution of the times in the index of a log, in seconds.
 _RESOLUTION = 0.3
 
 
@@ -26,14 +27,14 @@ def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
     folder = runs.logs_of(name, run)
     # No name of a process or a group has a dot.
     folders = sorted(file.parent for file in folder.glob("*/log"))
-    return {place.name.replace(".", "/", 1): place / "log" for place in folders}
+    return {folder.name.replace(".", "/", 1): folder / "log" for folder in folders}
 
 
 def span(name: StackName, run: runs.Run) -> tuple[float, float]:
-    """Return when the processes of a run printed: from its start to that of the next run."""
+    """Return the times between which the processes of a run printed: up to the start of the next run."""
     following = _following(name, run.number)
-    until = runs.read(name, following).started.timestamp() if following else datetime.max.timestamp()
-    return run.started.timestamp() - _RESOLUTION, until
+    end = runs.read(name, following).started.timestamp() if following else datetime.max.timestamp()
+    return run.started.timestamp() - _RESOLUTION, end
 
 
 def _following(name: StackName, number: int) -> int | None:
@@ -51,10 +52,10 @@ def logs(
 
     Args:
         name: The experiment.
-        number: That of the run.
-        words: Names, groups or patterns of its processes; none stands for all.
-        since: Only later lines, in seconds since the epoch.
-        tail: Only so many last lines of each process.
+        number: The number of the run.
+        words: Names, groups or patterns of its processes; by default all.
+        since: Omit earlier lines; in seconds since the epoch.
+        tail: Omit all but this number of last lines of each process.
 
     Raises:
         UserError: There is no such run, or a word matches no process.
@@ -62,43 +63,36 @@ def logs(
     run = runs.read(name, number)
     kept = processes(name, run)
     if not kept:
-        lacks = "; ".join(run.missing) or "its processes printed nothing or never started"
-        raise UserError(f"run {number} of {name.stack} has no logs: {lacks}")
+        reason = "; ".join(run.missing) or "its processes printed nothing or never started"
+        raise UserError(f"run {number} of {name.stack} has no logs: {reason}")
     paths = stacks.match_processes(words, list(kept))
-    begin, until = span(name, run)
-    facts = {path: {"log": str(kept[path])} for path in paths}
-    # The logs of pods are kept in the form of those of tmux.
+    begin, end = span(name, run)
+    records = {path: {"log": str(kept[path])} for path in paths}
+    # The logs of pods are kept in the format of tmux logs.
     reader = registry.get(registry.DEFAULT).observer
-    lines = reader.logs(Recorded("", name.stack, facts), paths, since=max(begin, since))
-    own = (line for line in lines if begin <= (line.time or begin) < until)
+    lines = reader.logs(Recorded("", name.stack, records), paths, since=max(begin, since))
+    own = (line for line in lines if begin <= (line.time or begin) < end)
     return own if tail is None else _last(own, tail)
 
 
 def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
-    kept: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=tail))
+    last: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=tail))
     for line in lines:
-        kept[line.path].append(line)
-    yield from sorted(chain.from_iterable(kept.values()), key=lambda line: line.time or 0)
+        last[line.path].append(line)
+    yield from sorted(chain.from_iterable(last.values()), key=lambda line: line.time or 0)
 
 
-def of_all(name: StackName, words: Sequence[str] = (), since: float = 0) -> Iterator[LogLine]:
-    """Yield the lines of all runs, in which the path of a process begins with the number of its run."""
+def all_runs(name: StackName, words: Sequence[str] = (), since: float = 0) -> Iterator[LogLine]:
+    """Yield the lines of all runs; the path of a process begins with the number of its run."""
     for run in runs.every(name):
-        kept = processes(name, run)
-        if kept and (not words or _has_any(words, list(kept))):
+        # A run may lack logs, or processes of these names.
+        with suppress(UserError):
             for line in logs(name, run.number, words, since):
                 yield replace(line, path=f"{run.number}:{line.path}")
 
 
-def _has_any(words: Sequence[str], paths: Sequence[str]) -> bool:
-    try:
-        return bool(stacks.match_processes(words, paths))
-    except UserError:
-        return False
-
-
 def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterator[LogLine]:
-    """Yield the lines that match a regular expression, and so many lines of the same process around them.
+    """Yield the lines that match a regular expression, with `context` lines of the same process around them.
 
     Raises:
         UserError: The pattern is not a regular expression.
@@ -122,7 +116,7 @@ def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterat
 
 
 def number_of(word: str) -> int | None:
-    """Return the number that `--run 6` names; None for `all`.
+    """Return the number of `--run 6`, or None for `--run all`.
 
     Raises:
         UserError: It is neither.
@@ -137,16 +131,14 @@ def number_of(word: str) -> int | None:
 
 
 def find(words: Sequence[str]) -> tuple[StackName, Sequence[str]]:
-    """Return the experiment and the words for its processes of `[EXPERIMENT] [PROCESS]...`.
+    """Return the experiment, and the words for its processes, of `[EXPERIMENT] [PROCESS]...`.
 
     Raises:
-        UserError: No experiment with runs is meant.
+        UserError: No experiment with runs matches.
     """
     names = {spelling: name for name in runs.known() for spelling in (name.stack, str(name))}
     if words and (name := names.get(words[0])) is not None:
         return runs.find(words[0]) if words[0] == name.stack else name, words[1:]
-    if words and len(names) == 0:
-        raise UserError(f"{words[0]} has no runs", remedy=f"Known: {listed([*names]) or 'none'}")
     try:
         return runs.find(None), words
     except UserError:

@@ -1,7 +1,7 @@
 """Records the runs of experiments: a numbered folder for each `up` or `restart` that changed something.
 
-A folder has run.json (who, when, git, settings, ends), plan.json, git.diff, the code, and the logs. No run
-needs its record: one that cannot be written says what it lacks, and the run continues.
+A folder has run.json (user, times, git, settings, ends), plan.json, git.diff, the code, and the logs. A run
+does not depend on its record: parts that cannot be written are listed as missing, and the run continues.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import re
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -36,7 +35,6 @@ _EXIT = re.compile(r"exit (\d+)")
 # The files of a log: what was printed, and when; `.1` is the part before the last rotation.
 _LOG_FILES = ("log", "index", "log.1", "index.1")
 _ENDED = ("completed", "failed", "lost", "stopped")
-_T = TypeVar("_T")
 
 
 class Ending(msgspec.Struct, omit_defaults=True):
@@ -48,15 +46,17 @@ class Ending(msgspec.Struct, omit_defaults=True):
     exit_code: int | None = None
 
 
-class Summary(msgspec.Struct, kw_only=True):
-    """The part of a record that lists show; the whole record takes six times as long to decode.
+class Run(msgspec.Struct, kw_only=True):
+    """The record of a run.
 
     Attributes:
-        user: Who ran it.
         changed: The changes of the plan, in words.
         ended: When the next run, a deletion, or its last process ended it.
-        state: How it ended, in words; empty while it runs.
-        missing: What the record lacks, and why.
+        state: The end in words; empty while it runs.
+        missing: The parts that the record lacks, with reasons.
+        settings: The settings of the stack without secret ones, whose names are in `secret_settings`.
+        code: The folder with the kept code, if it is kept.
+        processes: path -> the state of each process at the end.
     """
 
     number: int
@@ -67,30 +67,6 @@ class Summary(msgspec.Struct, kw_only=True):
     ended: datetime | None = None
     state: str = ""
     missing: list[str] = []
-
-    @property
-    def seconds(self) -> float:
-        """Return how long the run has lasted, until now or until its end."""
-        return ((self.ended or now()) - self.started).total_seconds()
-
-    @property
-    def ending(self) -> str:
-        """Return the end in words: `completed, 2h 11m`."""
-        return f"{self.state}, {duration(self.seconds)}" if self.ended else self.state or "running"
-
-
-class Run(Summary, kw_only=True):
-    """The record of a run.
-
-    Attributes:
-        version: That of the record's form.
-        command: "up" or "restart".
-        host, folder: Where it was run, and from which project.
-        settings: The settings of the stack without secret ones, whose names are in `secret_settings`.
-        code: The folder with the kept code; empty where none was kept.
-        processes: path -> the state of each process at the end.
-    """
-
     version: int = VERSION
     stack: str = ""
     project: str = ""
@@ -105,6 +81,16 @@ class Run(Summary, kw_only=True):
     images: dict[str, str] = {}
     code: str = ""
     processes: dict[str, Ending] = {}
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the run until its end, or until now."""
+        return ((self.ended or now()) - self.started).total_seconds()
+
+    @property
+    def ending(self) -> str:
+        """The end in words: `completed, 2h 11m`."""
+        return f"{self.state}, {duration(self.seconds)}" if self.ended else self.state or "running"
 
 
 def now() -> datetime:
@@ -155,22 +141,11 @@ def numbers(name: StackName) -> list[int]:
 
 
 def every(name: StackName, last: int | None = None) -> list[Run]:
-    """Return the runs of an experiment in order, or the last ones only."""
-    return [*_every(name, last, _record)]
+    """Return the runs of an experiment in order, or only the last ones."""
+    return [read(name, number) for number in numbers(name)[-last if last else None :]]
 
 
-def summaries(name: StackName, last: int | None = None) -> list[Summary]:
-    """Return the summaries of runs."""
-    return [*_every(name, last, _summary)]
-
-
-_record, _summary = msgspec.json.Decoder(Run), msgspec.json.Decoder(Summary)
-
-
-def _every(name: StackName, last: int | None, decoder: msgspec.json.Decoder[_T]) -> Iterator[_T | Run]:
-    folder = folder_of(name)
-    for number in numbers(name)[-last if last else None :]:
-        yield _read(f"{folder}/{number}", name, number, decoder)
+_record = msgspec.json.Decoder(Run)
 
 
 def read(name: StackName, number: int) -> Run:
@@ -180,27 +155,28 @@ def read(name: StackName, number: int) -> Run:
         UserError: There is no such run.
     """
     folder = folder_of(name) / str(number)
+    try:
+        return _record.decode(files.read_source(folder / RECORD))
+    except OSError:
+        missing = "no record was written"
+    except ValueError as error:
+        missing = f"its record is damaged: {error}"
     if not folder.is_dir():
         remedy = f"Known: {listed([*map(str, numbers(name))]) or 'none'}"
         raise UserError(f"{name.stack} has no run {number}", remedy=remedy)
-    return _read(str(folder), name, number, _record)
-
-
-def _read(folder: str, name: StackName, number: int, decoder: msgspec.json.Decoder[_T]) -> _T | Run:
-    try:
-        return decoder.decode(files.read_source(f"{folder}/{RECORD}"))
-    except OSError:
-        lack = "no record was written"
-    except ValueError as error:
-        lack = f"its record is damaged: {error}"
-    began = datetime.fromtimestamp(Path(folder).stat().st_mtime, UTC)
-    return Run(number=number, stack=name.stack, project=name.project, started=began, missing=[lack])
+    began = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+    return Run(number=number, stack=name.stack, project=name.project, started=began, missing=[missing])
 
 
 def plan(name: StackName, number: int) -> Mapping[str, Any]:
     """Return the plan of a run; empty if it is not kept."""
-    with suppress(OSError, ValueError, KeyError):
-        return json.loads(files.read_source(folder_of(name) / str(number) / PLAN))["plan"]
+    return plan_file(name, number).get("plan", {})
+
+
+def plan_file(name: StackName, number: int) -> Mapping[str, Any]:
+    """Return the `plan` of a run and what its program `declared`; empty if they are not kept."""
+    with suppress(OSError, ValueError):
+        return json.loads(files.read_source(folder_of(name) / str(number) / PLAN))
     return {}
 
 
@@ -211,55 +187,26 @@ def last(name: StackName) -> Run | None:
 
 def write(name: StackName, run: Run) -> None:
     """Write the record of a run."""
-    # The name of a file may be no UTF-8.
+    # The name of a file may not be UTF-8.
     content = json.dumps(msgspec.to_builtins(run), indent=1, ensure_ascii=False).encode("utf-8", "replace")
     files.replace(folder_of(name) / str(run.number) / RECORD, content + b"\n")
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """The declaration of a run, as JSON.
-
-    Attributes:
-        backend: Where it runs.
-        changed: The changes in words.
-        plan: The plan, with the inputs of the components.
-        addresses: service -> host:port.
-        parameters: Those of the program, with their values.
-        secret_files: Files that are not kept.
-    """
-
-    backend: str
-    changed: Sequence[str]
-    plan: Mapping[str, Any]
-    addresses: Mapping[str, str]
-    parameters: Mapping[str, Any]
-    secret_files: frozenset[str]
-
-
 def new_folder(name: StackName) -> Path:
     """Create the folder with the next number."""
-    above = paths.private_folder(folder_of(name))
-    with files.locked(above / "lock", seconds=20, what=f"the record of {name.stack}"):
-        counter = above / "last"
+    parent = paths.private_folder(folder_of(name))
+    with files.locked(parent / "lock", seconds=20, what=f"the record of {name.stack}"):
+        counter = parent / "last"
         before = counter.read_text() if counter.is_file() else "0"
         known = [*numbers(name), int(before) if before.isdecimal() else 0]
-        place = above / str(max(known) + 1)
-        files.replace(counter, place.name.encode())
-        place.mkdir(mode=0o700)
-    return place
+        folder = parent / str(max(known) + 1)
+        files.replace(counter, folder.name.encode())
+        folder.mkdir(mode=0o700)
+    return folder
 
 
 class Recording:
-    """The recorder of an `up` or `restart`.
-
-    Args:
-        before: The stack before it.
-        command: "up" or "restart".
-        folder: That of the project; its code is kept unless `hidden`.
-        settings: The settings of the stack without secret ones.
-        secret_settings: The names of the secret ones.
-    """
+    """The recorder of an `up` or `restart` of the project in a folder, whose code is kept unless `hidden`."""
 
     def __init__(
         self,
@@ -273,7 +220,6 @@ class Recording:
     ) -> None:
         self.name = before.name
         self.run: Run | None = None
-        self._before = before
         self._command = command
         self.folder = folder
         self._secret = sorted({*secret_settings, *filter(_SECRET.search, settings)})
@@ -291,46 +237,50 @@ class Recording:
         """Record that the engine begins to change something."""
         self._began = self._began or now()
 
-    def begin(self, declared: Declaration) -> str:
-        """Write the record; return an error message if it could not be written at all."""
+    def begin(self, changed: list[str], content: Mapping[str, Any]) -> str:
+        """Write the record; return an error message if it could not be written at all.
+
+        `content` is the JSON of `symphony plan`, with the inputs of the components as `declared`.
+        """
         if self.has_begun:
             return ""
         self.has_begun = True
         settle(self.name, self._looked, "until the next run")
+        plan: Mapping[str, Any] = content["plan"]
         run = Run(
             number=0,
             stack=self.name.stack,
             project=self.name.project,
-            backend=declared.backend,
+            backend=plan["backend"],
             command=self._command,
             started=self._began or now(),
             user=_user(),
             host=paths.host(),
             folder=str(self.folder),
-            changed=list(declared.changed),
+            changed=changed,
             settings=self._settings,
             secret_settings=self._secret,
-            parameters=dict(declared.parameters),
-            addresses=dict(declared.addresses),
+            parameters={name: row["value"] for name, row in content["parameters"].items()},
+            addresses={row["name"]: f"{row['host']}:{row['port']}" for row in plan["services"]},
         )
-        place: Path | None = None
+        folder: Path | None = None
         try:
-            place = new_folder(self.name)
-            run.number = int(place.name)
+            folder = new_folder(self.name)
+            run.number = int(folder.name)
             write(self.name, run)
         except OSError as error:
-            if place is not None:
-                remove(place)
+            if folder is not None:
+                remove(folder)
             return f"this run is not recorded: {error.strerror or error}"
         self.run = run
-        with _noting(run, "the plan"):
-            files.replace(place / PLAN, json.dumps(_masked(declared.plan), indent=1).encode())
-        self._keep_code(run, place, declared.secret_files)
+        with _missing_on_error(run, "the plan"):
+            files.replace(folder / PLAN, json.dumps(_masked(content), indent=1).encode())
+        self._keep_code(run, folder, secret_files(plan, self.folder))
         self._write()
         return ""
 
     def end(self, statuses: Sequence[ProcessStatus] = (), trouble: str = "") -> None:
-        """Complete the record when the engine is done; trouble: why the run failed."""
+        """Complete the record when the engine has ended; trouble: why the run failed."""
         run = self.run
         if run is None:
             return
@@ -339,46 +289,45 @@ class Recording:
         stack = stacks.read(self.name)
         run.images = {
             resource.name: str(resource.outputs["image"])
-            for resource in (stack.state.resources if stack.state else ())
+            for resource in stack.resources
             if resource.type.endswith("symphony_docker:Image") and resource.outputs.get("image")
         }
         _keep_logs(stack, run)
         self._write()
         prune(self.name)
 
-    def _keep_code(self, run: Run, place: Path, secret_files: frozenset[str]) -> None:
-        kept = kept_code.origin(self.folder)
-        if kept is not None:
-            # The code of a run that came back, or of a sweep, is kept already.
-            run.code, run.git = kept.code, kept.git
-            if folder_of(self.name) in Path(kept.code).parents:
-                run.changed.insert(0, f"run {Path(kept.code).parent.name} again")
-                with _noting(run, "the code"):
-                    kept_code.keep(Path(kept.code), place / CODE, Path(kept.code), secret_files)
-                    run.code = str(place / CODE)
+    def _keep_code(self, run: Run, folder: Path, secret_files: frozenset[str]) -> None:
+        code = folder / CODE
+        origin = kept_code.origin(self.folder)
+        if origin is not None:
+            # `up --run` and sweeps run from code that is kept already.
+            run.code, run.git = origin.code, origin.git
+            if folder_of(self.name) in Path(origin.code).parents:
+                run.changed.insert(0, f"run {Path(origin.code).parent.name} again")
+                with _missing_on_error(run, "the code"):
+                    kept_code.keep(Path(origin.code), code, Path(origin.code), secret_files)
+                    run.code = str(code)
             return
         run.git, diff = git.state(self.folder)
-        with _noting(run, "the diff of git"):
+        with _missing_on_error(run, "the diff of git"):
             if diff and kept_code.holds_secret(diff):
                 run.missing.append("the diff of git: it may hold a credential")
             elif diff:
-                files.replace(place / DIFF, diff)
+                files.replace(folder / DIFF, diff)
         if self._hidden:
             run.missing.append("the code: a script launched it")
             return
-        with _noting(run, "the code"):
-            earlier = [folder_of(self.name) / str(number) / CODE for number in numbers(self.name)]
-            before = next(
-                (code for code in reversed(earlier) if code.is_dir() and code.parent != place), None
-            )
-            run.missing += kept_code.keep(self.folder, place / CODE, before, secret_files)
-            run.code = str(place / CODE) if (place / CODE).is_dir() else ""
+        with _missing_on_error(run, "the code"):
+            copies = [folder_of(self.name) / str(number) / CODE for number in numbers(self.name)]
+            before = next((copy for copy in reversed(copies) if copy.is_dir() and copy != code), None)
+            run.missing += kept_code.keep(self.folder, code, before, secret_files)
+            run.code = str(code) if code.is_dir() else ""
         if not run.code:
-            # A part of it would not run.
-            remove(place / CODE)
+            # An incomplete copy would not run.
+            remove(code)
 
     def _write(self) -> None:
-        """Write the record; on a full disk in place of what else was kept."""
+        """Write the record; on a full disk, remove other parts of it to make room."""
         run = self.run
         if run is None:
             return
@@ -395,12 +344,12 @@ class Recording:
 
 
 @contextmanager
-def _noting(run: Run, what: str) -> Generator[None]:
-    """Convert an OSError in the block to a line in the record's list of missing parts."""
+def _missing_on_error(run: Run, part: str) -> Generator[None]:
+    """Add a part to the missing parts of a record if the block raises OSError."""
     try:
         yield
     except OSError as error:
-        run.missing.append(f"{what}: {error.strerror or error}")
+        run.missing.append(f"{part}: {error.strerror or error}")
 
 
 def _user() -> str:
@@ -409,18 +358,16 @@ def _user() -> str:
     return f"uid-{os.getuid()}"
 
 
-def _masked(facts: Any, name: str = "") -> Any:
-    """Return facts without the values of variables whose names look secret."""
-    if isinstance(facts, Mapping):
-        pairs = cast("Mapping[str, Any]", facts)
-        hide = name == "env"
-        return {
-            key: "[hidden]" if hide and isinstance(fact, str) and _SECRET.search(key) else _masked(fact, key)
-            for key, fact in pairs.items()
-        }
-    if isinstance(facts, (list, tuple)):
-        return [_masked(fact) for fact in facts]  # pyright: ignore[reportUnknownVariableType]
-    return facts
+def _masked(value: Any, field: str = "") -> Any:
+    """Return a value without the variables in its `env` fields whose names look secret."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        hidden = {key for key, item in items if isinstance(item, str) and _SECRET.search(key)}
+        hidden = hidden if field == "env" else set[str]()
+        return {key: "[hidden]" if key in hidden else _masked(item, key) for key, item in items}
+    if isinstance(value, (list, tuple)):
+        return [_masked(item) for item in cast("Sequence[Any]", value)]
+    return value
 
 
 def _endings(statuses: Iterable[ProcessStatus]) -> dict[str, Ending]:
@@ -443,12 +390,12 @@ def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:
 
 def adopt(stack: stacks.Stack) -> None:
     """Record the last update by a plain `pulumi up`, as far as the state tells."""
-    experiment = stacks.experiment_in(stack.state)
-    update = store.last_plain_update(stack.name) if experiment and stack.recorded else None
-    before = last(stack.name)
-    if update is None or experiment is None or stack.state is None or stack.backend is None:
+    if stack.experiment is None or stack.recorded is None or stack.backend is None:
+        return
+    if (update := store.last_plain_update(stack.name)) is None:
         return
     started = datetime.fromtimestamp(float(update["startTime"]), UTC)
+    before = last(stack.name)
     if before is not None and before.started >= started:
         return
     settle(stack.name, (), "until the next run")
@@ -459,29 +406,24 @@ def adopt(stack: stacks.Stack) -> None:
         backend=stack.backend,
         command="pulumi up",
         started=started,
-        host=stack.recorded.host if stack.recorded else "",
+        host=stack.recorded.host,
         folder=stacks.folder(stack),
-        changed=[f"{number} resources: {what}" for what, number in update["resourceChanges"].items()],
+        changed=[f"{number} resources: {op}" for op, number in update["resourceChanges"].items()],
         addresses=stacks.addresses(stack),
         missing=["user, git, settings and code: a plain `pulumi up` started it"],
     )
     if head := update["environment"].get("git.head"):
         run.git = git.Git(str(head))
-    declared: dict[str, Any] = {
-        "experiment": experiment.inputs.get(DECLARED, {}),
-        "groups": {},
-        "processes": {},
+    groups = (resource for resource in stack.resources if resource.type == stacks.GROUP)
+    declared = {
+        "experiment": stack.experiment.inputs.get(DECLARED, {}),
+        "groups": {group.name: group.inputs.get(DECLARED, {}) for group in groups},
+        "processes": stack.declared_processes,
     }
-    for resource in stack.state.resources:
-        kind = {"symphony:index:ProcessGroup": "groups", "symphony:index:Process": "processes"}.get(
-            resource.type
-        )
-        if kind is not None:
-            declared[kind][resource.name] = resource.inputs.get(DECLARED, {})
     with suppress(OSError):
-        place = new_folder(stack.name)
-        run.number = int(place.name)
-        files.replace(place / PLAN, json.dumps(_masked({"declared": declared}), indent=1).encode())
+        folder = new_folder(stack.name)
+        run.number = int(folder.name)
+        files.replace(folder / PLAN, json.dumps(_masked({"declared": declared}), indent=1).encode())
         write(stack.name, run)
 
 
@@ -492,8 +434,7 @@ def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
     if stack.recorded is None or run is None or run.ended or not stacks.is_here(stack):
         return ()
     stack = stacks.ensure_same_location(stack)
-    assert stack.recorded is not None
-    (statuses,) = stack.observer().statuses([stack.recorded])
+    statuses = stack.statuses()
     _keep_logs(stack, run)
     with suppress(OSError):
         write(stack.name, run)
@@ -509,13 +450,7 @@ def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
 
 
 def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
-    """Record the end of the last run, if it is still open.
-
-    Args:
-        name: The experiment.
-        statuses: The states of its processes.
-        why: The end in words, where it is not that of the processes.
-    """
+    """Record the end of the last run, if it is open; why: the end in words, unless all processes ended."""
     run = last(name)
     if run is None or run.ended:
         return
@@ -548,9 +483,7 @@ def live(stack: stacks.Stack, run: Run) -> Run:
     if stack.recorded is None:
         # The deletion could not write the end of the run.
         return msgspec.structs.replace(run, state=run.state or "deleted")
-    stack = stacks.ensure_same_location(stack)
-    assert stack.recorded is not None
-    (statuses,) = stack.observer().statuses([stack.recorded])
+    statuses = stacks.ensure_same_location(stack).statuses()
     if isinstance(statuses, SymphonyError):
         return msgspec.structs.replace(run, state=f"unknown: {statuses.what}")
     if statuses and all(status.state in _ENDED for status in statuses):
@@ -566,31 +499,31 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
     if stack.recorded is None or stack.backend is None:
         return
     folder = logs_of(stack.name, run)
-    if not _has_files(stack):
+    if not _has_log_files(stack):
         trouble = pod_logs.collect(stack, folder, run.started.timestamp())
-        lack = f"logs since the last look: {trouble}"
-        if trouble and lack not in run.missing:
-            run.missing.append(lack)
+        missing = f"logs since the last look: {trouble}"
+        if trouble and missing not in run.missing:
+            run.missing.append(missing)
         return
     for path, facts in stack.recorded.processes.items():
         source = Path(str(facts.get("log") or ""))
         target = pod_logs.log_folder(folder, path)
-        with _noting(run, f"the log of {path}"):
+        with _missing_on_error(run, f"the log of {path}"):
             for file in _LOG_FILES:
                 if (origin := source.with_name(file)).is_file():
                     paths.private_folder(target)
                     _link(origin, target / file)
 
 
-def _has_files(stack: stacks.Stack) -> bool:
-    """Return whether the logs of an experiment are files here, as all but those of pods are."""
+def _has_log_files(stack: stacks.Stack) -> bool:
+    """Return whether the logs of an experiment are files on this machine, unlike those of pods."""
     return any("log" in facts for facts in stack.processes.values())
 
 
 def followed(stack: stacks.Stack, lines: Iterator[LogLine]) -> Iterator[LogLine]:
-    """Return lines that are followed, which go to the logs of the run as well where those are in pods."""
+    """Return lines that are followed; those of pods are also appended to the logs of the run."""
     run = last(stack.name)
-    if run is None or run.ended or _has_files(stack):
+    if run is None or run.ended or _has_log_files(stack):
         return lines
     stack = stacks.ensure_same_location(stack)
     return pod_logs.keeping(stack, logs_of(stack.name, run), run.started.timestamp(), lines)
@@ -603,7 +536,7 @@ def _link(origin: Path, target: Path) -> None:
     try:
         target.hardlink_to(origin)
     except OSError:
-        # Another disk, or one without links.
+        # The log is on another disk, or its file system has no hard links.
         shutil.copy2(origin, target)
 
 
@@ -619,14 +552,14 @@ def logs_of(name: StackName, run: Run) -> Path:
 
 def size(folders: Iterable[Path]) -> int:
     """Return the disk usage of folders; a file with several hard links counts once."""
-    seen: dict[int, int] = {}
+    by_inode: dict[int, int] = {}
     for folder in folders:
-        for place, _, names in os.walk(folder):
+        for parent, _, names in os.walk(folder):
             for name in names:
                 with suppress(OSError):
-                    facts = os.lstat(os.path.join(place, name))  # noqa: PTH118 : hot path
-                    seen[facts.st_ino] = facts.st_blocks * 512
-    return sum(seen.values())
+                    stat = os.lstat(os.path.join(parent, name))  # noqa: PTH118 : hot path
+                    by_inode[stat.st_ino] = stat.st_blocks * 512
+    return sum(by_inode.values())
 
 
 def prune(name: StackName) -> list[int]:
@@ -635,24 +568,21 @@ def prune(name: StackName) -> list[int]:
     settings = read(name, known[-1]).settings if known else {}
     most = _number(settings.get("symphony:keepRuns"), 20)
     limit = _number(settings.get("symphony:keepGigabytes"), 5) * 1e9
-    gone = known[: -int(most)]
-    # A look at the size of all takes longer than the rest.
-    if gone or len(known) % 5 == 0:
-        gone += list(_above(name, known[-int(most) :], limit))
-    for number in gone:
+    removed = known[: -int(most)]
+    # The size of all runs takes longer than the rest.
+    if removed or len(known) % 5 == 0:
+        removed += _over_size(name, known[-int(most) :], limit)
+    for number in removed:
         remove(folder_of(name) / str(number))
-    return gone
+    return removed
 
 
 def older(name: StackName, age: float) -> list[int]:
-    """Return the runs that ended more than `seconds` ago."""
-    border = now().timestamp() - age
-    last_one = numbers(name)[-1:]
-    return [
-        run.number
-        for run in summaries(name)
-        if (run.ended or (run.started if run.number not in last_one else now())).timestamp() < border
-    ]
+    """Return the runs that ended more than `age` seconds ago."""
+    limit = now().timestamp() - age
+    records = every(name)
+    ended = [run for run in records if run.ended or run is not records[-1]]
+    return [run.number for run in ended if (run.ended or run.started).timestamp() < limit]
 
 
 def _number(text: Any, default: float) -> float:
@@ -662,7 +592,7 @@ def _number(text: Any, default: float) -> float:
         return default
 
 
-def _above(name: StackName, kept: list[int], limit: float) -> Iterator[int]:
+def _over_size(name: StackName, kept: list[int], limit: float) -> Iterator[int]:
     """Yield the oldest runs to remove until the others are within the limit."""
     while len(kept) > 1 and size(folder_of(name) / str(number) for number in kept) > limit:
         yield kept.pop(0)

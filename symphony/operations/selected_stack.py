@@ -15,7 +15,7 @@ from symphony import paths
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import LocalObserver
 from symphony.backends.stack_settings import StackSettings
-from symphony.engine import workspace
+from symphony.engine import workspace as workspaces
 from symphony.engine.state import file_store, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
@@ -23,7 +23,7 @@ from symphony.plan.names import listed, physical_name, quoted
 from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
-# Settings of the plugin that makes clusters.
+# The prefix of the settings of the plugin that creates clusters.
 _CLOUD = "gcp:"
 # The folder of run_program() unless the program names another one.
 _PROGRAMS = "stacks"
@@ -38,13 +38,13 @@ class SelectedStack:
     """
 
     name: file_store.StackName
-    workspace: workspace.Workspace
+    workspace: workspaces.Workspace
     overrides: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The configuration of the stack as its files have it."""
-        return workspace.stack_config(self.workspace, self.name.stack)
+        return workspaces.stack_config(self.workspace, self.name.stack)
 
     @cached_property
     def settings(self) -> StackSettings:
@@ -54,7 +54,7 @@ class SelectedStack:
 
     @property
     def config_file(self) -> Path:
-        return workspace.config_file(self.workspace, self.name.stack)
+        return workspaces.config_file(self.workspace, self.name.stack)
 
     @property
     def backend(self) -> registry.Backend:
@@ -79,7 +79,7 @@ def read_overrides(words: Sequence[str], project: str) -> dict[str, str]:
 @contextmanager
 def guard_settings_file(selected: SelectedStack, *, dry_run: bool) -> Generator[None]:
     """Restore the settings file after a block that changed nothing: the engine writes overrides into it."""
-    content = selected.config_file.read_bytes() if selected.config_file.is_file() else None
+    content = _read(selected.config_file)
     keeps = False
     try:
         yield
@@ -92,10 +92,18 @@ def guard_settings_file(selected: SelectedStack, *, dry_run: bool) -> Generator[
         raise
     finally:
         if selected.overrides and not keeps:
-            if content is None:
-                selected.config_file.unlink(missing_ok=True)
-            else:
-                selected.config_file.write_bytes(content)
+            _restore(selected.config_file, content)
+
+
+def _read(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
+
+
+def _restore(file: Path, content: bytes | None) -> None:
+    if content is None:
+        file.unlink(missing_ok=True)
+    else:
+        file.write_bytes(content)
 
 
 def select(word: str | None) -> SelectedStack:
@@ -107,20 +115,20 @@ def select(word: str | None) -> SelectedStack:
     if word == "":
         raise UserError("the name of the stack is empty", remedy="Name one, or omit it")
     word = word or os.environ.get("PULUMI_STACK") or ""
-    place = workspace.find()
-    if place is None:
+    workspace = workspaces.find()
+    if workspace is None:
         _refuse_elsewhere(word)
-        place = workspace.require()
-    name = workspace.stack_name(word or _unnamed(place), place)
-    if name.project != place.project:
+        workspace = workspaces.require()
+    name = workspaces.stack_name(word or _unnamed(workspace), workspace)
+    if name.project != workspace.project:
         _refuse_elsewhere(word)
         raise UserError(
-            f"{name.stack} belongs to project {name.project}, but this folder is of project {place.project}",
-            where=str(place.folder),
+            f"{name.stack} belongs to project {name.project}, this folder to project {workspace.project}",
+            where=str(workspace.folder),
             remedy=f"Go to the folder of {name.project}",
         )
-    workspace.require_virtualenv(place)
-    return SelectedStack(name, place)
+    workspaces.require_virtualenv(workspace)
+    return SelectedStack(name, workspace)
 
 
 def select_all(pattern: str) -> list[str]:
@@ -131,8 +139,8 @@ def select_all(pattern: str) -> list[str]:
     """
     if not set(pattern) & set("*?["):
         return []
-    place = workspace.require()
-    known = _live(place) | workspace.configured(place)
+    workspace = workspaces.require()
+    known = _live(workspace) | workspaces.configured(workspace)
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
     raise UserError(f'no stack matches "{pattern}"', remedy=f"Known: {listed(sorted(known)) or 'none'}")
@@ -140,30 +148,30 @@ def select_all(pattern: str) -> list[str]:
 
 def names_here() -> list[str]:
     """Return the experiments and the programs of this project; [] outside of projects."""
-    place = workspace.find_usable()
-    return sorted(_live(place) | _programs(place)) if place is not None else []
+    workspace = workspaces.find_usable()
+    return sorted(_live(workspace) | _programs(workspace)) if workspace is not None else []
 
 
-def _unnamed(place: workspace.Workspace) -> str:
+def _unnamed(workspace: workspaces.Workspace) -> str:
     """Return the only stack of the project, its current one, or the one named after it or its program."""
-    live = {stack for stack in _live(place) if not _is_of_sweep(place.project, stack)}
+    live = {stack for stack in _live(workspace) if not _is_of_sweep(workspace.project, stack)}
     # A sweep and its trials leave no settings in the project.
-    known = {name.stack for name in store.names() if name.project == place.project}
-    known, programs = known & workspace.configured(place), _programs(place)
+    known = {name.stack for name in store.names() if name.project == workspace.project}
+    known, programs = known & workspaces.configured(workspace), _programs(workspace)
     for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
-    full_names = {str(file_store.StackName(place.project, stack)): stack for stack in live}
+    full_names = {str(file_store.StackName(workspace.project, stack)): stack for stack in live}
     if current := full_names.get(stacks.current()):
         return current
-    if not programs and place.program.is_file() and (place.project in live or not known):
-        return place.project
+    if not programs and workspace.program.is_file() and (workspace.project in live or not known):
+        return workspace.project
     names = listed(sorted(live | programs or known))
     raise UserError("which stack?", remedy=f"Name one of: {names}" if names else "Write its name")
 
 
-def _live(place: workspace.Workspace) -> set[str]:
-    own = (stack for stack in stacks.every() if stack.name.project == place.project)
+def _live(workspace: workspaces.Workspace) -> set[str]:
+    own = (stack for stack in stacks.every() if stack.name.project == workspace.project)
     return {stack.name.stack for stack in own if stack.recorded is not None}
 
 
@@ -178,8 +186,8 @@ def _is_of_sweep(project: str, stack: str) -> bool:
     return (sweeps_folder(project) / (head if head and number.isdecimal() else stack)).is_dir()
 
 
-def _programs(place: workspace.Workspace) -> set[str]:
-    folder = place.program.parent / _PROGRAMS
+def _programs(workspace: workspaces.Workspace) -> set[str]:
+    folder = workspace.program.parent / _PROGRAMS
     return {file.stem for file in folder.glob("*.py") if not file.stem.startswith("_")}
 
 
@@ -194,15 +202,15 @@ def recorded_stack(selected: SelectedStack) -> stacks.Stack:
 
     Raises:
         PlanError: Its settings have problems.
-        UserError: It runs in another backend or cluster than its settings name. Users hardly ever want to
-            move an experiment; more likely the settings file, or a line of it, is missing.
+        UserError: It runs in another backend or cluster than its settings name. Most likely the settings
+            file, or a line of it, is missing.
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
     stack = stacks.read(selected.name)
     if stack.recorded is None:
         _refuse_namesake(selected)
-    # Without the setting, the program names the backend, and refuses to move as well.
+    # Without the setting, the program selects the backend, and refuses another one itself.
     is_set = _BACKEND in selected.settings.config
     if stack.backend is not None and is_set and stack.backend != selected.backend.name:
         if _BACKEND in selected.overrides:
@@ -211,12 +219,12 @@ def recorded_stack(selected: SelectedStack) -> stacks.Stack:
         where = str(selected.config_file)
         raise would_move(stack.display_name, stack.backend, selected.backend.name, where=where)
     if cluster := selected.config.get("symphony:cluster"):
-        # Only the program reads its kubeconfig.
+        # Only the program reads the kubeconfig of the cluster.
         _check_cluster(selected, stack, str(cluster))
         return stacks.ensure_same_location(stack)
     if stack.backend == selected.backend.name or is_set:
         return stacks.ensure_same_location(stack, selected.workspace, selected.settings.config)
-    # The Cluster of the program says how to reach it, as the state records.
+    # A Cluster in the program has the connection, as the state records it.
     return stacks.ensure_same_location(stack)
 
 
@@ -247,14 +255,14 @@ def _refuse_namesake(selected: SelectedStack) -> None:
 
 def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -> None:
     """Raise UserError if no stack creates the cluster, or the experiment runs on another cluster."""
-    name = workspace.stack_name(cluster, selected.workspace)
+    name = workspaces.stack_name(cluster, selected.workspace)
     if not store.exists(name):
         raise UserError(
             f"the cluster's stack {cluster} does not exist",
             where=str(selected.config_file),
             remedy=f"Run `symphony up {name.stack}` first",
         )
-    runs_in = {str(workspace.stack_name(name, selected.workspace)) for name in stacks.clusters_of(stack)}
+    runs_in = {str(workspaces.stack_name(name, selected.workspace)) for name in stacks.clusters_of(stack)}
     if runs_in and str(name) not in runs_in:
         raise UserError(
             f"{stack.display_name} runs on the cluster {', '.join(runs_in)} and would move to {cluster}",
@@ -267,13 +275,11 @@ def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -
 def ensure_stack(selected: SelectedStack, *, changes: bool = False) -> Generator[None]:
     """Create a missing stack for the block, and remove it afterwards unless it has resources.
 
-    Args:
-        selected: The stack.
-        changes: The block starts processes. An engine that dies in it leaves no record of them. Unless they
-            are on this machine, only the settings of the stack tell `delete` where they are.
+    changes: Whether the block starts processes. An engine that dies in it leaves no record of them. Unless
+    they are on this machine, only the settings of the stack tell `delete` where they are.
     """
-    settings = selected.config_file.read_bytes() if selected.config_file.is_file() else None
-    created = workspace.create_stack(selected.workspace, selected.name.stack)
+    settings = _read(selected.config_file)
+    created = workspaces.create_stack(selected.workspace, selected.name.stack)
     try:
         yield
         if created and not changes:
@@ -295,9 +301,5 @@ def _remove(selected: SelectedStack, settings: bytes | None) -> None:
         if any(not resource.type.startswith("pulumi:") for resource in resources):
             return
         arguments.append("--force")
-    if workspace.pulumi(selected.workspace, arguments).returncode:
-        return
-    if settings is None:
-        selected.config_file.unlink(missing_ok=True)
-    else:
-        selected.config_file.write_bytes(settings)
+    if workspaces.pulumi(selected.workspace, arguments).returncode == 0:
+        _restore(selected.config_file, settings)

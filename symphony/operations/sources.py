@@ -16,24 +16,17 @@ from symphony.operations.plan import Planned
 from symphony.plan import code
 from symphony_docker import context
 
-# Milliseconds without further events after which a change counts, and between comparisons without an event:
-# for changes before the watch began, and on file systems without events.
+# Milliseconds without further events after which a change counts.
 _QUIET = 300
-_LOOK = 2000
+# Milliseconds between two comparisons, for changes before the watch and file systems without events.
+_PERIOD = 2000
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a plan.
+    """The files of a plan; `state` has the digest, or the time of change, of each file."""
 
-    Attributes:
-        code: Texts of `code=`.
-        images: The inputs of the image resources.
-        program: Absolute paths.
-        state: file -> its digest, or its time of change.
-    """
-
-    place: Workspace
+    workspace: Workspace
     stack: str
     code: tuple[str, ...]
     images: tuple[Mapping[str, Any], ...]
@@ -42,66 +35,64 @@ class Sources:
 
     def now(self) -> Sources:
         """Return the files in their current state."""
-        declared = code_inputs.files_of(self.code, self.place.folder, self.stack)
-        state = {name: digest for group in declared.values() for name, digest in group.files.items()}
+        declared = code_inputs.files_of(self.code, self.workspace.folder, self.stack)
+        state = {name: digest for matched in declared.values() for name, digest in matched.files.items()}
         for image in self.images:
-            state |= _of_image(
-                image, context.read(context.source_of(image), look_for_secrets=False).digests, self.place
-            )
+            read = context.read(context.source_of(image), look_for_secrets=False)
+            state |= _image_files(image, read.digests, self.workspace)
         return replace(self, state={**code.brief(state), **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:
         """Return the files of a later plan."""
-        return of(self.place, planned)
+        return of(self.workspace, planned)
 
     def wait(self, tick: Callable[[], None]) -> tuple[Sources, tuple[str, ...]]:
-        """Wait until files differ from `state`; return the files as they are then, and the changed names.
+        """Wait until files differ from `state`; return the new state, and the names of the changed files.
 
-        Args:
-            tick: Called every two seconds.
+        `tick` is called every two seconds.
         """
         # Only `up --watch` needs it.
         from watchfiles import watch
 
-        folders = {(self.place.folder / name).parent for name in self.state}
-        places = [str(folder) for folder in folders if folder.is_dir()]
+        folders = {(self.workspace.folder / name).parent for name in self.state}
         for _ in watch(
-            *places,
+            *(str(folder) for folder in folders if folder.is_dir()),
             recursive=False,
             watch_filter=None,
             step=_QUIET,
-            rust_timeout=_LOOK,
+            rust_timeout=_PERIOD,
             yield_on_timeout=True,
         ):
             tick()
             now = self.now()
             if names := digests.changed_names(self.state, now.state):
-                return now, tuple(dict.fromkeys(_named(name, self.place) for name in names))
+                return now, tuple(dict.fromkeys(_relative(name, self.workspace) for name in names))
         raise KeyboardInterrupt
 
 
-def of(place: Workspace, planned: Planned) -> Sources:
+def of(workspace: Workspace, planned: Planned) -> Sources:
     """Return the files of a plan, in the state of that plan."""
     images = tuple(image["inputs"] for image in planned.plan["images"])
     dockerfiles = [str(Path(image["context"], image["dockerfile"])) for image in images]
-    further = [str(place.folder / "Pulumi.yaml"), str(config_file(place, planned.stack)), *dockerfiles]
-    texts = {text: None for process in planned.plan["processes"] for text in process["code"]}
-    program = tuple(dict.fromkeys([*planned.program, *further]))
+    settings_file = config_file(workspace, planned.stack)
+    settings = [str(workspace.folder / "Pulumi.yaml"), str(settings_file), *dockerfiles]
+    patterns = {pattern: None for process in planned.plan["processes"] for pattern in process["code"]}
+    program = tuple(dict.fromkeys([*planned.program, *settings]))
     built = {image["parts"]["files"]: image for image in images}
     state: dict[str, str] = {}
     for digest, files in planned.code.items():
-        state |= code.brief(_of_image(built[digest], files, place) if digest in built else files)
-    state |= {**_times(further), **planned.program}
-    return Sources(place, planned.stack, tuple(texts), images, program, state)
+        state |= code.brief(_image_files(built[digest], files, workspace) if digest in built else files)
+    state |= {**_times(settings), **planned.program}
+    return Sources(workspace, planned.stack, tuple(patterns), images, program, state)
 
 
-def _of_image(image: Mapping[str, Any], files: Mapping[str, str], place: Workspace) -> dict[str, str]:
-    """Return the files of the context of an image, by the names that declared code would have."""
-    return {_named(os.path.join(image["context"], name), place): files[name] for name in files}  # noqa: PTH118
+def _image_files(image: Mapping[str, Any], files: Mapping[str, str], workspace: Workspace) -> dict[str, str]:
+    """Return the files of the context of an image, with paths relative to the project."""
+    return {_relative(os.path.join(image["context"], name), workspace): files[name] for name in files}  # noqa: PTH118
 
 
-def _named(path: str, place: Workspace) -> str:
-    return os.path.relpath(place.folder / path, place.folder)
+def _relative(path: str, workspace: Workspace) -> str:
+    return os.path.relpath(workspace.folder / path, workspace.folder)
 
 
 def _times(files: Iterable[str]) -> dict[str, str]:

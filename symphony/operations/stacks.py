@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from symphony import files, paths
 from symphony.backends import registry
-from symphony.backends.observe import LocalObserver, Observer, Recorded, RemoteObserver
+from symphony.backends.observe import LocalObserver, Observer, ProcessStatus, Recorded, RemoteObserver
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
@@ -22,9 +22,11 @@ from symphony.plan.names import DECLARED, is_same, listed, near, quoted
 if TYPE_CHECKING:
     from symphony.engine.workspace import Workspace
 
+# The types of the components of experiments and clusters.
+PROCESS, GROUP = "symphony:index:Process", "symphony:index:ProcessGroup"
+CLUSTER = "symphony:index:GkeCluster"
 _EXPERIMENT = "symphony:index:Experiment"
 _REFERENCE = "pulumi:pulumi:StackReference"
-CLUSTER = "symphony:index:GkeCluster"
 _backend: ContextVar[str | None] = ContextVar("backend", default=None)
 
 
@@ -55,10 +57,31 @@ class Stack:
         return paths.owner_of(self.name.project, self.name.stack)
 
     @property
+    def resources(self) -> Sequence[file_store.Resource]:
+        """The resources in its state."""
+        return self.state.resources if self.state else ()
+
+    @property
     def cluster(self) -> file_store.Resource | None:
         """The cluster that the stack creates, if any."""
-        resources = self.state.resources if self.state else ()
-        return next((resource for resource in resources if resource.type == CLUSTER), None)
+        return next((resource for resource in self.resources if resource.type == CLUSTER), None)
+
+    @property
+    def experiment(self) -> file_store.Resource | None:
+        """The component of its experiment, if it has one."""
+        return next((resource for resource in self.resources if resource.type == _EXPERIMENT), None)
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The declaration of its experiment; an older symphony left a part of it in the outputs."""
+        experiment = self.experiment
+        return (experiment.inputs.get(DECLARED) or experiment.outputs) if experiment else {}
+
+    @property
+    def declared_processes(self) -> dict[str, Mapping[str, Any]]:
+        """The declarations of its processes, by path."""
+        components = (resource for resource in self.resources if resource.type == PROCESS)
+        return {component.name: component.inputs.get(DECLARED, {}) for component in components}
 
     @property
     def processes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -68,6 +91,12 @@ class Stack:
     def observer(self) -> Observer:
         assert self.backend is not None
         return registry.get(self.backend).observer
+
+    def statuses(self) -> Sequence[ProcessStatus] | SymphonyError:
+        """Return the statuses of its processes, or the reason why its backend does not answer."""
+        assert self.recorded is not None
+        (statuses,) = self.observer().statuses([self.recorded])
+        return statuses
 
     def not_up(self) -> UserError:
         """Return the error of a command that needs processes."""
@@ -133,7 +162,7 @@ def find(word: str | None) -> Stack:
 
 
 def find_exact(word: str) -> Stack | None:
-    """Return the stack of this full name, if there is just one."""
+    """Return the stack of this full name, if exactly one stack has it."""
     exact = [name for name in store.names() if word in _spellings(name)]
     return _read(exact[0]) if len(exact) == 1 else None
 
@@ -183,40 +212,35 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
     The marker that every process of symphony has names store, project and stack.
     """
     known = {(name.project, name.stack) for name in recorded}
-    stacks: list[Stack] = []
+    found: list[Stack] = []
     for backend in registry.every():
-        # Loading the others takes longer than looking here: the client of Kubernetes alone 0.3 s.
+        # Loading a remote backend takes longer than this look: Kubernetes' client alone 0.3 s.
         observer = backend.observer if backend.local else None
         for owned in observer.list_owned() if isinstance(observer, LocalObserver) else ():
-            full, _, mark = owned.owner.partition("#")
-            project, _, stack = full.partition("/")
+            full_name, _, mark = owned.owner.partition("#")
+            project, _, stack = full_name.partition("/")
             if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
                 processes: dict[str, Mapping[str, Any]] = {path: {} for path in owned.paths}
                 record = Recorded(owned.owner, owned.physical_name, processes, paths.host())
-                stacks.append(Stack(StackName(project, stack), None, backend.name, record))
-    return stacks
+                found.append(Stack(StackName(project, stack), None, backend.name, record))
+    return found
 
 
 def match(word: str, names: Iterable[str], kind: str) -> str:
     """Return the single name that a word refers to.
 
     The word is the name itself in any spelling that Kubernetes maps to it, the name of a process without its
-    group, or a part of just one name.
-
-    Args:
-        word: What the user typed.
-        names: The names of all candidates.
-        kind: The kind of the candidates, for messages, such as "process".
+    group, or a part of just one name. Messages call the candidates by `kind`, such as "process".
 
     Raises:
         UserError: No name or several names match.
     """
     known = sorted(names)
-    last = word.rpartition("/")[2] == word
+    has_group = "/" in word
     candidates = (
         [name for name in known if name == word]
         or [name for name in known if is_same(name, word)]
-        or [name for name in known if last and is_same(name.rpartition("/")[2], word)]
+        or [name for name in known if not has_group and is_same(name.rpartition("/")[2], word)]
         or [name for name in known if word and word in name]
     )
     if len(candidates) == 1:
@@ -231,11 +255,9 @@ def match(word: str, names: Iterable[str], kind: str) -> str:
 
 
 def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """Return the processes that names, groups and shell patterns stand for, in the order of the experiment.
+    """Return the processes that names, groups and shell patterns stand for, in the order of `paths`.
 
-    Args:
-        words: Names, groups or patterns; none stands for all processes.
-        paths: All processes of the experiment, as `name` or `group/name`.
+    Without words, return all processes.
 
     Raises:
         UserError: A word matches no process, or a name matches several.
@@ -262,8 +284,8 @@ def current_project() -> str | None:
     """Return the name of the project of the working directory, or None outside of projects."""
     from symphony.engine import workspace
 
-    place = workspace.find_usable()
-    return place.project if place else None
+    project = workspace.find_usable()
+    return project.project if project else None
 
 
 def labels(names: Iterable[StackName]) -> dict[StackName, str]:
@@ -277,7 +299,7 @@ def labels(names: Iterable[StackName]) -> dict[StackName, str]:
 
 
 def current() -> str:
-    """Return the full name of the current experiment, which may no longer exist; None if unset."""
+    """Return the full name of the current experiment, which may no longer exist; empty if unset."""
     with suppress(OSError, UnicodeDecodeError):
         return files.read(_current_file()).decode().strip()
     return ""
@@ -300,27 +322,22 @@ def _current_file() -> Path:
 
 
 def ensure_same_location(
-    stack: Stack, place: Workspace | None = None, config: Mapping[str, Any] | None = None
+    stack: Stack, workspace: Workspace | None = None, config: Mapping[str, Any] | None = None
 ) -> Stack:
     """Return the stack with the connection to its processes.
 
-    Args:
-        stack: The stack to reach.
-        place: The project of an `up`, relative to which its configuration names files.
-        config: The configuration of that `up`, which says where it would start processes.
+    An `up` passes its project and its configuration, which say where it would start processes.
 
     Raises:
         UserError: It runs on another machine, or in another cluster than the configured one.
     """
     if stack.recorded is None:
         return stack
-    observer = stack.observer()
-    connection = None
-    if place is not None and isinstance(observer, RemoteObserver):
-        connection = observer.connection_settings(config or {}, place.folder)
-    return replace(
-        stack, recorded=observer.ensure_same_location(stack.recorded, stack.display_name, connection)
-    )
+    observer, connection = stack.observer(), None
+    if workspace is not None and isinstance(observer, RemoteObserver):
+        connection = observer.connection_settings(config or {}, workspace.folder)
+    recorded = observer.ensure_same_location(stack.recorded, stack.display_name, connection)
+    return replace(stack, recorded=recorded)
 
 
 def is_here(stack: Stack) -> bool:
@@ -330,19 +347,22 @@ def is_here(stack: Stack) -> bool:
 
 def clusters_of(stack: Stack) -> list[str]:
     """Return the stacks whose cluster this one uses, as organization/project/stack."""
-    resources = stack.state.resources if stack.state else ()
-    return [str(resource.inputs.get("name")) for resource in resources if resource.type == _REFERENCE]
+    references = (resource for resource in stack.resources if resource.type == _REFERENCE)
+    return [str(reference.inputs.get("name")) for reference in references]
 
 
-def experiment_in(state: file_store.StackState | None) -> file_store.Resource | None:
-    """Return the component of the experiment, if the state has one."""
-    resources = state.resources if state else ()
-    return next((resource for resource in resources if resource.type == _EXPERIMENT), None)
+def component_path(urn: str) -> str:
+    """Return the path of the process or group whose component has this urn; empty for other urns."""
+    for component_type in (PROCESS, GROUP):
+        _, separator, path = urn.rpartition(f"{component_type}::")
+        if separator:
+            return path
+    return ""
 
 
 def services(stack: Stack) -> Sequence[Mapping[str, Any]]:
     """Return the services, as the state records them: name, host, port, path, exposed."""
-    return _declared(stack.state).get("services") or ()
+    return stack.declared.get("services") or ()
 
 
 def addresses(stack: Stack) -> dict[str, str]:
@@ -357,7 +377,7 @@ def exposed(stack: Stack) -> list[str]:
 
 def folder(stack: Stack) -> str:
     """Return the folder from which its program was last run; empty where the state does not say."""
-    return str(_declared(stack.state).get("folder") or "")
+    return str(stack.declared.get("folder") or "")
 
 
 def _find_unnamed() -> Stack:
@@ -366,9 +386,9 @@ def _find_unnamed() -> Stack:
     own = [stack for stack in live if project in (None, stack.name.project)]
     if len(own) == 1:
         return _intact(own[0])
-    switched = [stack for stack in own if str(stack.name) == current()]
-    if switched:
-        return replace(switched[0], is_current=project is not None)
+    for stack in own:
+        if str(stack.name) == current():
+            return replace(stack, is_current=project is not None)
     names = listed([*labels(stack.name for stack in own or live).values()])
     if own:
         raise UserError(
@@ -384,12 +404,6 @@ def _find_unnamed() -> Stack:
 
 def _spellings(name: StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
-
-
-def _declared(state: file_store.StackState | None) -> Mapping[str, Any]:
-    """Return what the state has of the experiment; an older symphony left a part of it in the outputs."""
-    experiment = experiment_in(state)
-    return (experiment.inputs.get(DECLARED) or experiment.outputs) if experiment else {}
 
 
 def _visible(stack: Stack) -> Stack:
@@ -414,10 +428,10 @@ def _read(name: StackName) -> Stack:
         return Stack(name, None, None, None, error.line)
     except KeyError:
         return Stack(name, None, None, None)
-    backend = str(_declared(state).get("backend"))
+    stack = Stack(name, state, None, None)
+    backend = str(stack.declared.get("backend"))
     if backend in registry.names():
-        owner = paths.owner_of(name.project, name.stack)
-        recorded = registry.get(backend).observer.recorded(owner, state.resources)
+        recorded = registry.get(backend).observer.recorded(stack.owner, state.resources)
         if recorded is not None:
-            return Stack(name, state, backend, recorded)
-    return Stack(name, state, None, None)
+            return replace(stack, backend=backend, recorded=recorded)
+    return stack

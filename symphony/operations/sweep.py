@@ -1,7 +1,7 @@
 """Sweeps: trials with different parameters, each of which is a stack that runs a frozen copy of the code.
 
-The folder of a sweep has sweep.json and the frozen code. A process of symphony in a window of its own starts
-the trials; it reads and writes sweep.json, so it continues where a killed one stopped.
+The folder of a sweep has sweep.json and the frozen code. The runner, a process in a tmux window of its own,
+starts the trials; it reads and writes sweep.json, so it continues where a killed runner stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from symphony import files, paths
-from symphony.engine import workspace
+from symphony.engine import workspace as workspaces
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import kept_code, runs, stacks
@@ -32,7 +32,7 @@ from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from symphony.plan.names import is_name, quoted
 
 VERSION = 1
-# Trials above this are a mistake.
+# More trials than this are most likely a mistake.
 MOST = 10_000
 PROCESS = "sweep"
 _RECORD = "sweep.json"
@@ -49,8 +49,8 @@ class Trial(msgspec.Struct):
 
     Attributes:
         state: waiting, starting, running, completed, failed or stopped.
-        started, ended: In seconds since the epoch; 0 before.
-        why: Why it failed.
+        started, ended: Times in seconds since the epoch, else 0.
+        why: The reason of a failure.
         is_cleared: Whether its stack was deleted after its end; its run is kept.
     """
 
@@ -68,10 +68,10 @@ class Sweep(msgspec.Struct):
 
     Attributes:
         stack: The stack whose program and settings the trials have.
-        at_most: How many trials run at once.
-        stop_after: The seconds after which a trial that still runs has failed; None waits for ever.
-        generation: How often the command was run, which starts the process of the sweep again.
-        told: When the last trial had ended at the end that the user's command was told of.
+        at_most: The maximum number of trials that run at once.
+        stop_after: The time limit of a trial in seconds.
+        generation: The number of times that the command was run; a new one restarts the runner.
+        told: The end of the last trial when the command of symphony:notify last ran.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Sweep(msgspec.Struct):
     def code(self) -> Path:
         return self.folder / "code"
 
-    def cell(self, trial: Trial) -> StackName:
+    def stack_of(self, trial: Trial) -> StackName:
         """Return the stack of a trial."""
         return StackName(self.project, f"{self.name}.{trial.number}")
 
@@ -155,7 +155,7 @@ def every() -> list[Sweep]:
 
 @contextmanager
 def changing(name: StackName) -> Generator[Sweep]:
-    """Yield a sweep to change, and write it after the block; one process at a time does."""
+    """Yield a sweep to change, and write it after the block; other processes wait meanwhile."""
     folder = folder_of(name)
     with files.locked(folder / "lock", seconds=20, what=f"the sweep {name.stack}"):
         sweep = read(name)
@@ -175,18 +175,18 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
 
     Args:
         words: `lr=0.1,0.3`, `seed=1..5`, `lr=log(1e-4,1e-1)*20`, `x=uniform(0,1)*20` or `@trials.csv`;
-            lists and ranges make a grid, random values go together.
-        name: That of the sweep, with which random values are the same each time.
+            lists and ranges make a grid, random values are drawn together.
+        name: The name of the sweep, which is the seed of random values.
 
     Raises:
-        UserError: A word is none of these, or there are too many trials.
+        UserError: A word has another form, or there are too many trials.
     """
     axes: dict[str, list[str]] = {}
     drawn: dict[str, list[str]] = {}
     rows: list[dict[str, str]] = [{}]
     for word in words:
         if word.startswith("@"):
-            rows = [{**row, **more} for row in rows for more in _table(Path(word[1:]))]
+            rows = [{**row, **trial} for row in rows for trial in _table(Path(word[1:]))]
             continue
         key, _, text = word.partition("=")
         if not (key and text):
@@ -207,13 +207,11 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
             "the random parameters have different numbers of values", remedy="Use the same *N for all"
         )
     grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
-    random_rows = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [
-        {}
-    ]
-    made = [{**row, **more, **cell} for row in rows for more in random_rows for cell in grid]
-    if len(made) > MOST:
-        raise UserError(f"the sweep has {len(made)} trials, more than {MOST}", remedy="Use fewer values")
-    return [dict(pairs) for pairs in dict.fromkeys(tuple(row.items()) for row in made)]
+    draws = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [{}]
+    trials = [{**row, **draw, **point} for row in rows for draw in draws for point in grid]
+    if len(trials) > MOST:
+        raise UserError(f"the sweep has {len(trials)} trials, more than {MOST}", remedy="Use fewer values")
+    return [dict(values) for values in dict.fromkeys(tuple(trial.items()) for trial in trials)]
 
 
 def _listed(text: str) -> list[str]:
@@ -230,7 +228,7 @@ def _listed(text: str) -> list[str]:
         else:
             values.append(part)
     if not values or "" in values:
-        raise UserError(f"{quoted(text)} lists no values", remedy="Write lr=0.1,0.3 or seed=1..5")
+        raise UserError(f"{quoted(text)} has an empty value", remedy="Write lr=0.1,0.3 or seed=1..5")
     return values
 
 
@@ -266,57 +264,59 @@ def _table(file: Path) -> list[dict[str, str]]:
     return rows
 
 
-def prepare(place: workspace.Workspace, stack: str, name: str, values: Sequence[Mapping[str, str]]) -> Sweep:
-    """Return a new sweep, or one of this name with further trials; nothing is written.
+def prepare(
+    workspace: workspaces.Workspace, stack: str, name: str, values: Sequence[Mapping[str, str]]
+) -> Sweep:
+    """Return a new sweep, or the sweep of this name with further trials; write nothing.
 
     Raises:
-        UserError: The name cannot be one, or an experiment has it.
+        UserError: The name is not valid, or an experiment has it.
     """
     if not is_name(name):
         raise UserError(
             f"{quoted(name)} is not a valid name of a sweep",
             remedy="Use letters, digits, - and _ with --name",
         )
-    full = StackName(place.project, name)
-    sweep = read(full)
+    full_name = StackName(workspace.project, name)
+    sweep = read(full_name)
     if sweep is None:
-        existing = stacks.find_exact(str(full))
+        existing = stacks.find_exact(str(full_name))
         if existing is not None and existing.recorded is not None:
             raise UserError(f"an experiment is already called {name}", remedy="Give the sweep another --name")
-        sweep = Sweep(name, place.project, stack)
+        sweep = Sweep(name, workspace.project, stack)
     known = [trial.values for trial in sweep.trials]
     added = [dict(row) for row in values if dict(row) not in known]
     sweep.trials += [Trial(len(sweep.trials) + number, row) for number, row in enumerate(added, 1)]
     return sweep
 
 
-def freeze(sweep: Sweep, place: workspace.Workspace) -> list[str]:
-    """Copy the code, unless the sweep has it from before; return what it links instead."""
-    missing: list[str] = []
+def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
+    """Copy the code unless the sweep has it already; return the files that are linked instead."""
+    linked: list[str] = []
     if not sweep.code.is_dir():
-        origin, missing = kept_code.freeze(place.folder, sweep.code)
+        origin, linked = kept_code.freeze(workspace.folder, sweep.code)
         sweep.git = origin.git
-    base = workspace.config_file(place, sweep.stack)
-    target = workspace.config_file(frozen(sweep), _base(sweep))
+    base = workspaces.config_file(workspace, sweep.stack)
+    target = workspaces.config_file(frozen(sweep), _base(sweep))
     if not target.exists():
         paths.private_folder(target.parent)
         files.replace(target, base.read_bytes() if base.is_file() else b"config: {}\n")
-    return missing
+    return linked
 
 
-def link_secrets(sweep: Sweep, place: workspace.Workspace, plan: Mapping[str, Any]) -> None:
-    """Put links in the place of the files with secrets that a plan of the frozen code names."""
+def link_secrets(sweep: Sweep, workspace: workspaces.Workspace, plan: Mapping[str, Any]) -> None:
+    """Replace the files with secrets that a plan of the frozen code names by links to the originals."""
     for file in map(Path, runs.secret_files(plan, sweep.code)):
         if sweep.code in file.parents and file.is_file() and not file.is_symlink():
             file.unlink()
-            file.symlink_to(place.folder / file.relative_to(sweep.code))
+            file.symlink_to(workspace.folder / file.relative_to(sweep.code))
 
 
-def frozen(sweep: Sweep) -> workspace.Workspace:
+def frozen(sweep: Sweep) -> workspaces.Workspace:
     """Return the project of the frozen code."""
-    place = workspace.find(sweep.code)
-    assert place is not None, "a project was copied"
-    return place
+    workspace = workspaces.find(sweep.code)
+    assert workspace is not None, "a project was copied"
+    return workspace
 
 
 def _base(sweep: Sweep) -> str:
@@ -325,42 +325,37 @@ def _base(sweep: Sweep) -> str:
 
 
 def notify_of(sweep: Sweep) -> list[str]:
-    """Return the words of the user's command that is told of the end; none without symphony:notify."""
-    return shlex.split(str(workspace.stack_config(frozen(sweep), _base(sweep)).get(_NOTIFY) or ""))
+    """Return the words of the command of symphony:notify; empty without one."""
+    return shlex.split(str(workspaces.stack_config(frozen(sweep), _base(sweep)).get(_NOTIFY) or ""))
 
 
-def cell_target(sweep: Sweep, trial: Trial) -> SelectedStack:
-    """Return the stack of a trial with its settings, which are written."""
+def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
+    """Write the settings of a trial, and return its stack."""
     import yaml
 
-    place, cell, base = frozen(sweep), sweep.cell(trial), _base(sweep)
-    raw: dict[str, Any] = yaml.safe_load(workspace.config_file(place, base).read_bytes()) or {}
-    config: dict[str, Any] = dict(raw.get("config") or {})
+    workspace, name, base = frozen(sweep), sweep.stack_of(trial), _base(sweep)
+    settings: dict[str, Any] = yaml.safe_load(workspaces.config_file(workspace, base).read_bytes()) or {}
+    config: dict[str, Any] = dict(settings.get("config") or {})
     # Two trials cannot have one session or namespace.
     config.pop("symphony:namespace", None)
     if notify_of(sweep):
-        # The sweep tells of its own end alone.
+        # Only the end of the whole sweep is notified.
         config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])
-    own = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
-    text = yaml.safe_dump({**raw, "config": {**config, **own}}, sort_keys=False)
-    files.replace(workspace.config_file(place, cell.stack), text.encode())
-    return SelectedStack(cell, place, own)
+    values = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
+    text = yaml.safe_dump({**settings, "config": {**config, **values}}, sort_keys=False)
+    files.replace(workspaces.config_file(workspace, name.stack), text.encode())
+    return SelectedStack(name, workspace, values)
 
 
 def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
-    """Write a sweep, and return the stack whose process runs its trials.
-
-    Args:
-        sweep: The sweep with its trials.
-        retry: Run the failed ones again.
-    """
+    """Write a sweep, and return the stack of its runner; retry: run failed trials again."""
     paths.private_folder(sweep.folder)
     with files.locked(sweep.folder / "lock", seconds=20, what=f"the sweep {sweep.name}"):
         before = read(sweep.full_name)
-        # Its process has changed states meanwhile.
-        states = {trial.number: trial for trial in (before.trials if before else ())}
-        sweep.trials = [states.get(trial.number, trial) for trial in sweep.trials]
+        # Its runner may have changed the trials meanwhile.
+        trials = {trial.number: trial for trial in (before.trials if before else ())}
+        sweep.trials = [trials.get(trial.number, trial) for trial in sweep.trials]
         for number, trial in enumerate(sweep.trials):
             if trial.state == "stopped" or (retry and trial.state == "failed"):
                 sweep.trials[number] = Trial(trial.number, trial.values)
@@ -369,40 +364,34 @@ def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
         _write(sweep)
     program = sweep.folder / "runner"
     paths.private_folder(program)
-    command = [
-        sys.executable,
-        "-m",
-        "symphony.cli.sweep_runner",
-        sweep.project,
-        sweep.name,
-        str(sweep.generation),
-    ]
+    arguments = [sweep.project, sweep.name, str(sweep.generation)]
+    command = [sys.executable, "-m", "symphony.cli.sweep_runner", *arguments]
     text = (
         "from symphony import Experiment\n\n"
         f"with Experiment(inherit={_variables()!r}) as experiment:\n"
         f"    experiment.new_process({PROCESS!r}, command={command!r}, restart_policy='OnFailure')\n"
     )
     files.replace(program / "__main__.py", text.encode())
-    place = workspace.hidden(sweep.project, sweep.name, main=program)
-    return SelectedStack(sweep.full_name, place)
+    workspace = workspaces.hidden(sweep.project, sweep.name, main=program)
+    return SelectedStack(sweep.full_name, workspace)
 
 
 def _variables() -> list[str]:
-    """Return the names of the variables of this command, which those of the trials may inherit."""
+    """Return the variables of this command that the runner inherits."""
     from symphony_tmux.processes.environment import RESERVED
 
-    own = {*RESERVED, *_ENGINES_OWN}
-    return sorted(name for name in os.environ if name.isidentifier() and name.isascii() and name not in own)
+    names = {name for name in os.environ if name.isidentifier() and name.isascii()}
+    return sorted(names - {*RESERVED, *_ENGINES_OWN})
 
 
-def live_cells(sweep: Sweep) -> list[stacks.Stack]:
-    """Return the trials that have processes."""
-    cells = (stacks.read(sweep.cell(trial)) for trial in sweep.trials if trial.state != "waiting")
-    return [cell for cell in cells if cell.recorded is not None]
+def live_trials(sweep: Sweep) -> list[stacks.Stack]:
+    """Return the stacks of the trials that have processes."""
+    started = (stacks.read(sweep.stack_of(trial)) for trial in sweep.trials if trial.state != "waiting")
+    return [stack for stack in started if stack.recorded is not None]
 
 
-def stopped(name: StackName) -> None:
-    """Note that a deletion stopped the trials that ran."""
+def stop(name: StackName) -> None:
+    """Set the state of the trials that a deletion stopped."""
     with changing(name) as sweep:
         for trial in sweep.trials:
             if trial.state in ("starting", "running"):
@@ -411,6 +400,6 @@ def stopped(name: StackName) -> None:
 
 def forget(sweep: Sweep) -> None:
     """Remove a sweep with its runs and its trials' runs."""
-    for name in (sweep.full_name, *map(sweep.cell, sweep.trials)):
+    for name in (sweep.full_name, *map(sweep.stack_of, sweep.trials)):
         runs.forget(name)
     runs.remove(sweep.folder)

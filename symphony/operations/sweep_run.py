@@ -1,16 +1,18 @@
 """The runner of a sweep: runs its trials, a limited number at once, and resumes after it was killed.
 
-The state of a trial is written first. A runner that is killed leaves `starting`, which the next one starts
-again: an `up` adopts the processes that an interrupted one has started.
+It writes the state of a trial first. A runner that is killed leaves trials in the state `starting`, which the
+next one starts again: an `up` adopts the processes that an interrupted one has started.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import IO
 
 from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
@@ -21,26 +23,24 @@ from symphony.operations.sweep import Sweep, Trial
 from symphony.operations.wait import TIMED_OUT, wait
 from symphony.supervision import notify
 
-_LOOK = 0.5
-# More engines at once make each other slow.
+# Seconds between two looks at the trials.
+_PERIOD = 0.5
+# More engines at once slow each other down.
 _ENGINES = 2
 _TRIES = 3
-# The failed trials that the command of symphony:notify is told of.
+# The maximum number of failed trials that the command of symphony:notify gets.
 _LINES = 20
 
 
 class Runner:
-    """The runner of one sweep.
-
-    Args:
-        name: The sweep.
-        tell: Prints a line.
-    """
+    """The runner of one sweep; it prints lines with `tell`."""
 
     def __init__(self, name: StackName, tell: Callable[[str], None]) -> None:
         self._name = name
         self._tell = tell
-        self._jobs: dict[int, subprocess.Popen[str]] = {}
+        # The running commands by the number of the trial, with the files of their standard error: a pipe
+        # would block a program that prints much.
+        self._jobs: dict[int, tuple[subprocess.Popen[bytes], IO[str]]] = {}
         self._tries: dict[int, int] = {}
 
     def run(self) -> None:
@@ -54,15 +54,15 @@ class Runner:
                 self._tell(f"{now.name}: {now.summary}")
                 self._notify(now)
                 return
-            time.sleep(_LOOK)
+            time.sleep(_PERIOD)
 
     def _notify(self, now: Sweep) -> None:
         """Run the command of symphony:notify, once for each end."""
         command, ended = sweep.notify_of(now), max((trial.ended for trial in now.trials), default=0)
         if not command or ended <= now.told:
             return
-        with sweep.changing(self._name) as recorded:
-            recorded.told = ended
+        with sweep.changing(self._name) as changed:
+            changed.told = ended
         failed = [trial for trial in now.trials if trial.state == "failed"]
         first = min(trial.started for trial in now.trials if trial.ended > now.told)
         variables = {
@@ -72,7 +72,7 @@ class Runner:
             "SECONDS": str(round(ended - first)),
             "WHY": now.summary,
         }
-        lines = [f"{now.cell(trial).stack} failed: {trial.why}   {_values(trial)}" for trial in failed]
+        lines = [f"{now.stack_of(trial).stack} failed: {trial.why}   {_values(trial)}" for trial in failed]
         notify(command, variables, lines[-_LINES:], now.code)
 
     def _read(self) -> Sweep:
@@ -83,7 +83,7 @@ class Runner:
 
     def _step(self, now: Sweep, trial: Trial) -> None:
         job = self._jobs.get(trial.number)
-        if job is not None and job.poll() is None:
+        if job is not None and job[0].poll() is None:
             return
         self._jobs.pop(trial.number, None)
         match trial.state:
@@ -101,84 +101,86 @@ class Runner:
             case _:
                 pass
 
-    def _started(self, now: Sweep, trial: Trial, job: subprocess.Popen[str] | None) -> None:
-        """Note how an `up` ended; the runner before this one may have been killed in it."""
+    def _started(self, now: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None) -> None:
+        """Record the end of an `up`; without a job, an earlier runner was killed during it."""
         if job is None:
             if len(self._jobs) < _ENGINES:
                 self._up(now, trial)
             return
-        said: list[str] = job.stderr.read().strip().splitlines() if job.stderr else []
-        cell = stacks.read(now.cell(trial))
-        if cell.recorded is not None and job.returncode in (0, 1):
+        process, errors = job
+        errors.seek(0)
+        lines = errors.read().strip().splitlines()
+        errors.close()
+        stack = stacks.read(now.stack_of(trial))
+        if stack.recorded is not None and process.returncode in (0, 1):
             self._change(trial, state="running")
-            if run := runs.last(cell.name):
-                # The further trials run the images of the first one.
+            if run := runs.last(stack.name):
+                # Further trials use the images of the first one.
                 kept_code.set_images(now.code, run.images)
-            self._tell(f"{cell.display_name} runs   {_values(trial)}")
+            self._tell(f"{stack.display_name} runs   {_values(trial)}")
             return
-        why = said[-1].removeprefix("symphony: ") if said else f"`symphony up` ended with {job.returncode}"
         self._tries[trial.number] = self._tries.get(trial.number, 0) + 1
-        if job.returncode == 2 or self._tries[trial.number] >= _TRIES:
-            self._end(now, trial, "failed", why)
+        if process.returncode == 2 or self._tries[trial.number] >= _TRIES:
+            why = lines[-1].removeprefix("symphony: ") if lines else ""
+            self._end(now, trial, "failed", why or f"`symphony up` ended with {process.returncode}")
 
     def _look(self, now: Sweep, trial: Trial) -> None:
-        cell = stacks.read(now.cell(trial))
-        if cell.recorded is None:
+        stack = stacks.read(now.stack_of(trial))
+        if stack.recorded is None:
             self._end(now, trial, "failed", "it was deleted")
             return
-        late = now.stop_after is not None and time.time() - trial.started > now.stop_after
+        is_late = now.stop_after is not None and time.time() - trial.started > now.stop_after
         try:
-            statuses, code = wait(cell, timeout=0)
+            statuses, code = wait(stack, timeout=0)
         except SymphonyError as error:
-            if late:
+            # Within the time limit, its backend may answer again.
+            if is_late:
                 self._end(now, trial, "failed", error.what)
-            # Else its backend may answer again.
             return
-        if code != TIMED_OUT:
-            self._end(
-                now, trial, "failed" if code else "completed", runs.trouble_of(statuses) if code else ""
-            )
-        elif late:
+        if code == 0:
+            self._end(now, trial, "completed", "")
+        elif code != TIMED_OUT:
+            self._end(now, trial, "failed", runs.trouble_of(statuses))
+        elif is_late:
             why = f"stopped at its time limit of {duration(now.stop_after or 0)}"
-            runs.set_ending(cell.name, why)
+            runs.set_ending(stack.name, why)
             self._end(now, trial, "failed", why)
 
     def _end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
         self._change(trial, state=state, ended=time.time(), why=why)
+        reason = f": {why}" if why else ""
         took = duration(time.time() - trial.started)
-        self._tell(
-            f"{now.cell(trial).stack} {state} after {took}{f': {why}' if why else ''}   {_values(trial)}"
-        )
+        self._tell(f"{now.stack_of(trial).stack} {state} after {took}{reason}   {_values(trial)}")
 
     def _clear(self, now: Sweep, trial: Trial) -> None:
         """Delete the stack of a trial that has ended; its run stays."""
-        cell = now.cell(trial)
-        known = stacks.read(cell)
-        if known.recorded is None and not locks.read(cell.project, cell.stack):
+        name = now.stack_of(trial)
+        if stacks.read(name).recorded is None and not locks.read(name.project, name.stack):
             self._change(trial, is_cleared=True)
         elif len(self._jobs) < _ENGINES:
-            self._spawn(now, trial, "delete", str(cell), "-y")
+            self._spawn(now, trial, "delete", str(name), "-y")
 
     def _up(self, now: Sweep, trial: Trial) -> None:
-        sweep.cell_target(now, trial)
-        self._spawn(now, trial, "up", now.cell(trial).stack, "-y", "--json")
+        # It writes the settings of the trial.
+        sweep.select_trial(now, trial)
+        self._spawn(now, trial, "up", now.stack_of(trial).stack, "-y", "--json")
 
     def _spawn(self, now: Sweep, trial: Trial, *words: str) -> None:
-        self._jobs[trial.number] = subprocess.Popen(
+        errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+        process = subprocess.Popen(
             [sys.executable, "-m", "symphony.cli.main", *words],
             cwd=now.code,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+            stderr=errors,
         )
+        self._jobs[trial.number] = process, errors
 
     def _change(self, trial: Trial, **fields: object) -> None:
         with sweep.changing(self._name) as now, suppress(StopIteration):
-            recorded = next(other for other in now.trials if other.number == trial.number)
-            for name, fact in fields.items():
-                setattr(recorded, name, fact)
+            changed = next(other for other in now.trials if other.number == trial.number)
+            for name, value in fields.items():
+                setattr(changed, name, value)
 
 
 def _values(trial: Trial) -> str:

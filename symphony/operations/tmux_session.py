@@ -20,9 +20,6 @@ class Session(libtmux.Session):
     def window(self, process: str) -> libtmux.Window:
         """Return the window of a process: session.window("agents/agent-0").
 
-        Args:
-            process: Its name, or group/name.
-
         Raises:
             UserError: There is no such window.
         """
@@ -32,7 +29,7 @@ class Session(libtmux.Session):
                 return window
         raise UserError(
             f'no window of {self.session_name} runs "{process}"',
-            remedy=f"Its windows: {', '.join(str(each.window_name) for each in self.windows)}",
+            remedy=f"Its windows: {', '.join(str(window.window_name) for window in self.windows)}",
         )
 
 
@@ -42,7 +39,7 @@ def session(stack: stacks.Stack) -> Session:
     Raises:
         UserError: It does not run in tmux on this machine.
     """
-    facts = next(iter(stack.recorded.processes.values()), None) if stack.recorded else None
+    facts = next(iter(stack.processes.values()), None)
     if stack.backend != "tmux" or facts is None:
         raise UserError(f"{stack.display_name} has no process in tmux", remedy="Run `symphony ls`")
     if not stacks.is_here(stack):

@@ -15,7 +15,7 @@ from symphony.operations import graph, stacks, usage
 from symphony.operations.graph import Graph
 from symphony.operations.process import is_well, processes
 
-# Seconds between two looks at the sockets of the machine, and the share of a processor that they may take.
+# Seconds between two looks at the sockets of the machine, and the share of a CPU that they may take.
 _SOCKETS_EVERY, _SHARE = 3.0, 0.03
 # Seconds for a connection.
 _DEADLINE = 2.0
@@ -43,9 +43,9 @@ class Edge:
         binds: The process that binds it.
         connects: The processes that declare to connect to it.
         ready: Whether the process that binds it is ready.
-        listens: Whether that process listens; None where the sockets are those of other machines.
+        listens: Whether that process listens; None on other machines.
         connected: The processes that have a connection to it now; empty on other machines.
-        seconds: How long the last check took to connect; None where there was none.
+        seconds: The time that the last check took to connect; None without a check.
         trouble: The reason why the processes that connect get no answer.
         since: When the trouble began, in seconds since the epoch.
     """
@@ -64,9 +64,6 @@ class Edge:
     @property
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "connected": sorted(self.connected)}
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class View:
             "ready": self.is_ready,
             "trouble": self.trouble,
             "processes": [row.to_json() for row in self.rows],
-            "services": [edge.to_json() for edge in self.edges],
+            "services": self.edges,
         }
 
 
@@ -120,16 +117,12 @@ class Looker:
         self._next_sockets = 0.0
 
     def look(self, lines: Collection[str] | None = ()) -> View:
-        """Return a snapshot of the experiment.
-
-        Args:
-            lines: The processes whose last line is wanted; None for all.
-        """
-        stack = self._stack
+        """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
+        stack, backend = self._stack, self._stack.backend or ""
         try:
             statuses = processes(stack)
         except SymphonyError as error:
-            return View(stack.display_name, stack.backend or "", (), (), error.line)
+            return View(stack.display_name, backend, (), (), error.line)
         self._used = used = usage.usage_of(stack, statuses, self._used)
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
         rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
@@ -137,16 +130,11 @@ class Looker:
         ready = {status.path for status in statuses if status.ready}
         self._edges = [replace(edge, ready=edge.binds in ready) for edge in self._edges]
         self._look_at_sockets({status.path for status in statuses if status.state == "running"})
-        drawn = graph.build(
-            stack.display_name, stack.backend or "", self._declared, stacks.services(stack), by_path
-        )
-        return View(stack.display_name, stack.backend or "", rows, tuple(self._edges), "", drawn)
+        drawn = graph.build(stack.display_name, backend, self._declared, stacks.services(stack), by_path)
+        return View(stack.display_name, backend, rows, tuple(self._edges), "", drawn)
 
     def check(self) -> bool:
-        """Connect to every service once; the next look tells how long that took.
-
-        Return False where the services are on other machines.
-        """
+        """Connect to every service once, and measure the time; return False if they are on other machines."""
         if not isinstance(self._stack.observer(), PortObserver):
             return False
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -155,7 +143,7 @@ class Looker:
 
     def _last_lines(self, wanted: Collection[str]) -> dict[str, str]:
         recorded = self._stack.recorded
-        known = [path for path in wanted if recorded is not None and path in recorded.processes]
+        known = [path for path in wanted if path in self._stack.processes]
         if recorded is None or not known:
             return {}
         try:
@@ -165,7 +153,7 @@ class Looker:
             return {}
 
     def _look_at_sockets(self, running: Collection[str]) -> None:
-        """Find who listens and who is connected without connecting: a server may take just one connection."""
+        """Find listeners and connections in the kernel: a server may accept only one connection."""
         observer, recorded = self._stack.observer(), self._stack.recorded
         if recorded is None or not isinstance(observer, PortObserver) or not self._edges:
             return
@@ -209,13 +197,8 @@ def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[E
     for process in declared:
         for name in process.get("connects") or ():
             users.setdefault(name, []).append(process["path"])
-    addresses = stacks.addresses(stack)
+    binders = {service["name"]: service["path"] for service in stacks.services(stack)}
     return [
-        Edge(
-            service["name"],
-            addresses[service["name"]],
-            service["path"],
-            tuple(users.get(service["name"], ())),
-        )
-        for service in stacks.services(stack)
+        Edge(name, address, binders[name], tuple(users.get(name, ())))
+        for name, address in stacks.addresses(stack).items()
     ]

@@ -37,7 +37,6 @@ State = Literal[
     "working", "stopping", "started", "restarted", "stopped", "failed",
     "created", "updated", "replaced", "deleted", "pushed",
 ]  # fmt: skip
-_OWNERS = ("symphony:index:Process::", "symphony:index:ProcessGroup::")
 _DONE: dict[str, State] = {
     "create": "started",
     "update": "restarted",
@@ -61,8 +60,8 @@ class Progress:
 
     Attributes:
         note: The reason for a delay or a failure.
-        share: The share of an image that is transferred, 0 to 1; -1 if unknown.
-        size: The same in words.
+        share: The transferred share of an image, 0 to 1; -1 if unknown.
+        size: The transferred size in words.
     """
 
     path: str
@@ -172,11 +171,8 @@ def up(
 ) -> Iterator[UpEvent]:
     """Run the program, change the backend, watch the processes start; yield plan, progress and end.
 
-    Args:
-        selected: The stack.
-        make_run: Starts the run.
-        output: Gets the events, for the lines that the program prints.
-        restart: The processes to restart, by a run that leaves all others as they are.
+    With `restart`, restart only these processes. `output` gets the events, for the lines that the program
+    prints.
 
     Raises:
         PlanError: The declaration has problems; nothing was started.
@@ -200,8 +196,8 @@ def up(
 def _recording(selected: SelectedStack, stack: stacks.Stack, command: str) -> runs.Recording:
     config = {**selected.config, **selected.overrides}
     secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
-    place = selected.workspace
-    return runs.Recording(stack, command, place.folder, config, secret, hidden=place.hidden)
+    project = selected.workspace
+    return runs.Recording(stack, command, project.folder, config, secret, hidden=project.hidden)
 
 
 def _up(
@@ -219,9 +215,12 @@ def _up(
     owners: dict[str, str] = {}
     program = Program()
     fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
-    # The next run removes what a killed one leaves there; nothing removes it from TMPDIR.
-    own = files.process_folder()
-    with selected_stack.ensure_stack(selected, changes=True), tempfile.TemporaryDirectory(dir=own) as images:
+    # Unlike TMPDIR, symphony removes the folder of a killed process there.
+    folder = files.process_folder()
+    with (
+        selected_stack.ensure_stack(selected, changes=True),
+        tempfile.TemporaryDirectory(dir=folder) as images,
+    ):
         reports = progress.Reader(Path(images))
         extra = {progress.VARIABLE: images}
         with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:
@@ -235,22 +234,22 @@ def _up(
                 if isinstance(event, (Started, Failed)) and (owner := path_of(event.step)):
                     owners[event.step.urn] = owner
                 if planned is None and program.is_declared:
-                    whole = recorded.planned(selected, program)
-                    assert isinstance(whole, Planned)
-                    planned = whole
+                    plan = recorded.planned(selected, program)
+                    assert isinstance(plan, Planned)
+                    planned = plan
                     yield planned
                 if isinstance(event, Started) and not event.preview:
-                    # Only now has the engine the lock of the stack.
+                    # Only now does the engine hold the lock of the stack.
                     recording.changing()
                 if planned is not None and recording.is_changing:
                     yield from map(Remark, _recorded(recording, planned, program))
                 if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
                     cancelled.add(event.urn)
-                line = _event_line(event, cancelled)
-                if line is not None and not _is_kept(event, planned):
-                    if isinstance(line, Progress) and line.state not in ("working", "failed"):
-                        done.add(line.path)
-                    yield line
+                news = _progress_or_remark(event, cancelled)
+                if news is not None and not _is_kept(event, planned):
+                    if isinstance(news, Progress) and news.state not in ("working", "failed"):
+                        done.add(news.path)
+                    yield news
         program.check()
         _check(run.outcome, planned, done, "restart" if restart else "up", owners)
         program.require_declaration(selected.name.stack)
@@ -269,24 +268,16 @@ def _up(
 
 
 def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> Iterator[str]:
-    """Begin the record of a run that changes something; yield what is wrong with it."""
+    """Begin the record of a run that changes something; yield the error if it cannot be written."""
     if planned.changes_nothing or recording.has_begun:
         return
     components = program.components
     members = {"groups": components.groups, "processes": components.processes}
     declared = {kind: {name: part.new for name, part in parts.items()} for kind, parts in members.items()}
     changed = [f"{change.path}: {change.why}" for change in planned.changes if change.kind != "keep"]
-    trouble = recording.begin(
-        runs.Declaration(
-            planned.backend,
-            [*changed, *map(str, planned.images), *planned.plan["changed_files"]],
-            {**planned.to_json(), "declared": {"experiment": components.experiment.new, **declared}},
-            {service["name"]: f"{service['host']}:{service['port']}" for service in planned.plan["services"]},
-            {name: row["value"] for name, row in planned.parameters.items()},
-            runs.secret_files(planned.plan, recording.folder),
-        )
-    )
-    if trouble:
+    changed += [*map(str, planned.images), *planned.plan["changed_files"]]
+    content = {**planned.to_json(), "declared": {"experiment": components.experiment.new, **declared}}
+    if trouble := recording.begin(changed, content):
         yield trouble
 
 
@@ -344,14 +335,14 @@ def _check(
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome, lambda urn: owners.get(urn) or _name(urn))
         return
-    wanted = [change.path for change in planned.changes if change.kind != "keep"]
-    left = [path for path in wanted if path not in done and path.rpartition("/")[0] not in done]
+    changed = [change.path for change in planned.changes if change.kind != "keep"]
+    left = [path for path in changed if path not in done and path.rpartition("/")[0] not in done]
     names = f": {listed(left, 5)}" if left else ""
-    done_of = f"{len(wanted) - len(left)} of {len(wanted)} changes are done"
-    again = " ".join([verb, outcome.stack, *(left if verb == "restart" else ())])
+    summary = f"{len(changed) - len(left)} of {len(changed)} changes are done and {len(left)} left{names}"
+    command = " ".join([verb, outcome.stack, *(left if verb == "restart" else ())])
     raise errors.Interrupted(
-        f"{verb} of {outcome.stack} was interrupted, {done_of} and {len(left)} left{names}",
-        remedy=f"Run `symphony {again}` to finish",
+        f"{verb} of {outcome.stack} was interrupted, {summary}",
+        remedy=f"Run `symphony {command}` to finish",
     )
 
 
@@ -391,12 +382,10 @@ def progress_of(event: object) -> Progress | None:
             return None
 
 
-def _event_line(event: object, cancelled: Collection[str] = ()) -> Progress | Remark | None:
-    """Return the progress or the line of an event.
+def _progress_or_remark(event: object, cancelled: Collection[str] = ()) -> Progress | Remark | None:
+    """Return the progress or the remark that an event tells.
 
-    Args:
-        event: An event of the engine.
-        cancelled: The urns of operations whose end an interrupted run does not know.
+    `cancelled` has the urns of operations that an interrupted run cancelled, which may have completed.
     """
     match event:
         case Failed(step=step) if step.urn in cancelled and step.type != IMAGE and (path := path_of(step)):
@@ -414,20 +403,20 @@ def _event_line(event: object, cancelled: Collection[str] = ()) -> Progress | Re
 
 
 def _is_kept(event: object, planned: Planned | None) -> bool:
-    """Return whether a process that stays gets settings that restart nothing, such as its grace period."""
+    """Return whether an update changes a process without a restart, such as its grace period."""
     if planned is None or not isinstance(event, (Started, Finished)) or event.step.op != "update":
         return False
     return path_of(event.step) in planned.kept
 
 
 def _interrupted_operations(message: str) -> str:
-    """Return the engine's page on an interrupted run as one line; empty for any other warning."""
+    """Return the engine's warning about an interrupted run in one line; empty for any other warning."""
     begun = dict.fromkeys(_BEGUN.findall(message))
     if not begun:
         return ""
     foreign = ", ".join(_name(urn) for urn in begun if "symphony:index:" not in urn)
-    then = f"ask `pulumi refresh` what became of {foreign}" if foreign else "this one goes on with it"
-    return f"an earlier run was interrupted at {', '.join(map(_name, begun))}: {then}"
+    remedy = f"`pulumi refresh` shows the state of {foreign}" if foreign else "this run completes it"
+    return f"an earlier run was interrupted at {', '.join(map(_name, begun))}: {remedy}"
 
 
 def _name(urn: str) -> str:
@@ -435,11 +424,6 @@ def _name(urn: str) -> str:
 
 
 def path_of(step: Step | Resource) -> str:
-    """Return the path of the process or group that a resource belongs to: its component is the parent."""
-    # The component of a process belongs to that of its group.
-    if not step.type.startswith("symphony:"):
-        for owner in _OWNERS:
-            _, separator, path = step.parent.rpartition(owner)
-            if separator:
-                return path
-    return ""
+    """Return the path of the process or group whose component is the parent of a resource."""
+    # The component of a process is itself a child of that of its group.
+    return "" if step.type.startswith("symphony:") else stacks.component_path(step.parent)

@@ -10,27 +10,24 @@ from typing import Any
 from symphony.backends.observe import MeasuringObserver, ProcessStatus, Usage
 from symphony.operations import stacks
 
-# Seconds between two looks that tell how busy a process is.
-_BETWEEN = 0.25
+# Seconds between two measurements of CPU use.
+_PERIOD = 0.25
 _UNITS = "KMGTP"
 
 
 def usage_of(
     stack: stacks.Stack, statuses: Iterable[ProcessStatus], before: Mapping[str, Usage] | None = None
 ) -> dict[str, Usage]:
-    """Return path -> what the process uses, with its machine, for the processes of these statuses.
+    """Return the usage of each process, by path.
 
-    Args:
-        stack: The experiment.
-        statuses: Those of its processes.
-        before: An earlier look; without it, the function takes two looks where one does not tell the CPU.
+    CPU use is measured since `before`, an earlier result; without it, some backends take two measurements.
     """
     recorded, observer = stack.recorded, stack.observer() if stack.recorded else None
     now: Mapping[str, Usage] = {}
     if recorded is not None and isinstance(observer, MeasuringObserver):
         now = observer.usage(recorded)
         if before is None and any(used.cpu is None and used.cpu_time is not None for used in now.values()):
-            time.sleep(_BETWEEN)
+            time.sleep(_PERIOD)
             before, now = now, observer.usage(recorded)
     host = recorded.host if recorded is not None else ""
     return {
@@ -42,10 +39,10 @@ def usage_of(
 
 
 def _complete(now: Usage, before: Usage | None, node: str) -> Usage:
-    """Return a look with the machine, and the CPU since the look before."""
+    """Return a usage with the machine, and the CPU use since an earlier one."""
     cpu = now.cpu
     if now.cpu_time is not None and before and before.cpu_time is not None and now.moment > before.moment:
-        # The last moments of a child that was not reaped are lost.
+        # The CPU time sinks when a child ends that was not reaped.
         cpu = max(0.0, now.cpu_time - before.cpu_time) / (now.moment - before.moment)
     return replace(now, cpu=cpu, node=node)
 

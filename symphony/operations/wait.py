@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
 from symphony.operations import stacks
 from symphony.operations.process import is_well, processes
-from symphony.plan.names import DECLARED
 
 Goal = Literal["ready", "completed"]
 TIMED_OUT = 124
 # Seconds between two listings: of this machine, and of a server.
 _LOCAL, _REMOTE = 0.5, 3.0
-_EXPERIMENT = "symphony:index:Experiment"
+
 _FAILED = ("failed", "lost", "blocked")
 _ENDED = ("completed", "stopped", *_FAILED)
 
@@ -24,20 +23,17 @@ _ENDED = ("completed", "stopped", *_FAILED)
 def wait(
     stack: stacks.Stack, paths: Sequence[str] = (), goal: Goal = "completed", timeout: float | None = None
 ) -> tuple[Sequence[ProcessStatus], int]:
-    """Return the statuses of the processes when the goal is reached or missed, and the exit code for it.
+    """Wait for processes, and return their statuses and an exit code.
 
-    The code is 0 for a goal that is reached, and 124 at the timeout. Where a primary failed, or the process
-    that is waited for, it is its exit code; it is 1 where another failed, or one is lost, blocked or stopped.
+    The code is 0 if the goal is reached, and 124 at the timeout. If a primary or one of `paths` failed, it is
+    the exit code of that process; it is 1 if another failed, or one is lost, blocked or stopped.
 
-    Args:
-        stack: The experiment.
-        paths: The processes to wait for; by default its primaries, or else all.
-        goal: "ready", or "completed": that they have ended, with exit code 0.
-        timeout: The seconds to wait at most; None waits for ever.
+    Without `paths`, wait for the primaries of the experiment, else for all. Without a timeout, wait for ever.
     """
     began = time.monotonic()
     pause = _LOCAL if registry.get(stack.backend or "").local else _REMOTE
-    decisive = paths or (_primaries(stack) if goal == "completed" else ())
+    ends: Mapping[str, Sequence[str]] = stack.declared.get("ends") or {}
+    decisive = paths or ((ends.get("primary") or ()) if goal == "completed" else ())
     while True:
         statuses = [status for status in processes(stack) if not paths or status.path in paths]
         if (code := _exit_code(statuses, goal, decisive)) is not None:
@@ -46,15 +42,6 @@ def wait(
         if left <= 0:
             return statuses, TIMED_OUT
         time.sleep(min(pause, left))
-
-
-def _primaries(stack: stacks.Stack) -> Sequence[str]:
-    """Return the primary processes, whose end ends the experiment, as the state records them."""
-    for resource in stack.state.resources if stack.state else ():
-        if resource.type == _EXPERIMENT:
-            ends: dict[str, Any] = resource.inputs.get(DECLARED, {}).get("ends") or {}
-            return [str(path) for path in ends.get("primary") or ()]
-    return ()
 
 
 def _exit_code(statuses: Sequence[ProcessStatus], goal: Goal, decisive: Collection[str]) -> int | None:

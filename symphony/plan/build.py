@@ -10,11 +10,12 @@ from typing import Any
 
 from symphony.placement.planner import summarize
 from symphony.plan import code
+from symphony.plan.names import and_more
 from symphony.plan.place import Places, place
 from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused, Wait
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import check
-from symphony.plan.rules.order import known, waits
+from symphony.plan.rules.order import paths_by_name, waits
 from symphony.plan.rules.probes import PROBES, services_of
 from symphony.plan.rules.remarks import remarks
 from symphony.plan.services import bind_variables, rendezvous_variables, resolve, variables
@@ -24,7 +25,7 @@ from symphony.spec.inputs import Secret
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.probe import Probe
 from symphony.spec.process import ProcessSettings, ProcessSpec, Resources
-from symphony.spec.setting import made_settings, settings_of
+from symphony.spec.setting import explicit_settings, settings_of
 
 _LISTED = 5
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
@@ -40,8 +41,8 @@ def problems(
 def _problems(
     spec: ExperimentSpec, target: Target, places: Places, image_problems: Sequence[Problem]
 ) -> tuple[Problem, ...]:
-    every = dict.fromkeys((*image_problems, *check(spec, target), *places.problems))
-    return tuple(sorted(every, key=lambda problem: problem.where[:1]))
+    distinct = dict.fromkeys((*image_problems, *check(spec, target), *places.problems))
+    return tuple(sorted(distinct, key=lambda problem: problem.where[:1]))
 
 
 def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()) -> Plan:
@@ -51,20 +52,20 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         PlanError: The experiment cannot run; the error lists every reason.
     """
     places = place(spec, target)
-    if mistakes := _problems(spec, target, places, image_problems):
-        raise PlanError(target.physical_name, mistakes)
+    if gathered := _problems(spec, target, places, image_problems):
+        raise PlanError(target.physical_name, gathered)
     services = resolve(spec, target)
-    order = _order(spec, target)
-    members = tuple(
+    order = _waits_by_path(spec, target)
+    processes = [
         _planned(spec, group, process, target, places, order, services) for group, process in spec.members()
-    )
-    names = {each.name: target.named(each.name) for each in (*spec.processes, *spec.groups)}
-    files = {each.code: code.files_of(spec, each.code) for each in members if each.code}
+    ]
+    names = {pod.name: target.named(pod.name) for pod in (*spec.processes, *spec.groups)}
+    files = {process.code: code.files_of(spec, process.code) for process in processes if process.code}
     return Plan(
         name=spec.name,
         backend=target.backend,
         physical_name=target.physical_name,
-        processes=tuple(_with_code(members, files)),
+        processes=tuple(_with_code(processes, files)),
         groups=tuple(_planned_group(group, target, places) for group in spec.groups),
         services=services,
         service_env=variables(services),
@@ -74,7 +75,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         unused=not_used(spec, target),
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
-        code={code.digest_of(each): each for each in files.values()},
+        code={code.digest_of(matched): matched for matched in files.values()},
         remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
         placement=summarize(places.placement, target.pools, target.prices, names),
         ends=Ends(tuple(_primaries(spec, target)), spec.stop_after, spec.idle_after),
@@ -127,36 +128,35 @@ def _named_probe(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
     return replace(probe, tcp=named) if probe.http is None else replace(probe, port=named)
 
 
-def _order(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
+def _waits_by_path(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
     """Return the waits of every process, by its declared path; the paths in a wait are the target's."""
-    named = {path_of(group, each): target.path_of(group, each) for group, each in spec.members()}
-    order: dict[str, dict[Wait, None]] = {}
-    for path, dependency, paths in waits(spec):
-        own = order.setdefault(path, {})
-        own |= dict.fromkeys(
-            Wait(named[on], dependency.condition, dependency.timeout, dependency.restart_with) for on in paths
-        )
-    return {path: tuple(own) for path, own in order.items()}
+    target_paths = {
+        path_of(group, process): target.path_of(group, process) for group, process in spec.members()
+    }
+    by_path: dict[str, dict[Wait, None]] = defaultdict(dict)
+    for path, on, paths in waits(spec):
+        for other in paths:
+            by_path[path][Wait(target_paths[other], on.condition, on.timeout, on.restart_with)] = None
+    return {path: tuple(distinct) for path, distinct in by_path.items()}
 
 
 def _primaries(spec: ExperimentSpec, target: Target) -> Iterator[str]:
     """Yield the target's paths of the primary processes, whose end ends the experiment."""
-    declared = {on for name in spec.primary for on in known(spec).get(name, ())}
+    by_name = paths_by_name(spec)
+    primaries = {path for name in spec.primary for path in by_name.get(name, ())}
     for group, process in spec.members():
-        if path_of(group, process) in declared:
+        if path_of(group, process) in primaries:
             yield target.path_of(group, process)
 
 
 def _with_code(
-    members: tuple[PlannedProcess, ...], files: Mapping[tuple[str, ...], Mapping[str, str]]
+    processes: Sequence[PlannedProcess], files: Mapping[tuple[str, ...], Mapping[str, str]]
 ) -> Iterator[PlannedProcess]:
     """Yield the processes with the digests of their code in their environment."""
-    digests = {declared: code.digest_of(each) for declared, each in files.items()}
-    for each in members:
-        if each.code:
-            yield replace(each, service_env={**each.service_env, code.VARIABLE: digests[each.code]})
-        else:
-            yield each
+    digests = {patterns: code.digest_of(matched) for patterns, matched in files.items()}
+    for process in processes:
+        digest = {code.VARIABLE: digests[process.code]} if process.code else {}
+        yield replace(process, service_env={**process.service_env, **digest})
 
 
 def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
@@ -179,16 +179,14 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """Yield a single remark about all names that the backend changes."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
-    names = [each.name for each in (*spec.groups, *processes, *uses)]
+    names = [named.name for named in (*spec.groups, *processes, *uses)]
     mapped = {name: target.named(name) for name in names if target.named(name) != name}
     if target.named(spec.name) == target.physical_name != spec.name:
         mapped = {spec.name: target.physical_name, **mapped}
     if mapped:
         pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
-        more = f" and {len(pairs) - _LISTED} more" if len(pairs) > _LISTED else ""
-        listing = ", ".join(pairs[:_LISTED])
-        what = f"{target.backend} does not allow some names, which are changed: {listing}{more}"
-        yield Problem(what, "")
+        listing = and_more(pairs, _LISTED)
+        yield Problem(f"{target.backend} does not allow some names, which are changed: {listing}", "")
 
 
 def merge(
@@ -197,23 +195,23 @@ def merge(
     """Return the value of every setting: lists and mappings are joined, else the nearest owner's is used."""
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
-        values = [target.defaults.get(name), *(getattr(each, name, None) for each in (spec, group, process))]
+        owned = [getattr(owner, name, None) for owner in (spec, group, process)]
         # 0 counts as set.
-        if name not in merged and (made := [value for value in values if value or value == 0]):
-            merged[name] = _joined(made)
+        values = [value for value in (target.defaults.get(name), *owned) if value or value == 0]
+        if name not in merged and values:
+            merged[name] = _joined(values)
     return merged
 
 
 def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) -> tuple[Any, Any]:
     """Return the plain and the secret variables; the owner nearest to the process wins."""
-    plain: dict[str, str] = {}
-    hidden: dict[str, Secret] = {}
+    env: dict[str, str] = {}
+    secret_env: dict[str, Secret] = {}
     for owner in filter(None, owners):
-        plain = {name: value for name, value in plain.items() if name not in owner.secret_env}
-        plain.update(owner.env)
-        hidden = {name: value for name, value in hidden.items() if name not in owner.env}
-        hidden.update(owner.secret_env)
-    return plain, hidden
+        env = {name: value for name, value in env.items() if name not in owner.secret_env} | {**owner.env}
+        secret_env = {name: secret for name, secret in secret_env.items() if name not in owner.env}
+        secret_env.update(owner.secret_env)
+    return env, secret_env
 
 
 def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
@@ -223,8 +221,8 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
     program's folder, which a container does not have.
     """
     if target.starts == "image":
-        direct = settings.get("command") or settings.get("args")
-        without_effect = ("cmds", "preamble_cmds") if direct or not settings.get("cmds") else ()
+        has_command = settings.get("command") or settings.get("args")
+        without_effect = ("cmds", "preamble_cmds") if has_command or not settings.get("cmds") else ()
         if not str(settings.get("start_dir", "/")).startswith("/"):
             without_effect += ("start_dir",)
     else:
@@ -241,36 +239,32 @@ def _joined(values: list[Any]) -> Any:
     if isinstance(nearest, tuple):
         return tuple(chain.from_iterable(values))
     if isinstance(nearest, Mapping):
-        return {name: each for value in values for name, each in value.items()}
+        return {key: item for mapping in values for key, item in mapping.items()}
     return nearest
 
 
 def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
     """Return every setting that the target does not support, with the processes and groups that set it."""
-    made_by: dict[str, dict[str, None]] = defaultdict(dict)
-    for setting, owner in _made(spec):
-        if setting not in target.supports:
-            made_by[setting][owner] = None
+    owners: dict[str, dict[str, None]] = defaultdict(dict)
+    named: list[tuple[str, Any]] = [("the experiment", spec), *((group.name, group) for group in spec.groups)]
+    named += [(path_of(group, process), process) for group, process in spec.members()]
+    for name, owner in named:
+        for setting in _varying_settings(owner):
+            if setting not in target.supports:
+                owners[setting][name] = None
     for group, process in spec.members():
         for setting in ineffective(merge(spec, group, process, target), target):
             if setting in target.supports:
-                made_by[setting][path_of(group, process)] = None
-    return tuple(Unused(setting, tuple(owners)) for setting, owners in sorted(made_by.items()))
+                owners[setting][path_of(group, process)] = None
+    return tuple(Unused(setting, tuple(names)) for setting, names in sorted(owners.items()))
 
 
-def _made(spec: ExperimentSpec) -> Iterator[tuple[str, str]]:
-    yield from _made_by(spec, "the experiment")
-    for group in spec.groups:
-        yield from _made_by(group, group.name)
-    for group, process in spec.members():
-        yield from _made_by(process, path_of(group, process))
-
-
-def _made_by(owner: Any, name: str) -> Iterator[tuple[str, str]]:
-    for setting, value in made_settings(owner):
+def _varying_settings(owner: Any) -> Iterator[str]:
+    """Yield the settings of an owner that only some backends use."""
+    for setting, value in explicit_settings(owner):
         if setting.part is PodSettings:
-            yield from _made_by(value, name)
+            yield from _varying_settings(value)
         elif setting.part is Mount:
-            yield from ((_MOUNT_NAMES[type(mount)], name) for mount in value)
+            yield from (_MOUNT_NAMES[type(mount)] for mount in value)
         elif setting.varies and value:
-            yield setting.name, name
+            yield setting.name

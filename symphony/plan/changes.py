@@ -64,19 +64,19 @@ class Components:
     @property
     def code_sets(self) -> CodeSets:
         """The files of every code digest, recorded or new."""
-        members = (each.old.get("code_files") for each in self.processes.values())
+        members = (process.old.get("code_files") for process in self.processes.values())
         return {**_unpacked([self.experiment.old.get("code"), *members]), **self.new_code}
 
     @property
     def new_code(self) -> CodeSets:
         """The files of every code digest of the program."""
-        members = (each.new.get("code_files") for each in self.processes.values())
+        members = (process.new.get("code_files") for process in self.processes.values())
         return _unpacked([self.experiment.new.get("code"), *members])
 
 
 def _unpacked(texts: Iterable[str | None]) -> CodeSets:
-    every = (code.unpacked(text) for text in dict.fromkeys(texts) if text)
-    return {digest: files for sets in every for digest, files in sets.items()}
+    code_sets = (code.unpacked(text) for text in dict.fromkeys(texts) if text)
+    return {digest: files for code_set in code_sets for digest, files in code_set.items()}
 
 
 def changes(
@@ -88,13 +88,13 @@ def changes(
     """Return a row for each process: the declared processes in order, then those no longer declared.
 
     Args:
-        recorded: The fingerprint of each process in the state, by its path.
+        recorded: The fingerprint of each process in the state.
         components: The inputs of the components.
-        restart_reasons: Why a recorded process does not run as it should, by its path.
+        restart_reasons: The processes that do not run as they should, with the reason.
         ignored: The settings that this backend does not use.
     """
-    known = components.code_sets
-    own = {path: _differences(path, components, ignored, known) for path in components.processes}
+    code_sets = components.code_sets
+    own = {path: _differences(path, components, ignored, code_sets) for path in components.processes}
     rows: list[Change] = []
     for path, component in components.processes.items():
         if path not in recorded:
@@ -102,26 +102,26 @@ def changes(
             continue
         reasons = [restart_reasons[path]] if path in restart_reasons else []
         if recorded[path] != component.new.get("fingerprint"):
-            reasons += own[path] or _of_pod(path, components, own) or ["changed since it was started"]
+            reasons += own[path] or _pod_changes(path, components, own) or ["changed since it was started"]
         rows.append(Change(path, "restart" if reasons else "keep", tuple(reasons)))
-    gone = (path for path in recorded if path not in components.processes)
-    rows += [Change(path, "stop", ("no longer declared",)) for path in gone]
+    removed = (path for path in recorded if path not in components.processes)
+    rows += [Change(path, "stop", ("no longer declared",)) for path in removed]
     return tuple(rows)
 
 
-def _differences(path: str, components: Components, ignored: frozenset[str], known: CodeSets) -> list[str]:
+def _differences(
+    path: str, components: Components, ignored: frozenset[str], code_sets: CodeSets
+) -> list[str]:
     """Return the changes in the settings of a process, its group and the experiment."""
     component = components.processes[path]
     if not component.old:
         return []
     group = components.groups.get(path.rpartition("/")[0], Component())
     experiment = components.experiment
-    old, new = (
-        _settings(component.old, group.old, experiment.old),
-        _settings(component.new, group.new, experiment.new),
-    )
+    old = _settings(component.old, group.old, experiment.old)
+    new = _settings(component.new, group.new, experiment.new)
     names = (name for name in {**new, **old} if (old.get(name) or None) != (new.get(name) or None))
-    return [reason for name in names if name not in ignored for reason in _why(name, old, new, known)]
+    return [reason for name in names if name not in ignored for reason in _why(name, old, new, code_sets)]
 
 
 def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, Any]:
@@ -136,20 +136,20 @@ def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, A
     return {**own, **shared}
 
 
-def _of_pod(path: str, components: Components, own: Mapping[str, list[str]]) -> list[str]:
+def _pod_changes(path: str, components: Components, own: Mapping[str, list[str]]) -> list[str]:
     """Return how other processes of the group change the pod that they share."""
     group = path.rpartition("/")[0]
     before, after = (
-        {each for each in inputs.get("processes") or () if group and each.startswith(f"{group}/")}
+        {other for other in inputs.get("processes") or () if group and other.startswith(f"{group}/")}
         for inputs in (components.experiment.old, components.experiment.new)
     )
     effects = {
         **dict.fromkeys(after - before, "joins its pod"),
         **dict.fromkeys(before - after, "leaves its pod"),
-        **{each: "changes in its pod" for each in before & after if own.get(each) and each != path},
+        **{other: "changes in its pod" for other in before & after if own.get(other) and other != path},
     }
-    named = [f"{each.rpartition('/')[2]} {effect}" for each, effect in sorted(effects.items())]
-    return [", ".join(named)] if named else []
+    reasons = [f"{other.rpartition('/')[2]} {effect}" for other, effect in sorted(effects.items())]
+    return [", ".join(reasons)] if reasons else []
 
 
 def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterato
 
 def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
     """Yield `env LR: 0.1 -> 0.2` or `port of replay: 7001 -> 7002`; omit values that may be secret."""
-    names = _changed_names(before, after)
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     if code.VARIABLE in names:
         names.remove(code.VARIABLE)
         yield code.why(before.get(code.VARIABLE), after.get(code.VARIABLE), code_sets)
@@ -178,20 +178,16 @@ def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets)
 def _variable(setting: str, name: str, before: Any, after: Any) -> str:
     if port := _PORT.fullmatch(name):
         return f"port of {port[1].lower().replace('_', '-')}: {_text(before)} -> {_text(after)}"
-    if setting == "secret_env" or any(_SECRET.search(str(each)) for each in (name, before, after)):
+    if setting == "secret_env" or any(_SECRET.search(str(text)) for text in (name, before, after)):
         return f"{setting} {_text(name)}: changed"
     if isinstance(before or after, (Mapping, list)):
         return f"{setting}: {_text(name)}"
     return f"{setting} {_text(name)}: {_text(before)} -> {_text(after)}"
 
 
-def _changed_names(before: Inputs, after: Inputs) -> list[str]:
-    return [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
-
-
 def _lists(before: list[Any], after: list[Any]) -> str:
     """Return the part that differs, with one word of context before it: `--lr 1e-3 -> 3e-4`."""
-    if any(isinstance(each, Mapping) for each in (*before, *after)):
+    if any(isinstance(item, Mapping) for item in (*before, *after)):
         return "changed"
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from symphony.content import digests
 from symphony.content.code_files import VARIABLE as VARIABLE
+from symphony.plan.names import and_more
 from symphony.spec.experiment import ExperimentSpec
 
 # digest -> file -> digest
@@ -22,8 +23,8 @@ _FILE_LENGTH = 8
 
 def files_of(spec: ExperimentSpec, code: Iterable[str]) -> dict[str, str]:
     """Return the digest of every file that the given entries of `code=` match."""
-    every = (spec.code_files[text].files for text in code if text in spec.code_files)
-    return {name: digest for files in every for name, digest in files.items()}
+    matched = (spec.code_files[pattern].files for pattern in code if pattern in spec.code_files)
+    return {name: digest for files in matched for name, digest in files.items()}
 
 
 def digest_of(files: Mapping[str, str]) -> str:
@@ -64,5 +65,4 @@ def why(before: str | None, after: str | None, known: CodeSets) -> str:
     names = changed_names(before, after, known)
     if names is None:
         return f"code: {before[:_FILE_LENGTH]} -> {after[:_FILE_LENGTH]}"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"code: {', '.join(names[:_SHOWN])}{more}"
+    return f"code: {and_more(names, _SHOWN)}"

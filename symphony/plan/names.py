@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 # The only input of symphony's components. Pulumi makes every input an attribute, and an input called `binds`
 # would hide the method.
 DECLARED = "declared"
-# A variable of equal workers: how those of the service begin by which they meet.
+# A variable of equal workers: the prefix of the variables of their rendezvous service.
 RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
@@ -78,17 +78,17 @@ def as_stack(name: str) -> str:
     return name if is_experiment(name) else as_name(name) or name
 
 
-def is_same(each: str, other: str) -> bool:
+def is_same(path: str, other: str) -> bool:
     """Return whether two paths map to the same labels: `agents/agent_0` and `agents/agent-0`."""
-    return _folded(each) == _folded(other)
+    return _labels(path) == _labels(other)
 
 
-def _folded(path: str) -> list[str]:
+def _labels(path: str) -> list[str]:
     return [as_label(part) or part for part in path.split("/")]
 
 
-def _mapped(others: str, name: str) -> str:
-    return re.sub(others, "-", name)[:MAX_NAME].strip("-")
+def _mapped(illegal: str, name: str) -> str:
+    return re.sub(illegal, "-", name)[:MAX_NAME].strip("-")
 
 
 def _unaccented(name: str) -> str:
@@ -97,9 +97,9 @@ def _unaccented(name: str) -> str:
     # Imported here, since most names are ASCII.
     import unicodedata
 
-    plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    plain = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
     # A letter without an ASCII form has no obvious replacement.
-    return "" if any(each.isalnum() and not each.isascii() for each in plain) else plain
+    return "" if any(char.isalnum() and not char.isascii() for char in plain) else plain
 
 
 def physical_name(stack: str, *, label: bool) -> str:
@@ -110,14 +110,14 @@ def physical_name(stack: str, *, label: bool) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to a mistyped name."""
-    return next(iter(near(name, known, 1)), None)
+    return next(iter(near(name, known)), None)
 
 
-def near(name: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """Return the known names most similar to a mistyped name, the best match first."""
+def near(name: str, known: Iterable[str]) -> list[str]:
+    """Return at most three known names similar to a mistyped name, the best match first."""
     import difflib
 
-    return difflib.get_close_matches(name, list(known), n=most, cutoff=0.6)
+    return difflib.get_close_matches(name, list(known))
 
 
 def quoted(name: object, limit: int = 60) -> str:
@@ -128,6 +128,12 @@ def quoted(name: object, limit: int = 60) -> str:
 def listed(names: Sequence[str], most: int = 10) -> str:
     """Return names for a message, shortened: `a, b, …`."""
     return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
+
+
+def and_more(names: Sequence[str], most: int) -> str:
+    """Return names for a message, shortened: `a, b and 3 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def printable(text: str, limit: int = 0) -> str:

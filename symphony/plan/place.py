@@ -24,17 +24,19 @@ from symphony.spec.process import ProcessSpec, Resources
 _GPU = "nvidia.com/gpu"
 _NO_PLACE = Place()
 _NO_RESOURCES = Resources()
-# Fields of a pod_yml that choose machines.
-_BY_HAND = ("nodeName", "affinity", "schedulerName")
+# The fields of a pod_yml that choose machines.
+_MACHINE_FIELDS = ("nodeName", "affinity", "schedulerName")
 
 
 @dataclass(frozen=True)
 class Places:
     """The pools that the planner chose, and the settings that follow from them.
 
-    problems:  pods that fit nowhere. remarks: pools where some pods may stay Pending.
-    resources: the requests and limits of every placed process, by its path in the program.
-    pods:      the settings of pods, by the program's names of ungrouped processes and groups.
+    Attributes:
+        problems: Pods that fit nowhere.
+        remarks: Pools where some pods may stay Pending.
+        resources: The requests and limits of every placed process, by its path in the program.
+        pods: The settings of pods, by the program's names of ungrouped processes and groups.
     """
 
     placement: Placement = field(default_factory=Placement)
@@ -54,13 +56,12 @@ def place(spec: ExperimentSpec, target: Target) -> Places:
     placed = {declared.name: declared for declared in _declared(spec)}
     pods = [pod for declared in placed.values() if (pod := reader.pod(declared)) is not None]
     placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
-    chosen = {name: (placed[name].owner.pod, choice) for name, choice in placement.chosen.items()}
     return Places(
         placement,
         (*reader.problems, *_misfits(placed, pods, placement)),
         tuple(map(_tight, placement.tight)),
         dict(_resources(placed, pods, placement)),
-        {name: _on_pool(settings, choice) for name, (settings, choice) in chosen.items()},
+        {name: _on_pool(placed[name].owner.pod, choice) for name, choice in placement.chosen.items()},
     )
 
 
@@ -128,7 +129,7 @@ class _Reader:
         counted = [claim for claim in (*claims, whole) if claim and (claim.gpus is not None or claim.parts)]
         if gpu_type and not counted:
             claims[0] = dataclasses.replace(claims[0], gpus=1)
-        if fields := [name for name in _BY_HAND if _chooses_machine(manifest, name)]:
+        if fields := [name for name in _MACHINE_FIELDS if _chooses_machine(manifest, name)]:
             if declared.placed:
                 what = f"{declared.name} is placed twice: by place() and by {fields[0]} in pod_yml"
                 self._report(declared, what)
@@ -177,30 +178,28 @@ class _Reader:
     def _claim(self, path: str, process: ProcessSpec) -> Claim:
         """Return the claim of a process; its requests and limits take precedence over its share."""
         own = _claim(process.place)
-        by_hand = _claimed_by_hand(process)
-        for kind, claimed in by_hand.items():
+        explicit = _explicit_amounts(process)
+        for kind, claimed in explicit.items():
             placed = getattr(own, kind)
             if placed is not None and placed != claimed:
-                setting = "gpu" if kind == "gpus" else kind
-                what = (
-                    f"{path} sets {setting} in place(), and differently in resource_request or resource_limit"
-                )
-                self._at(process, setting, what, "set it once")
-        return dataclasses.replace(own, **by_hand)
+                name = "gpu" if kind == "gpus" else kind
+                what = f"{path} sets {name} in place(), and differently in resource_request or resource_limit"
+                self._at(process, name, what, "set it once")
+        return dataclasses.replace(own, **explicit)
 
     def _common(self, declared: _DeclaredPod, name: str) -> Any:
         """Return the value of a place() argument that all calls of a pod agree on."""
         values = {getattr(owner.place, name): path for path, owner in declared.placed}
         values.pop(None, None)
         if len(values) > 1:
-            words = ", ".join(f"{path} sets {quoted(value)}" for value, path in values.items())
-            what = f"{declared.name} is a single pod, but its place() calls differ in {name}: {words}"
+            calls = ", ".join(f"{path} sets {quoted(value)}" for value, path in values.items())
+            what = f"{declared.name} is a single pod, but its place() calls differ in {name}: {calls}"
             self._report(declared, what)
         return next(iter(values), None)
 
     def _report(self, declared: _DeclaredPod, what: str) -> None:
-        places = tuple(owner.at("place") for _, owner in declared.placed)
-        self.problems.append(Problem(what, "remove one of them", tuple(dict.fromkeys(places))))
+        lines = dict.fromkeys(owner.at("place") for _, owner in declared.placed)
+        self.problems.append(Problem(what, "remove one of them", tuple(lines)))
 
     def _at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
         self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
@@ -215,7 +214,7 @@ def _claim(place: Place) -> Claim:
     return Claim(_integer(place.cpu, 1000), _integer(place.memory), place.gpu, max(0, place.per_machine or 0))
 
 
-def _claimed_by_hand(process: ProcessSpec) -> dict[str, int]:
+def _explicit_amounts(process: ProcessSpec) -> dict[str, int]:
     """Return the requests, else the limits, as Kubernetes reads them; container_yml overrides both."""
     claimed: dict[str, int] = {}
     if not process.container_yml and process.resource_limit == process.resource_request == _NO_RESOURCES:
@@ -283,13 +282,14 @@ def _resources(
 
 def _requests_and_limits(process: ProcessSpec, claimed: Amounts) -> tuple[Resources, Resources]:
     """Return a share as requests and limits; memory and GPUs get limits, to protect neighbours."""
-    by_hand, request, limit = _claimed_by_hand(process), process.resource_request, process.resource_limit
-    if "cpu" not in by_hand and claimed.cpu:
+    explicit, request, limit = _explicit_amounts(process), process.resource_request, process.resource_limit
+    if "cpu" not in explicit and claimed.cpu:
         request = dataclasses.replace(request, cpu=process.place.cpu or f"{claimed.cpu}m")
-    if "memory" not in by_hand and claimed.memory:
+    if "memory" not in explicit and claimed.memory:
         memory = process.place.memory or f"{claimed.memory // machines.MIB}Mi"
-        request, limit = (dataclasses.replace(each, memory=memory) for each in (request, limit))
-    if "gpus" not in by_hand and claimed.gpus:
+        request = dataclasses.replace(request, memory=memory)
+        limit = dataclasses.replace(limit, memory=memory)
+    if "gpus" not in explicit and claimed.gpus:
         limit = dataclasses.replace(limit, gpu=claimed.gpus)
     return request, limit
 

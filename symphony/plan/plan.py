@@ -198,17 +198,19 @@ class Plan:
     def addresses(self, path: str | None = None) -> dict[str, str]:
         """Return service -> "host:port" for the services of `path`, or all; also under declared names."""
         served = [service for service in self.services if path is None or service.path == path]
-        return {name: each.address for each in served for name in (each.name, each.declared) if name}
+        return {
+            name: service.address for service in served for name in (service.name, service.declared) if name
+        }
 
     def experiment_inputs(self) -> dict[str, Any]:
         """Return the plan without its processes and groups, as the inputs of the experiment's component."""
-        plain = asdict(replace(self, processes=(), groups=(), code={}))
-        del plain["groups"]
+        inputs = asdict(replace(self, processes=(), groups=(), code={}))
+        del inputs["groups"]
         # The key in the state of users' stacks.
-        plain["launched_as"] = plain.pop("physical_name")
+        inputs["launched_as"] = inputs.pop("physical_name")
         paths = [process.path for process in self.processes]
         large = {digest: files for digest, files in self.code.items() if digest not in self._small_code}
-        return _without_tuples({**plain, "processes": paths, "code": packed(large)})
+        return _without_tuples({**inputs, "processes": paths, "code": packed(large)})
 
     def group_inputs(self) -> dict[str, dict[str, Any]]:
         """Return the component inputs of every process group, by name."""
@@ -231,23 +233,23 @@ class Plan:
         """
         # Files that belong to an image belong to no process.
         used = {process.service_env.get(VARIABLE) for process in self.processes}
-        every = {digest: packed({digest: files}) for digest, files in self.code.items() if digest in used}
-        return {digest: files for digest, files in every.items() if len(files) <= _SMALL}
+        texts = {digest: packed({digest: files}) for digest, files in self.code.items() if digest in used}
+        return {digest: text for digest, text in texts.items() if len(text) <= _SMALL}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole plan as plain values."""
-        every = (self.process_inputs(), self.group_inputs())
-        return whole(self.experiment_inputs(), *(list(inputs.values()) for inputs in every))
+        processes, groups = self.process_inputs().values(), self.group_inputs().values()
+        return whole(self.experiment_inputs(), list(processes), list(groups))
 
     def to_json(self) -> str:
         """Return the whole plan as JSON; equal plans give equal text."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:
-        rows = [(p.path, printable(_started(p), 100)) for p in self.processes]
+        rows = [(process.path, printable(_command(process), 100)) for process in self.processes]
         width = max((len(path) for path, _ in rows), default=0)
         lines = [f"{self.physical_name} on {self.backend}: {count(len(rows), 'process', 'processes')}"]
-        lines += [f"  {path:{width}}  {what}" for path, what in rows]
+        lines += [f"  {path:{width}}  {command}" for path, command in rows]
         lines += [
             f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
         ]
@@ -263,19 +265,19 @@ def whole(
     thousand processes and hundreds of services. Pulumi drops null inputs, so they are restored.
     """
     shared: Mapping[str, str] = experiment["service_env"]
-    left_out = ("service_env", "code", "folder", "manifests", "processes")
-    kept = {name: value for name, value in experiment.items() if name not in left_out}
-    names = [each.name for each in fields(PlannedProcess)]
+    omitted = ("service_env", "code", "folder", "manifests", "processes")
+    settings = {name: value for name, value in experiment.items() if name not in omitted}
+    names = [field.name for field in fields(PlannedProcess)]
     members = [
         {**{name: process.get(name) for name in names}, "service_env": {**shared, **process["service_env"]}}
         for process in processes
     ]
-    return {"placement": None, **kept, "groups": list(groups), "processes": members}
+    return {"placement": None, **settings, "groups": list(groups), "processes": members}
 
 
-def _without_tuples(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return the value with lists in place of tuples, which Pulumi does not accept."""
-    return json.loads(json.dumps(plain))
+def _without_tuples(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Return inputs with lists in place of tuples, which Pulumi does not accept."""
+    return json.loads(json.dumps(inputs))
 
 
 def _plain(process: PlannedProcess) -> dict[str, Any]:
@@ -285,6 +287,6 @@ def _plain(process: PlannedProcess) -> dict[str, Any]:
     }
 
 
-def _started(process: PlannedProcess) -> str:
+def _command(process: PlannedProcess) -> str:
     """Return the command of a process for display."""
     return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

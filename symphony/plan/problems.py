@@ -12,10 +12,8 @@ from symphony.spec.location import NOWHERE, Location
 
 # Long enough for the shortages of six pools.
 LONGEST = 600
-
-
-# Problems of more processes than this, declared in a loop, are folded into a single line.
-_SHOWN_ALIKE = 3
+# Equal problems of more processes than this, declared in a loop, share a line.
+_MOST_ALIKE = 3
 
 
 @dataclass(frozen=True)
@@ -32,12 +30,12 @@ class Problem:
         object.__setattr__(self, "remedy", printable(self.remedy, LONGEST))
 
     def lines(self, file: str) -> str:
-        """Return the places as text: `line 14` in `file`, file:line elsewhere."""
-        known = [place for place in self.where if place != NOWHERE]
-        here = dict.fromkeys(_line(place) for place in known if place.short_file == file)
+        """Return the lines as text: `line 14` in `file`, file:line elsewhere."""
+        known = [line for line in self.where if line != NOWHERE]
+        here = dict.fromkeys(_number(line) for line in known if line.short_file == file)
         if not here:
             return ", ".join(dict.fromkeys(map(str, known)))
-        elsewhere = dict.fromkeys(str(place) for place in known if place.short_file != file)
+        elsewhere = dict.fromkeys(str(line) for line in known if line.short_file != file)
         return ", ".join([f"line{'s' if len(here) > 1 else ''} {', '.join(here)}", *elsewhere])
 
 
@@ -52,7 +50,7 @@ class PlanError(UserError):
     @property
     def file(self) -> str:
         """The file with most of the problems, or an empty string."""
-        files = [place.short_file for problem in self.problems for place in problem.where if place.file]
+        files = [line.short_file for problem in self.problems for line in problem.where if line.file]
         return max(files, key=files.count) if files else ""
 
     @property
@@ -69,20 +67,20 @@ class PlanError(UserError):
         return (*body, "Nothing was started.")
 
 
-def _line(place: Location) -> str:
+def _number(line: Location) -> str:
     """Return `14`, or for a line in a helper function `4 (called from 14)`."""
-    called = (str(each.line) if each.file == place.file else str(each) for each in place.called_from)
-    return "".join([str(place.line), *(f" (called from {each})" for each in called)])
+    calls = (str(call.line) if call.file == line.file else str(call) for call in line.called_from)
+    return "".join([str(line.line), *(f" (called from {call})" for call in calls)])
 
 
 def folded(problems: Sequence[Problem]) -> list[tuple[str, Problem]]:
     """Return problems with text; equal problems of many processes become `agent-0 and 7 more: ...`."""
-    same: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
+    alike: dict[tuple[str, str, tuple[Location, ...]], list[Problem]] = {}
     for problem in problems:
-        same.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
+        alike.setdefault((problem.what.partition(" ")[2], problem.remedy, problem.where), []).append(problem)
     rows: list[tuple[str, Problem]] = []
-    for (rest, _, _), members in same.items():
-        if len(members) <= _SHOWN_ALIKE:
+    for (rest, _, _), members in alike.items():
+        if len(members) <= _MOST_ALIKE:
             rows += [(problem.what, problem) for problem in members]
         else:
             first = members[0].what.partition(" ")[0]

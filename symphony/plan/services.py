@@ -14,15 +14,15 @@ from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
 
 
-def wanted_ports(spec: ExperimentSpec) -> dict[str, int | None]:
+def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     """Return the fixed port of every legal service; None if the backend must choose the port."""
-    wanted: dict[str, int | None] = {}
+    ports: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
         is_legal = is_name(name) or (spec.accepts_classic_names and as_name(name))
         if is_legal and (not fixed or 1 <= fixed[0] <= 65535):
-            wanted[name] = fixed[0] if fixed else None
-    return wanted
+            ports[name] = fixed[0] if fixed else None
+    return ports
 
 
 def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
@@ -63,22 +63,20 @@ def rendezvous_variables(
 ) -> dict[str, str]:
     """Return the variables through which equal workers find each other, as torchrun sets them.
 
-    Args:
-        process: The process; the result is empty unless it is a worker.
-        services: The services of the experiment.
-        shares_gpus: Whether all workers see the same GPUs, because they run on one machine.
+    shares_gpus: Whether all workers see the same GPUs, because they run on one machine.
     """
     if process.rendezvous is None:
         return {}
-    meets = next(each for each in services if process.rendezvous.service in (each.declared, each.name))
+    name = process.rendezvous.service
+    meeting = next(service for service in services if name in (service.declared, service.name))
     return {
         "RANK": str(process.rendezvous.rank),
         "LOCAL_RANK": str(process.rendezvous.rank if shares_gpus else 0),
         "WORLD_SIZE": str(process.rendezvous.size),
-        "MASTER_ADDR": meets.host,
-        "MASTER_PORT": str(meets.port),
+        "MASTER_ADDR": meeting.host,
+        "MASTER_PORT": str(meeting.port),
         # Backends that move services look up this service's address when a worker starts.
-        RENDEZVOUS: service_env.variable_names(meets.name)[0].removesuffix("_HOST"),
+        RENDEZVOUS: service_env.variable_names(meeting.name)[0].removesuffix("_HOST"),
     }
 
 

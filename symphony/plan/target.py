@@ -66,7 +66,7 @@ class Target:
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """Return the path of a process in the backend."""
-        return "/".join(self.named(each.name) for each in (group, process) if each is not None)
+        return "/".join(self.named(owner.name) for owner in (group, process) if owner is not None)
 
     def is_legal(self, name: str, *, maps: bool) -> bool:
         """Return whether a name is legal; maps: whether a name that can be mapped to a legal name counts."""

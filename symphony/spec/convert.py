@@ -79,9 +79,9 @@ def builtin(value: Any) -> Any:
         return value.item()
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
-        return {builtin(name): builtin(each) for name, each in items}
+        return {builtin(key): builtin(item) for key, item in items}
     if isinstance(value, (list, tuple, range)):
-        return [builtin(each) for each in cast("list[Any]", value)]
+        return [builtin(item) for item in cast("list[Any]", value)]
     return value
 
 
@@ -125,7 +125,7 @@ def all_of(converter: Converter) -> Converter:
         if not isinstance(value, (list, tuple)):
             return (converter(value, setting),)
         items = enumerate(cast("list[Any]", value))
-        return tuple(converter(each, f"{setting}[{i}]") for i, each in items)
+        return tuple(converter(item, f"{setting}[{i}]") for i, item in items)
 
     return check
 
@@ -147,15 +147,15 @@ def arguments(value: Any, setting: str) -> tuple[Any, ...]:
 
 def duration(value: Any, setting: str) -> float | None:
     """Return a duration in seconds; the value is a number of seconds or text such as "30m"."""
-    checked: float | str | None = convert(value, float | str | None, setting)
+    number_or_text: float | str | None = convert(value, float | str | None, setting)
     try:
-        length = seconds(checked) if isinstance(checked, str) else checked
+        number = seconds(number_or_text) if isinstance(number_or_text, str) else number_or_text
     except UserError as error:
         raise UserError(f"{setting}: {error.what}", where=str(caller()), remedy=error.remedy) from None
-    if length is not None and length < 0:
+    if number is not None and number < 0:
         remedy = "Give 0 seconds or more"
         raise UserError(f"{setting}: {value} is negative", where=str(caller()), remedy=remedy)
-    return length
+    return number
 
 
 def seconds(duration: str) -> float:
@@ -214,25 +214,25 @@ def _plain(value: Any, setting: str) -> Any:
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
         return {
-            strict_text(name, f"a name in {setting}"): _plain(each, f"{setting}.{name}")
-            for name, each in items
+            strict_text(name, f"a name in {setting}"): _plain(item, f"{setting}.{name}")
+            for name, item in items
         }
     if isinstance(value, (list, tuple)):
-        return [_plain(each, f"{setting}[{i}]") for i, each in enumerate(cast("list[Any]", value))]
+        return [_plain(item, f"{setting}[{i}]") for i, item in enumerate(cast("list[Any]", value))]
     return convert(value, Scalar | None, setting)
 
 
 def wrong_type(setting: str, value: object, expected: str) -> WrongTypeError:
     """Return the error for a value of a wrong type, with the line of the user's program."""
-    kind = "None" if value is None else type(value).__name__
-    return WrongTypeError(f"{setting} has the type {kind}", where=str(caller()), remedy=f"Give {expected}")
+    got = "None" if value is None else type(value).__name__
+    return WrongTypeError(f"{setting} has the type {got}", where=str(caller()), remedy=f"Give {expected}")
 
 
 def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
     """Return the error for a message of msgspec, in symphony's words."""
     if (match := _MISMATCH.fullmatch(message)) is None:
-        kinds = [each for each in (type, *get_args(type)) if get_origin(each) is Literal]
-        choices = ", ".join(str(word) for each in kinds for word in get_args(each))
+        literals = [part for part in (type, *get_args(type)) if get_origin(part) is Literal]
+        choices = ", ".join(str(choice) for literal in literals for choice in get_args(literal))
         remedy = f"Give one of: {choices}" if choices else "Correct it"
         what = message.replace("Invalid enum value", "invalid value")
         return WrongTypeError(f"{setting}: {what}", where=str(caller()), remedy=remedy)

@@ -30,8 +30,8 @@ class Location:
     def __str__(self) -> str:
         if not self.line:
             return self.short_file
-        called = (f"line {each.line}" if each.file == self.file else str(each) for each in self.called_from)
-        return ", called from ".join([f"{self.short_file}:{self.line}", *called])
+        calls = (f"line {call.line}" if call.file == self.file else str(call) for call in self.called_from)
+        return ", called from ".join([f"{self.short_file}:{self.line}", *calls])
 
     @property
     def short_file(self) -> str:
@@ -57,11 +57,11 @@ def caller() -> Location:
     # A comprehension is a frame of its own.
     while frame is not None and frame.f_code.co_name in _COMPREHENSIONS:
         frame = frame.f_back
-    above = frame.f_back if frame is not None and not frame.f_code.co_name.startswith("<") else None
-    while above is not None and _is_between(above.f_code.co_filename):
-        above = above.f_back
-    called_from = () if above is None else (_at(above.f_code.co_filename, above.f_lineno),)
-    return dataclasses.replace(_at(file, line), called_from=called_from)
+    outer = frame.f_back if frame is not None and not frame.f_code.co_name.startswith("<") else None
+    while outer is not None and _is_library(outer.f_code.co_filename):
+        outer = outer.f_back
+    called_from = () if outer is None else (_location(outer.f_code.co_filename, outer.f_lineno),)
+    return dataclasses.replace(_location(file, line), called_from=called_from)
 
 
 def _is_ours(code: CodeType) -> bool:
@@ -70,21 +70,21 @@ def _is_ours(code: CodeType) -> bool:
     return is_generated or code.co_filename.startswith(_NOT_THE_USERS)
 
 
-def _is_between(file: str) -> bool:
-    """Return whether a file belongs to symphony or to a library that calls the user's functions."""
+def _is_library(file: str) -> bool:
+    """Return whether a file belongs to symphony, or to a library that calls the user's functions."""
     return file.startswith(_NOT_THE_USERS) or any(part in file for part in _LIBRARIES)
 
 
-def _at(file: str, line: int) -> Location:
+def _location(file: str, line: int) -> Location:
     # Absolute, because the command that shows the problems may run in another folder.
     return Location(os.path.abspath(file), line)  # noqa: PTH100 : hot path
 
 
-def part_of(setting: str, part: object) -> str:
+def part_key(setting: str, part: object) -> str:
     """Return the key for the line of a part of a setting: `env PATH`, `tolerations 0`."""
     return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"
 
 
-def place_of(setting: str, places: Mapping[str, Location], otherwise: Location) -> Location:
-    """Return the line that set `env PATH`, else the line that set `env`, else `otherwise`."""
-    return places.get(setting) or places.get(setting.partition(" ")[0], otherwise)
+def line_of(setting: str, lines: Mapping[str, Location], default: Location) -> Location:
+    """Return the line that set `env PATH`, else the line that set `env`, else the default."""
+    return lines.get(setting) or lines.get(setting.partition(" ")[0], default)

@@ -49,12 +49,12 @@ class Dependency(Checked):
 def dependencies(value: Any, setting: str) -> tuple[Dependency, ...]:
     """Return the dependencies in a name, a Process, a list of these, or a mapping of names to conditions.
 
-    >>> [(each.on, each.condition) for each in dependencies(["a", {"b": "completed"}], "depends_on")]
+    >>> [(wait.on, wait.condition) for wait in dependencies(["a", {"b": "completed"}], "depends_on")]
     [('a', 'ready'), ('b', 'completed')]
     """
     if isinstance(value, Mapping):
         conditions = cast("Mapping[Any, Any]", value).items()
-        return tuple(dependency(each, setting, condition) for each, condition in conditions)
+        return tuple(dependency(on, setting, condition) for on, condition in conditions)
     if isinstance(value, (list, tuple)):
         return tuple(nested for item in cast("list[Any]", value) for nested in dependencies(item, setting))
     return (dependency(value, setting),)
@@ -73,9 +73,9 @@ def dependency(
     if isinstance(value, Dependency):
         return value
     on = _name(value, setting)
-    checked = of_type(Condition)(condition, f"{setting}: condition")
-    limit = TIMEOUTS[checked] if timeout is None else duration(timeout, f"{setting}: timeout")
-    return Dependency(on, checked, limit, service, restart_with, caller())
+    condition = of_type(Condition)(condition, f"{setting}: condition")
+    seconds = TIMEOUTS[condition] if timeout is None else duration(timeout, f"{setting}: timeout")
+    return Dependency(on, condition, seconds, service, restart_with, caller())
 
 
 def names(value: Any, setting: str) -> tuple[str, ...]:
@@ -84,8 +84,8 @@ def names(value: Any, setting: str) -> tuple[str, ...]:
     >>> names(["learner", "agents/0"], "primary")
     ('learner', 'agents/0')
     """
-    many = cast("list[Any]", value) if isinstance(value, (list, tuple)) else [value]
-    return tuple(_name(each, setting) for each in many)
+    items = cast("list[Any]", value) if isinstance(value, (list, tuple)) else [value]
+    return tuple(_name(item, setting) for item in items)
 
 
 def _name(value: Any, setting: str) -> str:

@@ -43,10 +43,10 @@ def services(value: Any, setting: str) -> tuple[ServiceUse, ...]:
     >>> [(use.name, use.port) for use in services(("a", ["b"], {"c": 6006}), "binds")]
     [('a', None), ('b', None), ('c', 6006)]
     """
-    return tuple(_read(value, setting, caller()))
+    return tuple(_service_uses(value, setting, caller()))
 
 
-def _read(value: Any, setting: str, where: Location) -> Iterator[ServiceUse]:
+def _service_uses(value: Any, setting: str, where: Location) -> Iterator[ServiceUse]:
     if isinstance(value, ServiceUse):
         yield value
     elif isinstance(value, str):
@@ -55,11 +55,11 @@ def _read(value: Any, setting: str, where: Location) -> Iterator[ServiceUse]:
         for name, port in cast("Mapping[Any, Any]", value).items():
             yield ServiceUse(name, port, where)
     elif isinstance(value, (list, tuple)):
-        for each in cast("Sequence[Any]", value):
-            yield from _read(each, setting, where)
+        for item in cast("Sequence[Any]", value):
+            yield from _service_uses(item, setting, where)
     elif isinstance(value, (set, frozenset)):
         for name in sorted(cast("set[Any]", value), key=str):
-            yield from _read(name, setting, where)
+            yield from _service_uses(name, setting, where)
     else:
         raise wrong_type(setting, value, "service names, lists of them, or {name: port}")
 
@@ -91,13 +91,7 @@ _PROBE = optional(instance_of(Probe))
 
 @dataclass(frozen=True)
 class Rendezvous(Checked):
-    """The place of a process among several equal workers.
-
-    Attributes:
-        rank: Its number, from 0.
-        size: The number of workers.
-        service: The service by which they meet, which rank 0 binds.
-    """
+    """The rank of a process among equal workers, from 0, and the service that rank 0 binds for them."""
 
     rank: int = required(of_type(int))
     size: int = required(of_type(int))

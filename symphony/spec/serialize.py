@@ -10,7 +10,7 @@ from symphony.errors import UserError
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.pod import MOUNT_KINDS, Mount
-from symphony.spec.setting import Setting, made_settings, settings_of
+from symphony.spec.setting import Setting, explicit_settings, settings_of
 
 FORMAT = 1
 _KIND_OF = {kind: name for name, kind in MOUNT_KINDS.items()}
@@ -57,9 +57,9 @@ def _dump(value: Any, path: str) -> Any:
         return _dump_fields(value, path)
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
-        return {name: _dump(each, f"{path}.{name}") for name, each in items}
+        return {name: _dump(item, f"{path}.{name}") for name, item in items}
     if isinstance(value, (list, tuple)):
-        return [_dump(each, f"{path}[{i}]") for i, each in enumerate(cast("list[Any]", value))]
+        return [_dump(item, f"{path}[{i}]") for i, item in enumerate(cast("list[Any]", value))]
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise UserError(
@@ -69,7 +69,9 @@ def _dump(value: Any, path: str) -> Any:
 
 
 def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
-    return {setting.name: _dump(value, f"{path}.{setting.name}") for setting, value in made_settings(spec)}
+    return {
+        setting.name: _dump(value, f"{path}.{setting.name}") for setting, value in explicit_settings(spec)
+    }
 
 
 def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
@@ -92,7 +94,7 @@ def _value(setting: Setting, value: Any, path: str, where: Location) -> Any:
         value = _load(setting.part, value, path, where)
     elif setting.part is not None and isinstance(value, list):
         items = enumerate(cast("list[Any]", value))
-        value = [_part(setting.part, each, f"{path}[{i}]", where) for i, each in items]
+        value = [_part(setting.part, item, f"{path}[{i}]", where) for i, item in items]
     return setting.convert(value, path)
 
 

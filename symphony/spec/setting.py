@@ -45,10 +45,10 @@ class Setting:
 
 def setting(convert: Converter, default: Any = None, **more: Any) -> Any:
     """Return a dataclass field that is a setting."""
-    about = {_KEY: {"convert": convert, "default": default, **more}}
+    metadata = {_KEY: {"convert": convert, "default": default, **more}}
     if isinstance(default, dict):
-        return dataclasses.field(default_factory=dict[str, Any], metadata=about)
-    return dataclasses.field(default=default, metadata=about)
+        return dataclasses.field(default_factory=dict[str, Any], metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def required(convert: Converter) -> Any:
@@ -66,17 +66,17 @@ def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
     }
 
 
-def made_settings(spec: Any) -> Iterator[tuple[Setting, Any]]:
+def explicit_settings(spec: Any) -> Iterator[tuple[Setting, Any]]:
     """Yield the settings of a spec that differ from their defaults, with their values."""
-    for made in settings_of(cast("type[Any]", type(spec))).values():
-        value = getattr(spec, made.name)
-        if made.required or value != made.default:
-            yield made, value
+    for name, spec_setting in settings_of(cast("type[Any]", type(spec))).items():
+        value = getattr(spec, name)
+        if spec_setting.required or value != spec_setting.default:
+            yield spec_setting, value
 
 
 class Checked:
     """Base of dataclasses that convert their settings when they are created."""
 
     def __post_init__(self) -> None:
-        for name, checked in settings_of(type(self)).items():
-            object.__setattr__(self, name, checked.convert(getattr(self, name), name))
+        for name, spec_setting in settings_of(type(self)).items():
+            object.__setattr__(self, name, spec_setting.convert(getattr(self, name), name))

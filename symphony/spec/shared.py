@@ -22,7 +22,7 @@ from symphony.spec.convert import (
     wrong_type,
 )
 from symphony.spec.inputs import ImageSpec, Secret
-from symphony.spec.location import NOWHERE, Location, place_of
+from symphony.spec.location import NOWHERE, Location, line_of
 from symphony.spec.order import Dependencies, Dependency, dependencies
 from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
 from symphony.spec.setting import required, setting
@@ -79,11 +79,11 @@ class Declared:
     name: str = required(strict_text)
     _: KW_ONLY
     where: Location = field(default=NOWHERE, compare=False)
-    places: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
+    lines: Mapping[str, Location] = field(default_factory=dict[str, Location], compare=False)
 
     def at(self, setting: str) -> Location:
         """Return the line that set a setting or a part of it (`env PATH`), else the declaration's line."""
-        return place_of(setting, self.places, self.where)
+        return line_of(setting, self.lines, self.where)
 
 
 def _secret(value: Any, setting: str) -> Any:

@@ -13,7 +13,7 @@ from symphony.errors import UserError
 from symphony.spec import pod
 from symphony.spec.pod import Toleration
 from symphony.spec.process import Resources
-from symphony.spec.setting import made_settings
+from symphony.spec.setting import explicit_settings
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_group_settings_are_stored() -> None:
     assert (spec.image, spec.image_pull_policy) == ("i", "Never")
     assert (spec.preamble_cmds, spec.start_dir) == (("cd x",), "/data")
     assert [mount.name for mount in spec.mounts] == ["devshm"]
-    assert [setting.name for setting, _ in made_settings(spec.pod)] == ["node_selector", "pod_yml"]
+    assert [setting.name for setting, _ in explicit_settings(spec.pod)] == ["node_selector", "pod_yml"]
     assert ProcessGroup.from_spec(spec).spec == spec
 
 

@@ -51,8 +51,8 @@ def test_a_project_is_found_from_a_subfolder(place: workspace.Workspace, tmp_pat
         ("runtime: python\n", "project name None"),
         ("name: 'a b'\nruntime: python\n", "project name 'a b'"),
         ("name: [\n", "Pulumi.yaml is not YAML: expected"),
-        ("- a\n", "Pulumi.yaml is a list, not a mapping"),
-        ("", "Pulumi.yaml is empty"),
+        ("- a\n", "Pulumi.yaml is not a mapping"),
+        ("", "Pulumi.yaml sets no runtime"),
         ("name: x\nruntime: python\ndescription: '\x00'\n", "is not YAML"),
     ],
 )
@@ -144,12 +144,14 @@ def test_a_hidden_project_is_private_and_reused(own_home: Path, tmp_path: Path, 
 
 
 def test_for_stack_uses_the_current_project_or_a_hidden_one(
-    place: workspace.Workspace, tmp_path: Path
+    place: workspace.Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = file_store.StackName("symphony", "rl")
-    assert workspace.for_stack(name, place.folder) == place
-    assert workspace.for_stack(name, tmp_path).hidden
-    assert workspace.for_stack(file_store.StackName("other", "rl"), place.folder).hidden
+    monkeypatch.chdir(place.folder)
+    assert workspace.for_stack(name) == place
+    assert workspace.for_stack(file_store.StackName("other", "rl")).hidden
+    monkeypatch.chdir(tmp_path)
+    assert workspace.for_stack(name).hidden
 
 
 @pytest.mark.usefixtures("engine")
@@ -169,7 +171,7 @@ def test_destroy_works_without_the_project_folder(
 
     run("up")  # type: ignore[operator]
     name = file_store.StackName("tiny", "dev")
-    elsewhere = workspace.for_stack(name, tmp_path)
+    elsewhere = workspace.hidden(name.project, name.stack)
     os.rename(tiny.folder, tmp_path / "moved")  # noqa: PTH104
     with Run("destroy", elsewhere, "dev", extra={"PYTHONPATH": str(tmp_path / "moved")}) as destroy:
         list(destroy)

@@ -6,12 +6,12 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from symphony.cli import diff
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import kept_code, run_logs, runs
@@ -131,18 +131,19 @@ def test_a_record_on_a_full_disk_lists_what_is_missing(
     from symphony.operations import stacks
 
     recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
-    declared = runs.Declaration("tmux", ["a: new"], {}, {}, {}, frozenset())
-    assert recording.begin(declared) == ""
+    plan = {"backend": "tmux", "services": [], "secrets": [], "processes": []}
+    content = {"plan": plan, "parameters": {}}
+    assert recording.begin(["a: new"], content) == ""
     assert any("code: No space" in line for line in runs.read(NAME, 1).missing)
     _fill_disk_after(monkeypatch, 2)
     recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
-    assert recording.begin(declared) == ""
+    assert recording.begin(["a: new"], content) == ""
     assert any("disk is full" in line for line in runs.read(NAME, 2).missing)
     assert not (runs.folder_of(NAME) / "2" / "plan.json").exists()
     monkeypatch.setattr(runs, "write", full)
     recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
-    assert "No space" in recording.begin(declared)
-    assert recording.begin(declared) == ""
+    assert "No space" in recording.begin(["a: new"], content)
+    assert recording.begin(["a: new"], content) == ""
     assert runs.numbers(NAME) == [1, 2]
 
 
@@ -159,19 +160,27 @@ def _fill_disk_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
     monkeypatch.setattr(runs, "write", limited)
 
 
-@pytest.mark.parametrize("every", [runs.every, runs.summaries])
-def test_records_of_older_and_newer_versions_and_damaged_ones_are_read(
-    every: Callable[[StackName], Sequence[runs.Summary]],
-) -> None:
+def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None:
     _record(1)
     _record(2, version=99, started="2026-11-25T12:00:00Z", unheard_of=True)
     _record(3)
     (runs.folder_of(NAME) / "3" / "run.json").write_text('{"number": ')
     (runs.folder_of(NAME) / "4").mkdir()
-    first, second, third, fourth = every(NAME)
+    first, second, third, fourth = runs.every(NAME)
     assert (first.number, second.started.year) == (1, 2026)
     assert "damaged" in third.missing[0]
     assert "no record" in fourth.missing[0]
+
+
+@pytest.mark.parametrize("numbers", [(), (1,)])
+def test_diff_without_two_runs_is_a_user_error(
+    monkeypatch: pytest.MonkeyPatch, numbers: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(runs, "find", lambda _: NAME)
+    for number in numbers:
+        _record(number)
+    with pytest.raises(UserError):
+        diff.command()
 
 
 def test_prune_removes_the_oldest_runs_over_the_limits() -> None:

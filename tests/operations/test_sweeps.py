@@ -14,6 +14,7 @@ import pytest
 from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import sweep
+from symphony.operations.sweep_run import Runner
 from tests.sandbox import Sandbox, wait_for
 
 PROGRAM = """
@@ -172,3 +173,20 @@ def test_secret_files_are_links_in_frozen_code(tmp_path: Path) -> None:
     assert not (grid.code / "key.txt").is_symlink()
     sweep.link_secrets(grid, place, {"secrets": ["key.txt"], "processes": []})
     assert (grid.code / "key.txt").readlink() == tmp_path / "key.txt"
+
+
+def test_an_up_that_prints_much_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output of an `up` is more than a pipe holds, and the runner reads it only at the end."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nhead -c 300000 /dev/zero >&2\necho >&2\necho symphony: boom >&2\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    grid = sweep.Sweep("grid", "lab", "train", trials=[sweep.Trial(1, {"lr": "1"})])
+    grid.code.mkdir(parents=True)
+    runner, (trial,), reasons = Runner(grid.full_name, print), grid.trials, list[str]()
+    monkeypatch.setattr(runner, "_end", lambda _grid, _trial, _state, why: reasons.append(why))
+    runner._spawn(grid, trial, "up")
+    process, _ = runner._jobs[1]
+    assert process.wait(20) == 2
+    runner._started(grid, trial, runner._jobs[1])
+    assert reasons == ["boom"]

@@ -17,7 +17,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import selected_stack, stacks
 from symphony.operations.plan import Planned
-from symphony.operations.up import Ended, Progress, Remark, _event_line, _Times, _watched, path_of
+from symphony.operations.up import Ended, Progress, Remark, _progress_or_remark, _Times, _watched, path_of
 from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
@@ -65,25 +65,30 @@ these resources to complete. For example, if you are using AWS, you can confirm 
 @pytest.mark.parametrize(
     ("second", "then"),
     [
-        (f"{EXPERIMENT}$symphony:index:Process$kubernetes:core/v1:Pod::b", "this one goes on with it"),
-        (f"{STACK}gcp:storage/bucket:Bucket::b", "ask `pulumi refresh` what became of b"),
+        (f"{EXPERIMENT}$symphony:index:Process$kubernetes:core/v1:Pod::b", "this run completes it"),
+        (f"{STACK}gcp:storage/bucket:Bucket::b", "`pulumi refresh` shows the state of b"),
     ],
     ids=["ours", "foreign"],
 )
 def test_pending_operations_of_an_interrupted_run_are_one_line(second: str, then: str) -> None:
     message = BEGUN.format(first=f"{EXPERIMENT}$symphony:index:Process::a", second=second)
-    result = _event_line(Diagnostic("warning", message, ""))
+    result = _progress_or_remark(Diagnostic("warning", message, ""))
     assert result == Remark(f"an earlier run was interrupted at a, b: {then}")
-    assert _event_line(Diagnostic("warning", "careful\n", "")) == Remark("careful")
+    assert _progress_or_remark(Diagnostic("warning", "careful\n", "")) == Remark("careful")
 
 
 POD = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process$kubernetes:core/v1:Pod::a"
 
 
 def test_a_warning_about_a_resource_names_its_process() -> None:
-    assert _event_line(Diagnostic("warning", "careful", POD)) == Remark("a: careful")
-    assert _event_line(Diagnostic("warning", "Failed: Error: ErrImagePull", POD, ephemeral=True)) is None
-    assert _event_line(Diagnostic("warning", "configured Kubernetes cluster is unreachable: x", POD)) is None
+    assert _progress_or_remark(Diagnostic("warning", "careful", POD)) == Remark("a: careful")
+    assert (
+        _progress_or_remark(Diagnostic("warning", "Failed: Error: ErrImagePull", POD, ephemeral=True)) is None
+    )
+    assert (
+        _progress_or_remark(Diagnostic("warning", "configured Kubernetes cluster is unreachable: x", POD))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +185,7 @@ def test_the_longest_chain_ends_at_the_process_ready_last() -> None:
 def test_an_interrupted_process_is_not_reported_as_failed() -> None:
     parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
     event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
-    line = _event_line(event, {POD})
+    line = _progress_or_remark(event, {POD})
     assert isinstance(line, Remark)
     assert "a: interrupted" in line.text
-    assert _event_line(event) == Progress("a", "failed")
+    assert _progress_or_remark(event) == Progress("a", "failed")

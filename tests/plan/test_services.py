@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony import Experiment
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 
 
 def test_wanted_ports_are_fixed_or_chosen():
@@ -12,10 +12,10 @@ def test_wanted_ports_are_fixed_or_chosen():
     process.binds("free", {"fixed": 7000, "late": None})
     process.exposes({"late": 7001})
     process.connects("other")
-    assert wanted_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
+    assert fixed_ports(experiment.spec) == {"free": None, "fixed": 7000, "late": 7001}
 
 
 def test_invalid_services_are_ignored():
     experiment = Experiment("rl")
     experiment.new_process("a").binds("x\ud800", {"high": 70000, "text": None})
-    assert wanted_ports(experiment.spec) == {"text": None}
+    assert fixed_ports(experiment.spec) == {"text": None}

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from symphony import Experiment
 from symphony.plan.problems import Problem
-from symphony.spec.location import NOWHERE, Location, caller, part_of, place_of
+from symphony.spec.location import NOWHERE, Location, caller, line_of, part_key
 
 
-def line_of(text: str) -> int:
+def number_of(text: str) -> int:
     return next(
         number for number, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line
     )
 
 
 def test_caller_is_the_nearest_line_outside_symphony():
-    assert caller() == Location(__file__, line_of("assert caller()"))
+    assert caller() == Location(__file__, number_of("assert caller()"))
 
 
 def test_a_call_over_several_lines_has_its_first_line():
@@ -25,7 +25,7 @@ def test_a_call_over_several_lines_has_its_first_line():
         "a",
         command="x",
     )
-    assert process.spec.where.line == line_of("process = experiment.new_process(")
+    assert process.spec.where.line == number_of("process = experiment.new_process(")
 
 
 def test_a_line_in_a_helper_function_also_names_its_caller():
@@ -35,7 +35,7 @@ def test_a_line_in_a_helper_function_also_names_its_caller():
     experiment = Experiment("rl")
     worker(experiment, "a")  # by this line
     [worker(experiment, name) for name in "b"]  # and this
-    helper, first, second = map(line_of, ("# in the helper", "# by this line", "# and this"))
+    helper, first, second = map(number_of, ("# in the helper", "# by this line", "# and this"))
     assert [str(process.binds[0].where).rpartition(":")[2] for process in experiment.spec.processes] == [
         f"{helper}, called from line {first}",
         f"{helper}, called from line {second}",
@@ -65,13 +65,13 @@ def test_files_are_absolute_and_shown_relative(tmp_path, monkeypatch):
     assert str(Location("/etc/x", 3)) == "/etc/x:3"
 
 
-def test_place_of_a_part_of_a_setting_falls_back_to_the_setting():
+def test_line_of_a_part_of_a_setting_falls_back_to_the_setting():
     first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
-    values = {"env": second, "env PATH": first}
-    assert place_of("env PATH", values, declared) == first
-    assert place_of("env HOME", values, declared) == second
-    assert place_of("args", values, declared) == declared
-    assert part_of("env", ["x"]) == "env list"
+    lines = {"env": second, "env PATH": first}
+    assert line_of("env PATH", lines, declared) == first
+    assert line_of("env HOME", lines, declared) == second
+    assert line_of("args", lines, declared) == declared
+    assert part_key("env", ["x"]) == "env list"
 
 
 def test_an_unknown_location_is_shown_as_empty():

@@ -141,7 +141,7 @@ experiments = st.builds(
 
 def test_generated_experiments_cover_every_setting():
     # A setting that is added to a spec and not here would be saved without a test.
-    unmade = {"where", "places", "accepts_classic_names", "code_files"}
+    unmade = {"where", "lines", "accepts_classic_names", "code_files"}
     for strategy, kind in (
         (processes, ProcessSpec),
         (groups, ProcessGroupSpec),

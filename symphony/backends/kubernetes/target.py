@@ -13,7 +13,7 @@ from symphony.placement.pool import Pool
 from symphony.placement.prices import LIST_PRICES, Prices
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
@@ -71,7 +71,7 @@ def choose_ports(spec: ExperimentSpec) -> dict[str, int]:
 
     A port depends only on the service's name, except for collisions within a pod, so it rarely changes.
     """
-    wanted = wanted_ports(spec)
+    wanted = fixed_ports(spec)
     taken: dict[str, set[int]] = defaultdict(set)
     pod_of = {name: servers[0][0].partition("/")[0] for name, servers in served(spec).items()}
     for name, port in wanted.items():

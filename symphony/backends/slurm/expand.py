@@ -19,7 +19,7 @@ from symphony.backends.slurm.settings import folder_for, settings_of
 from symphony.backends.slurm.target import target as target
 from symphony.backends.supervision import declaration
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 from symphony.spec.experiment import ExperimentSpec
 from symphony_slurm import inputs
 from symphony_slurm.folder import Experiment, Service, tokens
@@ -39,7 +39,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     settings, folder = settings_of(context), folder_for(context)
     shares = {process.path: job_size.share(process, process.group or "") for process in plan.processes}
-    fixed = wanted_ports(spec)
+    fixed = fixed_ports(spec)
     services = {
         service.name: Service(path=service.path, port=fixed.get(service.declared or service.name) or 0)
         for service in plan.services

@@ -12,7 +12,7 @@ from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.pod import Place
@@ -36,7 +36,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         one_host=False,
         host_of="the-node-of-{service}",
         bind_host="0.0.0.0",
-        ports={name: port or 0 for name, port in wanted_ports(spec).items()},
+        ports={name: port or 0 for name, port in fixed_ports(spec).items()},
         unreadable=local_commands.unusable(spec, context.folder),
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,

@@ -18,7 +18,7 @@ from symphony.backends.tmux import render
 from symphony.backends.tmux.settings import settings_of
 from symphony.backends.tmux.target import target as target
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 from symphony.spec.experiment import ExperimentSpec
 from symphony_tmux import names
 from symphony_tmux.provider import Session, Window
@@ -38,7 +38,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     settings = settings_of(context)
     server, grace = settings.server, settings.grace
-    fixed = [service for service, port in wanted_ports(spec).items() if port is not None]
+    fixed = [service for service, port in fixed_ports(spec).items() if port is not None]
     is_supervised = is_declared(plan, settings.notify)
     supervision = declaration(plan, settings.notify) if is_supervised else None
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)

@@ -11,7 +11,7 @@ from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import settings_of
 from symphony.errors import SymphonyError
 from symphony.plan.problems import Problem
-from symphony.plan.services import wanted_ports
+from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony_tmux import leases
@@ -27,7 +27,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     path = search_path(launch_file.caller())
     server = settings_of(context).server
     # False: the plan only reads the leases; the session takes them.
-    leased = leases.lease(context.owner, wanted_ports(spec), False, spec.port_range)
+    leased = leases.lease(context.owner, fixed_ports(spec), False, spec.port_range)
     return Target(
         backend="tmux",
         physical_name=context.physical_name,

@@ -47,17 +47,17 @@ def _holds_only_ours(name: file_store.StackName) -> bool:
         return True
     except SymphonyError:
         return False
-    known = {resource.urn for resource in state.resources if is_ours(resource.type, resource.inputs)}
-    return len(known) == len(state.resources) and all(
-        urn in known or is_ours(_type_of(urn), {}) for urn in state.pending
+    ours = {resource.urn for resource in state.resources if is_ours(resource.type, resource.inputs)}
+    return len(ours) == len(state.resources) and all(
+        urn in ours or is_ours(_type_of(urn), {}) for urn in state.pending
     )
 
 
 def _managed_by(inputs: Mapping[str, Any]) -> Any:
-    part: Any = inputs
+    field: Any = inputs
     for key in ("metadata", "labels", _MANAGED_BY):
-        part = cast("Mapping[str, Any]", part).get(key) if isinstance(part, Mapping) else None
-    return part
+        field = cast("Mapping[str, Any]", field).get(key) if isinstance(field, Mapping) else None
+    return field
 
 
 def _type_of(urn: str) -> str:

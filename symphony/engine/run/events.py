@@ -13,10 +13,12 @@ from symphony.run_request import REPORT
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operation of the engine on one resource; parent is the urn of its parent.
+    """An operation of the engine on one resource.
 
-    changed:  the properties for which it is changed; of a replacement those that ask for it.
-    old, new: its inputs in the state and in the program; an empty mapping where it is not there.
+    Attributes:
+        parent: The urn of its parent.
+        changed: The properties that differ, or those that force a replacement.
+        old, new: Its inputs in the state and in the program; empty if it is not there.
     """
 
     urn: str
@@ -184,8 +186,8 @@ def _inputs(state: dict[str, Any] | None) -> dict[str, Any]:
 
 def _diagnostic(raw: dict[str, Any]) -> Diagnostic | Report | None:
     if raw.get("severity") == "debug":
-        before, _, facts = str(raw.get("message", "")).partition(REPORT)
-        return Report(json.loads(facts)) if facts and not before else None
+        prefix, _, facts = str(raw.get("message", "")).partition(REPORT)
+        return Report(json.loads(facts)) if facts and not prefix else None
     return Diagnostic(
         severity=str(raw.get("severity", "")),
         message=str(raw.get("message", "")),

@@ -56,17 +56,17 @@ class _FileServer(ProgramServer):
     def __init__(self, folder: str) -> None:
         super().__init__(folder, lambda: run_file(self._file))
         self._file = "."
-        self._asked: queue.SimpleQueue[tuple[Any, Any, Future[Any]]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[Any, Any, Future[Any]]] = queue.SimpleQueue()
 
     def run(self, request: Any, context: Any) -> Any:
         answer: Future[Any] = Future()
-        self._asked.put((request, context, answer))
+        self._requests.put((request, context, answer))
         return answer.result()
 
     def serve(self) -> None:
         """Run the program whenever the engine asks; the process ends with the engine."""
         while True:
-            request, context, answer = self._asked.get()
+            request, context, answer = self._requests.get()
             self._file = request.program or "."
             os.chdir(request.pwd)
             with _Output(request.args[0]):
@@ -85,18 +85,20 @@ class _Output:
         for descriptor in (1, 2):
             os.dup2(writer, descriptor)
         os.close(writer)
-        self._told = threading.Thread(target=_tell, args=(os.fdopen(reader, "rb"), self._engine), daemon=True)
-        self._told.start()
+        args = (os.fdopen(reader, "rb"), self._engine)
+        self._forwarder = threading.Thread(target=_forward, args=args, daemon=True)
+        self._forwarder.start()
 
     def __exit__(self, *_: object) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         # A child of the program may hold the pipe open for longer.
         os.write(1, _END_OF_OUTPUT)
-        self._told.join()
+        self._forwarder.join()
 
 
-def _tell(output: IO[bytes], engine: str) -> None:
+def _forward(output: IO[bytes], engine: str) -> None:
+    """Send lines to the engine as messages, up to the end of the program."""
     with grpc.insecure_channel(engine) as channel:
         stub: Any = engine_pb2_grpc.EngineStub(channel)
         for line in output:
@@ -122,9 +124,8 @@ def run_file(file: str) -> None:
         raise
     except SystemExit as ended:
         if ended.code not in (None, 0):
-            how = (
-                f"exited with {ended.code}" if isinstance(ended.code, int) else f"ended itself: {ended.code}"
-            )
+            code = ended.code
+            how = f"exited with {code}" if isinstance(code, int) else f"ended itself: {code}"
             raise pulumi.RunError(f"the program of {pulumi.get_stack()} {how}") from None
     except Exception:
         trace = traceback.format_exc()
@@ -133,7 +134,7 @@ def run_file(file: str) -> None:
     if hasattr(root, _EXPERIMENT):
         getattr(root, _EXPERIMENT).require_launched()
     elif run_request.VARIABLE in os.environ and not hasattr(root, _CLUSTER):
-        # An `up` without an experiment would stop all that runs.
+        # An `up` without an experiment would stop all processes.
         raise pulumi.RunError(
             f"the program of {pulumi.get_stack()} launches no experiment."
             ' Declare one in it: "with Experiment(...) as experiment:"'

@@ -50,13 +50,14 @@ from symphony.errors import SymphonyError, UserError
 
 # "host" leaves the engine in the network of the machine.
 NETWORK = "SYMPHONY_NETWORK"
-# The types in the state of an engine that needs no network: the providers outside make these resources.
+# The types of resources that need no network in the engine: the providers outside of it make them.
 _LOCAL = ("symphony:", "pulumi:", "pulumi-python:")
 # Seconds from Ctrl-C to SIGKILL. The engine waits for the operations in progress. After SAVE_AFTER, plugins
 # and program are killed: their operations fail, and the engine still saves the others.
 KILL_AFTER = watchdog.GRACE
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_KEPT_OF_STDERR = 64 * 1024
+# Bytes.
+_MOST_STDERR = 64 * 1024
 
 
 class Run:
@@ -79,17 +80,19 @@ class Run:
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
         self._needs_plugins = False
-        self._keeps_checkpoints = self._skips_checkpoints = False
+        self._keeps_checkpoints = False
+        self._skips_checkpoints = False
         self._diagnostics: list[Diagnostic] = []
         self._summary: Summary | None = None
         self._stderr = bytearray()
         self._outcome: Outcome | None = None
-        self._stop_asked: float | None = None
+        self._stopped_at: float | None = None
         self._stop_level = 0
         self._previous: dict[int, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._watcher: subprocess.Popen[bytes] | None = None
-        self._noted = ExitStack()
+        self._watchdog: subprocess.Popen[bytes] | None = None
+        # Removes the sockets of the current engine, and stops the server of its program.
+        self._cleanup = ExitStack()
         self._notes: list[Note] = []
         self._began = time.monotonic()
 
@@ -105,10 +108,10 @@ class Run:
 
     def stop(self) -> None:
         """Ask the engine to stop; a second call stops it at once. Safe in threads and signal handlers."""
-        if self._stop_asked is None:
-            self._stop_asked = time.monotonic()
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
         else:
-            self._stop_asked = time.monotonic() - KILL_AFTER
+            self._stopped_at = time.monotonic() - KILL_AFTER
 
     def __enter__(self) -> Self:
         binary.require()
@@ -116,15 +119,15 @@ class Run:
         if self.verb != "preview":
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         file_store.mend(self._name)
-        self._command = self._engine()
+        pulumi, env = self._engine()
         if self.verb in ("up", "preview"):
-            require_symphony(self.workspace, self.stack, python_of(self.workspace, self._command[1]))
-        self._take_signals()
+            require_symphony(self.workspace, self.stack, python_of(self.workspace, env))
+        self._handle_signals()
         try:
-            self._start(*self._command)
+            self._start(pulumi, env)
         except BaseException:
-            self._noted.close()
-            self._give_signals_back()
+            self._cleanup.close()
+            self._restore_signals()
             raise
         return self
 
@@ -139,7 +142,7 @@ class Run:
                     pass
         finally:
             self._end()
-            self._give_signals_back()
+            self._restore_signals()
 
     def __iter__(self) -> Iterator[Event]:
         yield from self._notes
@@ -147,11 +150,9 @@ class Run:
         yield from self._events()
         if self.outcome.result == "failed" and not self._fetch_plugins and self._needs_plugins:
             self._fetch_plugins = True
-            self._command = self._engine()
             yield from self._again()
         if self.outcome.result == "failed" and checkpoints.were_needed(self._diagnostics):
             self._keeps_checkpoints = True
-            self._command = self._engine()
             yield from self._again()
 
     def _events(self) -> Iterator[Event]:
@@ -173,7 +174,7 @@ class Run:
         self._outcome = None
         self._stderr.clear()
         self._diagnostics.clear()
-        self._start(*self._command)
+        self._start(*self._engine())
         yield RunRestarted()
         yield from self._events()
 
@@ -213,7 +214,7 @@ class Run:
                 remedy="Run `symphony setup` for a working one",
             ) from error
         pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
-        self._watcher = subprocess.Popen(
+        self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog.__file__, str(self._process.pid), *map(str, pipes)],
             pass_fds=pipes,
             stdin=subprocess.PIPE,
@@ -225,7 +226,7 @@ class Run:
     def _engine_command(self, pulumi: str, env: Mapping[str, str]) -> list[str]:
         # A new folder for each start of the engine, without the sockets of an earlier one.
         folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
-        self._noted.callback(shutil.rmtree, folder, ignore_errors=True)
+        self._cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         # A deletion runs no program, but the engine asks its server for plugins. Without a server it asks
         # Pulumi's language host, which makes a virtualenv that is missing.
         return engine_command(
@@ -270,7 +271,7 @@ class Run:
                     if not chunk:
                         selector.unregister(key.fileobj)
                     elif key.fileobj is process.stderr:
-                        self._stderr = (self._stderr + chunk)[-_KEPT_OF_STDERR:]
+                        self._stderr = (self._stderr + chunk)[-_MOST_STDERR:]
                     else:
                         *lines, rest = (rest + chunk).split(b"\n")
                         yield from lines
@@ -279,10 +280,10 @@ class Run:
             yield rest
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
-        """Interrupt the engine, then end all but the engine, then end the engine, as time passes."""
-        if self._stop_asked is None:
+        """Interrupt the engine; after SAVE_AFTER kill its plugins and program, after KILL_AFTER itself."""
+        if self._stopped_at is None:
             return
-        waited = time.monotonic() - self._stop_asked
+        waited = time.monotonic() - self._stopped_at
         if self._stop_level == 0:
             self._stop_level = 1
             process.send_signal(signal.SIGINT)
@@ -302,8 +303,8 @@ class Run:
             store.prune(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
-        # Stopped before its first step the engine ends with 0 and has changed nothing.
-        if self._stop_asked is not None and (code != 0 or not (self._summary and self._summary.changes)):
+        # An engine that is stopped before its first step ends with 0.
+        if self._stopped_at is not None and (code != 0 or not (self._summary and self._summary.changes)):
             result = "interrupted"
         self._outcome = Outcome(
             verb=self.verb,
@@ -319,25 +320,25 @@ class Run:
         )
 
     def _end(self) -> None:
-        """Leave nothing behind: the engine, its plugins and program, the watcher, the pipes."""
+        """End the engine, its plugins and program, and the watchdog."""
         process, self._process = self._process, None
         if process is not None:
-            # It is not reaped yet, so its pid is not reused and the session is this one.
+            # It is not reaped yet, so the system has not reused its pid.
             watchdog.kill_session(process.pid)
             process.wait(timeout=10)
             for pipe in (process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()
-        self._noted.close()
-        watcher, self._watcher = self._watcher, None
-        if watcher is not None:
+        self._cleanup.close()
+        watching, self._watchdog = self._watchdog, None
+        if watching is not None:
             try:
-                watcher.communicate(b"done", timeout=10)
+                watching.communicate(b"done", timeout=10)
             except subprocess.TimeoutExpired:
-                watcher.kill()
-                watcher.wait(timeout=10)
+                watching.kill()
+                watching.wait(timeout=10)
 
-    def _take_signals(self) -> None:
+    def _handle_signals(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
         for number in _SIGNALS:
@@ -346,9 +347,9 @@ class Run:
             elif number == signal.SIGINT:
                 # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
                 # that inherited that; what is handled here is not inherited.
-                self._previous[number] = signal.signal(number, _pass_over)
+                self._previous[number] = signal.signal(number, lambda _number, _frame: None)
 
-    def _give_signals_back(self) -> None:
+    def _restore_signals(self) -> None:
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, cast("signal.Handlers", handler))
@@ -374,23 +375,9 @@ class InlineRun(Run):
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
     ) -> None:
-        super().__init__(
-            verb,
-            workspace,
-            stack,
-            extra={**_python(), **(extra or {})},
-            options=options,
-            fetch_plugins=fetch_plugins,
-        )
+        extra = {**_python(), **(extra or {})}
+        super().__init__(verb, workspace, stack, extra=extra, options=options, fetch_plugins=fetch_plugins)
         self._program = program
-        self._server: Any = None
-
-    def __enter__(self) -> Self:
-        try:
-            return super().__enter__()
-        except BaseException:
-            self._stop_server()
-            raise
 
     def _arguments(self) -> list[str]:
         return [*super()._arguments(), "--exec-kind=auto.inline"]
@@ -401,23 +388,14 @@ class InlineRun(Run):
 
         from symphony.engine.run.program_host import OPTIONS, ProgramServer
 
-        self._stop_server()
         server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
+        self._cleanup.callback(server.stop, 0)
         program = ProgramServer(str(folder), self._guarded)
         language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
         # A port could be dialed by every user of the machine; the folder is private.
         server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
         server.start()
-        self._server = server
         return True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            super().__exit__(kind, error, trace)
-        finally:
-            self._stop_server()
 
     def _guarded(self) -> None:
         """Run the program; its error reaches the engine as one line instead of our traceback."""
@@ -429,11 +407,6 @@ class InlineRun(Run):
             raise
         except BaseException as error:
             raise RunError(str(error)) from error
-
-    def _stop_server(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop(0)
 
 
 def workspace_for(stack: str) -> Workspace:
@@ -453,14 +426,7 @@ def engine_command(
 ) -> list[str]:
     """Return the command that starts the engine and the processes that serve it.
 
-    Args:
-        engine: The command of the engine.
-        folder: A private folder for the sockets of this run.
-        workspace: The project.
-        env: The environment of the engine.
-        serves_program: Start a server of the project's program at the socket start.PROGRAM.
-        skips_checkpoints: The program may register only resources of symphony.
-        namespace: Run the engine in a network namespace if this machine allows it.
+    The private `folder` holds the sockets of this run, such as that of the project's program.
     """
     python = python_of(workspace, env)
     environment = _activated(workspace, python, env)
@@ -488,7 +454,7 @@ def engine_command(
 
 
 def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -> bool:
-    """Return whether nothing of this stack needs the network in its engine."""
+    """Return whether the engine of this stack needs no network."""
     if sys.platform != "linux" or env.get(NETWORK) == "host" or not file_store.is_files():
         return False
     if workspaces.keeps_secrets_elsewhere(workspace, stack):
@@ -524,7 +490,7 @@ def python_of(workspace: Workspace, env: Mapping[str, str]) -> str:
 
 
 def _activated(workspace: Workspace, python: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with which processes of an experiment find programs of the project's virtualenv."""
+    """Return the variables of an activated virtualenv, if the project has one."""
     if workspace.virtualenv is None or python == sys.executable:
         return {}
     folder = Path(python).parent
@@ -533,17 +499,10 @@ def _activated(workspace: Workspace, python: str, env: Mapping[str, str]) -> dic
 
 
 def _python() -> dict[str, str]:
-    """Return variables with which providers import what this process can: interpreter, script's folder."""
+    """Return the variables with which providers import the modules of this script."""
     folder = sys.path[0] if sys.path and sys.path[0] else str(Path.cwd())
-    above = os.environ.get("PYTHONPATH", "")
-    return {
-        "PULUMI_PYTHON_CMD": sys.executable,
-        "PYTHONPATH": f"{folder}{os.pathsep}{above}" if above else folder,
-    }
-
-
-def _pass_over(number: int, frame: FrameType | None) -> None:
-    """Ignore a signal."""
+    folders = filter(None, [folder, os.environ.get("PYTHONPATH", "")])
+    return {"PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

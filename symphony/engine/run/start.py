@@ -42,9 +42,8 @@ def main(
 ) -> None:
     """Start the processes, then become the engine.
 
-    program:   runs the program of the project: its `command`, `environment` and `folder`.
-    providers: serves dynamic providers, in the same form.
-    relay:     the command of socket_relay.py, for a network namespace.
+    `program` runs the program of the project, `providers` serves dynamic providers; both have a `command`, an
+    `environment` and a `folder`. `relay` is the command of socket_relay.py, for a network namespace.
     """
     if program is not None:
         # A caller that dials before the program is ready waits instead of being refused.
@@ -52,13 +51,13 @@ def main(
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     if providers is not None:
         _start(providers, far)
-    is_alone = namespace and is_possible()
-    if is_alone:
+    is_isolated = namespace and is_possible()
+    if is_isolated:
         enter()
         _start({"command": relay, "environment": {}, "folder": "/"}, _listen(f"{folder}/{RELAY}"))
     if providers is not None:
         listener = socket.create_server((_LOOPBACK, 0), backlog=128)
-        socket.send_fds(near, [TO_ALL if is_alone else TO_OWN_USER], [listener.fileno()])
+        socket.send_fds(near, [TO_ALL if is_isolated else TO_OWN_USER], [listener.fileno()])
         attached = f"pulumi-python:{listener.getsockname()[1]}"
         os.environ[ATTACHED] = ",".join(filter(None, [attached, os.environ.get(ATTACHED)]))
     try:
@@ -68,7 +67,7 @@ def main(
 
 
 def is_possible() -> bool:
-    """Return whether this machine allows a network namespace; a child tries it, for there is no way back."""
+    """Return whether this machine allows a network namespace; a child process tries it."""
     if sys.platform != "linux":
         return False
     child = os.fork()
@@ -100,12 +99,12 @@ def enter() -> None:
         ):
             with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 : pathlib is not worth its import here
                 file.write(text)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
 def end_with_parent() -> None:
-    """Have the system kill this process when the one that started it ends (Linux)."""
+    """Make the kernel kill this process when its parent ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -18,10 +18,10 @@ SAVE_AFTER = 2.2
 def watch(session: int, pipes: list[int]) -> None:
     """Wait for `done` on standard input; end the session when the input closes or our parent ends.
 
-    pipes: the output of the engine, which is read then: an engine that cannot write ends before it has saved.
+    It then reads `pipes`, the output of the engine: an engine that cannot write ends before it has saved.
     """
-    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     parent = os.getppid()
     # The pipe alone is not enough: a child that the caller forked may hold its other end.
     while os.getppid() == parent:
@@ -43,7 +43,7 @@ def end_session(session: int, pipes: list[int]) -> None:
 
 
 def _wait_for(pid: int, until: float, pipes: list[int]) -> None:
-    """Wait for the end of a process, and read away what it writes meanwhile."""
+    """Wait for the end of a process, and discard its output meanwhile."""
     while time.monotonic() < until and is_running(pid):
         for pipe in select.select(pipes, [], [], 0.05)[0]:
             if not os.read(pipe, 1 << 16):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -84,13 +85,7 @@ class StackState:
 
 def is_full() -> bool:
     """Return whether the disk of the store has no room for the files of an engine run."""
-    if not is_files():
-        return False
-    try:
-        facts = os.statvfs(root())
-    except OSError:
-        return False
-    return facts.f_bavail * facts.f_frsize < _ROOM
+    return is_files() and root().exists() and shutil.disk_usage(root()).free < _ROOM
 
 
 def is_files(url: str | None = None) -> bool:
@@ -100,8 +95,8 @@ def is_files(url: str | None = None) -> bool:
 
 def root(url: str | None = None) -> Path:
     """Return the `.pulumi` folder of a file store."""
-    place = (url or paths.store_url()).removeprefix(_SCHEME).partition("?")[0]
-    return Path(place).expanduser().absolute() / ".pulumi"
+    folder = (url or paths.store_url()).removeprefix(_SCHEME).partition("?")[0]
+    return Path(folder).expanduser().absolute() / ".pulumi"
 
 
 def prepare() -> None:
@@ -139,14 +134,14 @@ def mend(name: StackName) -> None:
 
 def _mend(file: Path) -> None:
     """Remove a half written `.attrs` beside a file: the engine fails on it, and works without one."""
-    note = file.with_name(f"{file.name}.attrs")
+    attributes = file.with_name(f"{file.name}.attrs")
     try:
-        json.loads(files.read(note))
+        json.loads(files.read(attributes))
     except FileNotFoundError:
         pass
     except (OSError, ValueError):
         with suppress(OSError):
-            files.remove(note)
+            files.remove(attributes)
 
 
 def names() -> list[StackName]:
@@ -204,7 +199,7 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
     raw: Any = json.loads(_unpacked(data) if ".gz" in file.suffixes else data)
     version = raw["version"]
     if not version:
-        raise ValueError("what the engine makes of an empty file")
+        raise ValueError("the engine writes version 0 for an empty file")
     latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
     if version not in _VERSIONS:
         raise SymphonyError(
@@ -216,17 +211,17 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
 
 
 def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
-    """Put the engine's last copy in the place of a damaged state, which stays beside it, and read that.
+    """Replace a damaged state with the engine's last copy, keep it beside that, and return the copy.
 
     The engine copies the state before it writes and after each run; on a full disk it leaves an empty file.
-    An empty state without a backup is set aside: the stack is then one that was never brought up.
+    An empty state without a copy is moved away: the stack was never up.
     """
-    aside = file.with_name(f"{file.name}.damaged")
+    damaged_file = file.with_name(f"{file.name}.damaged")
     state, copy = _newest_backup(name, file)
     if state is None and data.strip(b"\0\n") and not data.startswith(_BLANK):
         raise damaged(name, file) from error
     try:
-        files.replace(aside, data)
+        files.replace(damaged_file, data)
         # The .attrs file has the checksum of the removed file; the engine does without it.
         file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
         file.unlink() if state is None else files.replace(file, copy, durable=True)
@@ -235,7 +230,7 @@ def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> Sta
     what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
     warnings.warn(
         f"the state of {name.stack} was {what}. `symphony up {name.stack}` adopts the running processes;"
-        f" {aside} is the damaged one.",
+        f" {damaged_file} is the damaged one.",
         stacklevel=2,
     )
     if state is None:
@@ -246,14 +241,9 @@ def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> Sta
 def _newest_backup(name: StackName, file: Path) -> tuple[StackState | None, bytes]:
     """Return the last whole copy that the engine made of a state, parsed and as bytes."""
     history = root() / "history" / name.project / name.stack
-    copies = [
-        file.with_name(f"{file.name}.bak"),
-        *history.glob("*.checkpoint.json"),
-        *history.glob("*.checkpoint.json.gz"),
-    ]
-    for copy in sorted(
-        (copy for copy in copies if copy.is_file()), key=lambda copy: copy.stat().st_mtime, reverse=True
-    ):
+    copies = [file.with_name(f"{file.name}.bak"), *history.glob("*.checkpoint.json*")]
+    copies = [copy for copy in copies if copy.is_file() and copy.suffix != ".attrs"]
+    for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         with suppress(OSError, *_UNREADABLE):
             data = copy.read_bytes()
             return _parsed(name, copy, data), data
@@ -265,13 +255,14 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
     pending = cast("list[dict[str, Any]]", raw.get("pending_operations") or [])
     return StackState(
         name=name,
-        # A resource marked `delete` is on its way out: its successor has the same name.
+        # A resource marked `delete` has been replaced by one of the same name.
         resources=tuple(_resource(r) for r in raw.get("resources") or () if not r.get("delete")),
         pending=tuple(str(operation["resource"]["urn"]) for operation in pending),
         begun=tuple(
             _resource(operation["resource"])
             for operation in pending
-            if operation.get("type") == "creating" and not _is_dynamic(operation["resource"])
+            if operation.get("type") == "creating"
+            and not str(operation["resource"].get("type")).startswith("pulumi-python:dynamic")
         ),
     )
 
@@ -296,10 +287,6 @@ def _resource(raw: dict[str, Any]) -> Resource:
         created_at=str(raw.get("created") or ""),
         custom=bool(raw.get("custom")),
     )
-
-
-def _is_dynamic(raw: dict[str, Any]) -> bool:
-    return str(raw.get("type")).startswith("pulumi-python:dynamic")
 
 
 def _epoch(text: str) -> float | None:

@@ -19,11 +19,11 @@ from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 
 # Seconds in which an engine renames the draft of a lock.
-_MOMENT = 2.0
+_DRAFT_AGE = 2.0
 # The variable with the pid of the process that started an engine.
 COMMAND = "SYMPHONY_COMMAND"
 _ENGINE = "pulumi"
-_CLOCKS_DIFFER_BY = 60.0
+_CLOCK_SKEW = 60.0
 # Longer than an engine lives after its command line was killed.
 _PATIENCE = watchdog.GRACE + 2
 
@@ -47,16 +47,16 @@ class Lock:
         return self.host == os.uname().nodename
 
     def owner(self) -> str:
-        place = "this machine" if self.is_here else self.host
+        machine = "this machine" if self.is_here else self.host
         day = "%H:%M" if time.time() - self.since < 20 * 3600 else "%Y-%m-%d %H:%M"
         since = time.strftime(day, time.localtime(self.since))
-        return f"{self.user}, pid {self.pid} on {place} since {since}"
+        return f"{self.user}, pid {self.pid} on {machine} since {since}"
 
 
 def recover(project: str, stack: str) -> list[str]:
     """Remove the locks of dead owners; return a line about each removal.
 
-    A run whose command line was killed is about to end: it is waited for.
+    If the command of a run was killed, wait for the end of its engine.
 
     Raises:
         SymphonyError: A live owner, or one on another machine, has a lock.
@@ -100,15 +100,15 @@ def _folder(project: str, stack: str) -> Path:
 
 
 def _sweep_drafts(folder: Path) -> None:
-    """Remove drafts of locks, as a full disk or a kill leaves them: the engine takes them for locks.
+    """Remove drafts of locks that a full disk or a kill left: the engine takes them for locks.
 
-    Another engine may be about to rename a young one: it gets the time to.
+    Another engine may be about to rename a young one, so wait until it is old.
     """
-    deadline = time.monotonic() + _MOMENT
+    deadline = time.monotonic() + _DRAFT_AGE
     with suppress(OSError):
         for draft in folder.glob("*.tmp"):
             with suppress(FileNotFoundError):
-                while time.time() - draft.stat().st_mtime <= _MOMENT and time.monotonic() < deadline:
+                while time.time() - draft.stat().st_mtime <= _DRAFT_AGE and time.monotonic() < deadline:
                     time.sleep(0.05)
                 draft.unlink()
 
@@ -133,7 +133,7 @@ def is_dead(lock: Lock) -> bool:
     try:
         owner = psutil.Process(lock.pid)
         # The pid may have been reused; a corrected clock moves start times only a little.
-        is_later = owner.create_time() > lock.since + _CLOCKS_DIFFER_BY
+        is_later = owner.create_time() > lock.since + _CLOCK_SKEW
         return is_later or owner.name() != _ENGINE or owner.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
@@ -143,26 +143,26 @@ def is_dead(lock: Lock) -> bool:
 
 def command_of(lock: Lock) -> int | None:
     """Return the process of the command or script whose engine owns a lock, while both are alive."""
-    import psutil
-
-    if not lock.is_here or is_dead(lock):
-        return None
-    try:
-        owner = psutil.Process(lock.pid)
-        return owner.ppid() if owner.environ().get(COMMAND, "") == str(owner.ppid()) else None
-    except psutil.Error:
-        return None
+    command, parent = (0, 0) if is_dead(lock) else _starters(lock)
+    return command if command and command == parent else None
 
 
 def _is_ending(lock: Lock) -> bool:
-    """Return whether the command that started the owner is gone, which its engine outlives by seconds."""
+    """Return whether the command that started the owner has ended; its engine outlives it by seconds."""
+    command, parent = _starters(lock)
+    return command != parent
+
+
+def _starters(lock: Lock) -> tuple[int, int]:
+    """Return the pid of the command that started the owner, and of its parent now; 0 if unknown."""
     import psutil
 
     try:
         owner = psutil.Process(lock.pid)
-        return lock.is_here and owner.environ().get(COMMAND, "") not in ("", str(owner.ppid()))
+        command = int(owner.environ().get(COMMAND) or 0) if lock.is_here else 0
+        return command, owner.ppid() if command else 0
     except psutil.Error:
-        return False
+        return 0, 0
 
 
 def _read(file: Path) -> Lock | None:
@@ -180,8 +180,8 @@ def _read(file: Path) -> Lock | None:
         # Most stacks have no lock.
         from datetime import datetime
 
-        raw: dict[str, Any] = json.loads(text)
-        since = datetime.fromisoformat(raw["timestamp"]).timestamp()
-        return Lock(file, int(raw["pid"]), str(raw["username"]), str(raw["hostname"]), since)
+        lock: dict[str, Any] = json.loads(text)
+        since = datetime.fromisoformat(lock["timestamp"]).timestamp()
+        return Lock(file, int(lock["pid"]), str(lock["username"]), str(lock["hostname"]), since)
     except (ValueError, KeyError, TypeError):
         return Lock(file, 0, "", "", 0.0)

@@ -13,8 +13,8 @@ from symphony import paths
 from symphony.engine import environment, workspace
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName, StackState
-from symphony.errors import SymphonyError
 
+# Runs whose history is kept.
 KEPT = 10
 # rl-1795252200484766864.checkpoint.json.gz, rl.1795252200484766864.json.bak and their .attrs
 _STAMP = re.compile(r"[-.](\d{16,20})\.")
@@ -50,8 +50,8 @@ def last_plain_update(name: StackName) -> dict[str, Any] | None:
     """Return the engine's record of the last update, if a plain `pulumi` made it and it changed something."""
     if not file_store.is_files():
         return None
-    notes = (file_store.root() / "history" / name.project / name.stack).glob("*.history.json")
-    newest = max(notes, key=lambda file: file.name, default=None)
+    history = (file_store.root() / "history" / name.project / name.stack).glob("*.history.json")
+    newest = max(history, key=lambda file: file.name, default=None)
     try:
         update: dict[str, Any] = json.loads(newest.read_bytes()) if newest is not None else {}
         # symphony runs programs with this option of the engine.
@@ -93,7 +93,7 @@ def _prune(folder: Path) -> None:
 
 def _json_of(command: list[str], name: StackName | None = None) -> Any:
     """Return the JSON that a command of the engine prints."""
-    # Any project will do, but without one the command line may refuse a full name.
+    # Any project will do; without one, the command line may refuse a full name.
     done = workspace.pulumi(workspace.hidden(workspace.DEFAULT_PROJECT, "none"), command)
     if name is not None and "no stack named" in done.stderr:
         raise KeyError(str(name))
@@ -105,8 +105,7 @@ def _json_of(command: list[str], name: StackName | None = None) -> Any:
         from symphony.engine import errors
 
         stack, project = (name.stack, name.project) if name else (paths.store_url(), "")
-        known = errors.from_text(done.stderr or str(error), stack=stack, project=project)
-        raise SymphonyError(known.what, where=known.where, remedy=known.remedy) from error
+        raise errors.from_text(done.stderr or str(error), stack=stack, project=project) from error
 
 
 def _name(text: str) -> StackName:

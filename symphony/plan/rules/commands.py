@@ -10,7 +10,7 @@ from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.location import Location
-from symphony.spec.setting import Setting, made_settings
+from symphony.spec.setting import Setting, explicit_settings
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
@@ -75,7 +75,7 @@ def _remedy(path: str, otherwise: str) -> str:
 def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
     """Yield (owner, setting, text, line) for every text that a process gets."""
     for owner_name, owner in spec.owners():
-        for setting, value in made_settings(owner):
+        for setting, value in explicit_settings(owner):
             for part, text in _parts(setting, value):
                 yield owner_name, part, text, owner.at(part)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from symphony.plan.names import (
     MAX_NAME,
@@ -41,26 +41,25 @@ def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[
 
 def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     if not any(True for _ in spec.members()):
-        yield Problem(
-            f"{quoted(spec.name)} has no process", "declare one with new_process(...)", (spec.where,)
-        )
+        what = f"{quoted(spec.name)} has no process"
+        yield Problem(what, "declare one with new_process(...)", (spec.where,))
+        return
     for group in spec.groups:
-        if not group.processes and any(True for _ in spec.members()):
-            yield Problem(
-                f"process group {quoted(group.name)} has no process",
-                "give it one with new_process(...), or remove the group",
-                (group.where,),
-            )
+        if not group.processes:
+            what = f"process group {quoted(group.name)} has no process"
+            remedy = "give it one with new_process(...), or remove the group"
+            yield Problem(what, remedy, (group.where,))
 
 
 def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    things: list[tuple[str, ProcessSpec | ProcessGroupSpec]] = [("process group", g) for g in spec.groups]
-    things += [("process", process) for _, process in spec.members()]
-    for kind, thing in things:
-        if not target.is_legal(thing.name, maps=spec.accepts_classic_names):
-            yield Problem(
-                f"{kind} {quoted(thing.name)} has an invalid name", why_not_name(thing.name), (thing.where,)
-            )
+    for owner in (*spec.groups, *(process for _, process in spec.members())):
+        if not target.is_legal(owner.name, maps=spec.accepts_classic_names):
+            what = f"{_kind(owner)} {quoted(owner.name)} has an invalid name"
+            yield Problem(what, why_not_name(owner.name), (owner.where,))
+
+
+def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
+    return "process" if isinstance(owner, ProcessSpec) else "process group"
 
 
 def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -71,20 +70,16 @@ def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 
 
 def _repeated(
-    things: list[ProcessSpec | ProcessGroupSpec] | tuple[ProcessSpec, ...], target: Target, within: str = ""
+    owners: Sequence[ProcessSpec | ProcessGroupSpec], target: Target, within: str = ""
 ) -> Iterator[Problem]:
     first: dict[str, ProcessSpec | ProcessGroupSpec] = {}
-    for thing in things:
-        name = target.named(thing.name)
-        other = first.setdefault(name, thing)
-        if other is not thing and name:
-            kind = "process" if isinstance(thing, ProcessSpec) else "process group"
-            same = type(other) is type(thing)
+    for owner in owners:
+        name = target.named(owner.name)
+        other = first.setdefault(name, owner)
+        if other is not owner and name:
+            same = type(other) is type(owner)
             mistake = f"is declared twice{within}" if same else "has the same name as an ungrouped process"
-            if other.name != thing.name:
+            if other.name != owner.name:
                 mistake = f"and {quoted(other.name)} are both {name} on {target.backend}"
-            yield Problem(
-                f"{kind} {quoted(thing.name)} {mistake}",
-                "give one of them another name",
-                (other.where, thing.where),
-            )
+            what = f"{_kind(owner)} {quoted(owner.name)} {mistake}"
+            yield Problem(what, "give one of them another name", (other.where, owner.where))

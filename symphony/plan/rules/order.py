@@ -16,18 +16,18 @@ from symphony.spec.process import ProcessSpec
 
 def waits(spec: ExperimentSpec) -> Iterator[tuple[str, Dependency, list[str]]]:
     """Yield (path, dependency, paths that it names) for every process; unknown names have no paths."""
-    names = known(spec)
+    by_name = paths_by_name(spec)
     services = {name: [path for path, _ in servers] for name, servers in served(spec).items()}
     for group, process in spec.members():
         path = path_of(group, process)
-        for each in declared(group, process):
-            paths = (services if each.service else names).get(each.on, [])
+        for dependency in dependencies_of(group, process):
+            paths = (services if dependency.service else by_name).get(dependency.on, [])
             # A process that waits for its own group waits for the other processes of the group.
-            is_own_group = group is not None and each.on == group.name
-            yield path, each, [on for on in paths if not (is_own_group and on == path)]
+            is_own_group = group is not None and dependency.on == group.name
+            yield path, dependency, [on for on in paths if not (is_own_group and on == path)]
 
 
-def declared(group: ProcessGroupSpec | None, process: ProcessSpec) -> tuple[Dependency, ...]:
+def dependencies_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> tuple[Dependency, ...]:
     """Return the dependencies of a process and of its group."""
     return (*(group.depends_on if group is not None else ()), *process.depends_on)
 
@@ -35,9 +35,9 @@ def declared(group: ProcessGroupSpec | None, process: ProcessSpec) -> tuple[Depe
 def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if "depends_on" in target.supports:
         return
-    for path, each, _ in waits(spec):
-        what = f"{path} waits for {quoted(each.on)}, but {target.backend} does not support dependencies"
-        yield Problem(what, "remove the dependency, or run the experiment on tmux", (each.where,))
+    for path, dependency, _ in waits(spec):
+        what = f"{path} waits for {quoted(dependency.on)}, but {target.backend} does not support dependencies"
+        yield Problem(what, "remove the dependency, or run the experiment on tmux", (dependency.where,))
 
 
 def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -45,15 +45,15 @@ def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     if target.one_host or "depends_on" not in target.supports:
         return
     edges: dict[str, dict[str, Dependency]] = {}
-    for path, each, paths in waits(spec):
+    for path, dependency, paths in waits(spec):
         pod = path.partition("/")[0]
         for on in paths:
-            other = on.partition("/")[0]
-            if other != pod:
-                edges.setdefault(pod, {})[other] = each
+            other_pod = on.partition("/")[0]
+            if other_pod != pod:
+                edges.setdefault(pod, {})[other_pod] = dependency
             elif on != path:
                 what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
-                yield Problem(what, "move one of them out of the group", (each.where,))
+                yield Problem(what, "move one of them out of the group", (dependency.where,))
     has_own_cycle = any(order_has_no_cycle(spec, target))
     if not has_own_cycle and (cycle := _cycle(edges)):
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
@@ -70,19 +70,21 @@ def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[P
 
 
 def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    names = known(spec)
-    for path, each, paths in waits(spec):
+    by_name = paths_by_name(spec)
+    for path, dependency, paths in waits(spec):
+        name = dependency.on
         # connects_to_what_is_bound reports a service that no process binds.
-        if not paths and not each.service and each.on not in names:
-            near = nearest(each.on, names)
+        if not paths and not dependency.service and name not in by_name:
+            near = nearest(name, by_name)
             remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove the dependency"
-            yield Problem(f"{path} waits for {quoted(each.on)}, which is not declared", remedy, (each.where,))
+            what = f"{path} waits for {quoted(name)}, which is not declared"
+            yield Problem(what, remedy, (dependency.where,))
 
 
 def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     edges: dict[str, dict[str, Dependency]] = {}
-    for path, each, paths in waits(spec):
-        edges.setdefault(path, {}).update(dict.fromkeys(paths, each))
+    for path, dependency, paths in waits(spec):
+        edges.setdefault(path, {}).update(dict.fromkeys(paths, dependency))
     if cycle := _cycle(edges):
         lines = tuple(edges[path][on].where for path, on in itertools.pairwise(cycle))
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}"
@@ -100,14 +102,16 @@ def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
 
 def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse unknown primaries, primaries that never complete, and limits of 0 seconds."""
-    names = known(spec)
-    policies = {path_of(group, each): (group or each).pod.restart_policy for group, each in spec.members()}
+    by_name = paths_by_name(spec)
+    policies = {
+        path_of(group, process): (group or process).pod.restart_policy for group, process in spec.members()
+    }
     for name in spec.primary:
-        if name not in names:
-            near = nearest(name, names)
+        if name not in by_name:
+            near = nearest(name, by_name)
             remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove it from primary"
             yield Problem(f"the primary {quoted(name)} is not declared", remedy, (spec.at("primary"),))
-        for path in names.get(name, ()):
+        for path in by_name.get(name, ()):
             if policies[path] == "Always":
                 what = f"the primary {path} has the restart policy Always, so it never completes"
                 yield Problem(what, 'set its restart_policy to "OnFailure" or "Never"', (spec.at("primary"),))
@@ -118,15 +122,15 @@ def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             )
 
 
-def known(spec: ExperimentSpec) -> dict[str, list[str]]:
+def paths_by_name(spec: ExperimentSpec) -> dict[str, list[str]]:
     """Return the paths that each name refers to: a single process, or all processes of a group."""
-    names: dict[str, list[str]] = {group.name: [] for group in spec.groups}
+    by_name: dict[str, list[str]] = {group.name: [] for group in spec.groups}
     for group, process in spec.members():
         path = path_of(group, process)
-        names[path] = [path]
+        by_name[path] = [path]
         if group is not None:
-            names[group.name].append(path)
-    return names
+            by_name[group.name].append(path)
+    return by_name
 
 
 def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:

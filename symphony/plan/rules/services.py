@@ -11,10 +11,8 @@ from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.process import ServiceUse
 
-_Named = Iterator[tuple[str, str, ServiceUse]]
 
-
-def _uses(spec: ExperimentSpec, *verbs: str) -> _Named:
+def _uses(spec: ExperimentSpec, *verbs: str) -> Iterator[tuple[str, str, ServiceUse]]:
     """Yield (path, verb, use) for every service, in the order of the program."""
     for group, process in spec.members():
         for verb in verbs or ("binds", "connects", "exposes"):
@@ -118,7 +116,7 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
 def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
     for name, servers in served(spec).items():
-        path, use = next((each for each in servers if each[1].port is not None), servers[0])
+        path, use = next((server for server in servers if server[1].port is not None), servers[0])
         if name in target.taken and use.port is None:
             yield Problem(
                 f"{path} gets no port for {quoted(name)}: {target.taken[name]}",

@@ -10,14 +10,14 @@ from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
 from symphony.spec.pod import Mount
-from symphony.spec.setting import made_settings
+from symphony.spec.setting import explicit_settings
 
 
 def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         if group is None:
             continue
-        for setting, _ in made_settings(process.pod):
+        for setting, _ in explicit_settings(process.pod):
             path = path_of(group, process)
             yield Problem(
                 f"{path} sets {setting.name}, which belongs to its process group {quoted(group.name)}",

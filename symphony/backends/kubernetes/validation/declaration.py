@@ -124,7 +124,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Yield the waits and ends that the supervisor cannot carry out."""
     for group, process in spec.members():
         part = group or process
-        for wait in order.declared(group, process):
+        for wait in order.dependencies_of(group, process):
             if wait.restart_with and part.pod.restart_policy == "Always":
                 what = f'{part.name} restarts with {wait.on}, which excludes restart_policy "Always"'
                 yield Problem(what, 'set its restart_policy to "OnFailure"', (wait.where,))

@@ -167,7 +167,7 @@ def _find_setting(field: str, pod: Values, part: _Part) -> tuple[str, Location, 
         return f"container_yml of {_path(process, part)}", process.at("container_yml"), short
     owners: Sequence[_Part] = [process, part] if process is not None else [part]
     for start, setting in _SETTINGS:
-        setters = [owner for owner in owners if any(key.split(" ")[0] == setting for key in owner.places)]
+        setters = [owner for owner in owners if any(key.split(" ")[0] == setting for key in owner.lines)]
         if short.startswith(start) and setters:
             return _path(setters[0], part), setters[0].at(setting), short
     if part.pod.pod_yml:
