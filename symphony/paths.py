@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pwd
 import stat
 from functools import cache as remembered
 from pathlib import Path
@@ -218,9 +219,15 @@ def _mark_in(file: Path) -> str:
 
 
 def pulumi_home() -> Path:
-    """Return the folder of Pulumi's own files: $PULUMI_HOME, else ~/.pulumi."""
-    chosen = os.environ.get("PULUMI_HOME")
-    return Path(chosen) if chosen else _user_home() / ".pulumi"
+    """Return the folder of Pulumi's own files: $PULUMI_HOME, else .pulumi in the user's home."""
+    if chosen := os.environ.get("PULUMI_HOME"):
+        return Path(chosen)
+    try:
+        # As the engine does, which does not read $HOME: containers and `sudo` may set another one.
+        home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        home = _user_home()
+    return home / ".pulumi"
 
 
 def umask() -> int:

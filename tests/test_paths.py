@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,15 @@ def test_a_user_without_home_gets_a_private_folder(folder: Path) -> None:
         os.umask(before)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert paths.home().is_relative_to(folder)
+
+
+def test_pulumis_folder_is_where_the_engine_looks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The engine takes the home of the user database: a plugin in $HOME/.pulumi would not be found."""
+    monkeypatch.delenv("PULUMI_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert paths.pulumi_home() == Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pulumi"
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
+    assert paths.pulumi_home() == tmp_path
 
 
 PLANTED: dict[str, Callable[[Path], object]] = {
