@@ -75,8 +75,9 @@ def test_grid_words_expand_to_trials(tmp_path: Path) -> None:
         ["@/no.csv"],
         ["x=1..20000"],
     ):
-        with pytest.raises(UserError):
+        with pytest.raises(UserError) as error:
             sweep.trials_of(wrong, "g")
+        assert "Errno" not in str(error.value)
 
 
 @pytest.mark.thorough
