@@ -133,7 +133,9 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
-    return BuildError(f"{step or 'the build'} failed: {_cause(plain)}", where=dockerfile, details=output)
+    # As in `unable to find user me: no matching entries in passwd file`, whose last part names no user.
+    cause = match[0] if (match := re.search("unable to find (user|group) .*", plain)) else _cause(plain)
+    return BuildError(f"{step or 'the build'} failed: {cause}", where=dockerfile, details=output)
 
 
 def push_error(text: str, repository: str) -> SymphonyError:

@@ -54,6 +54,12 @@ from symphony_docker.engine import Engine
             "COPY ../x / failed",
             "",
         ),
+        (
+            "executor failed running [make]: unable to find user me: no matching entries in passwd file",
+            "RUN make",
+            "RUN make failed: unable to find user me: no",
+            "",
+        ),
         ("Cannot connect to the Docker daemon at x. Is it running?", "", "no Docker engine answers", "Start"),
         (
             "Multi-platform build is not supported for the docker driver.",
