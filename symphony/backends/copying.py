@@ -7,7 +7,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from symphony.backends.access import Copied, OnBytes
 from symphony.errors import SymphonyError, UserError
@@ -15,10 +15,24 @@ from symphony.paths import umask
 from symphony.plan.names import printable
 
 CHUNK = 1 << 20
+# The largest extension header, in bytes: a process could fill the memory with a larger one.
+_LONGEST_HEADER = 1 << 20
+_EXTENSIONS = b"xgXLK"
 
 
 class Damaged(SymphonyError):
     """The archive is truncated, or is not an archive."""
+
+
+class _Header(tarfile.TarInfo):
+    """A tar header whose size is checked before it is read."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _LONGEST_HEADER):
+            raise SymphonyError(f"the tar archive is refused: one of its headers has {header.size} bytes")
+        return header
 
 
 class CountingStream:
@@ -102,7 +116,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
     folder, is_single = final, None
     try:
         source: Any = stream
-        with tarfile.open(None, "r|", source, CHUNK) as archive:
+        with tarfile.open(None, "r|", source, CHUNK, tarinfo=_Header) as archive:
             for member in archive:
                 if is_single is None and (is_single := not member.isdir()):
                     folder, member = final.parent, member.replace(name=final.name, deep=False)
@@ -173,6 +187,8 @@ def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
     if member.issym():
         link = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
         return "" if _stays_inside(link, member.linkname) else "a link that leads out of the folder"
+    if member.issparse():
+        return "a sparse file"
     return "" if member.isreg() or member.isdir() or member.islnk() else "neither file, folder nor link"
 
 
