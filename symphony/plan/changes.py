@@ -28,6 +28,10 @@ _NOT_COMPARED = (
     *("depends_on", "waits_for", "termination_delay"),
 )
 
+# A probe that is new or gone is named by what it asks for, not by its periods and thresholds.
+_PROBES = ("readiness_probe", "liveness_probe")
+_HANDLERS = ("tcp", "http", "exec", "log", "port")
+
 
 @dataclass(frozen=True)
 class Change:
