@@ -169,6 +169,8 @@ def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterato
 def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets) -> Iterator[str]:
     """Yield `env LR: 0.1 -> 0.2` or `port of replay: 7001 -> 7002`; omit values that may be secret."""
     names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    if setting in _PROBES and not (before and after):
+        names = [name for name in names if name in _HANDLERS]
     if code.VARIABLE in names:
         names.remove(code.VARIABLE)
         yield code.why(before.get(code.VARIABLE), after.get(code.VARIABLE), code_sets)

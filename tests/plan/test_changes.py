@@ -114,6 +114,13 @@ def test_reasons_show_values_of_variables_but_only_names_of_secrets(before, afte
     assert rows({"a": {"env": before}}, {"a": {"env": after}}) == [("a", "restart", why)]
 
 
+def test_a_new_probe_is_named_by_what_it_asks_for() -> None:
+    probe = {"readiness_probe": {"log": "Listening", "period_seconds": 2, "failure_threshold": 3}}
+    assert rows({"a": {"args": []}}, {"a": {"args": [], **probe}}) == [
+        ("a", "restart", "readiness_probe log: nothing -> Listening")
+    ]
+
+
 def test_state_and_input_reasons_are_combined():
     recorded = {"a": {"args": ["1"], "start_dir": "/a"}, "b": {}}
     planned = {"a": {"args": ["2"], "start_dir": "/b"}, "b": {}}
