@@ -65,8 +65,6 @@ def defaults() -> dict[str, str]:
     url = paths.store_url()
     variables = {
         "PULUMI_BACKEND_URL": url,
-        # Else the engine takes the home folder of the password database, whatever HOME says.
-        "PULUMI_HOME": str(paths.pulumi_home()),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # A preview prints each event when it comes instead of a digest at its end.
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",

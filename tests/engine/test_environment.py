@@ -37,13 +37,6 @@ def test_variables_of_the_user_override_defaults(monkeypatch: pytest.MonkeyPatch
     assert env["USER"], "the engine fails without one"
 
 
-def test_the_engine_keeps_its_files_where_symphony_looks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By itself it takes the home of the password database: HOME differs in containers of GitHub's jobs."""
-    monkeypatch.delenv("PULUMI_HOME", raising=False)
-    monkeypatch.setenv("HOME", "/github/home")
-    assert environment.for_engine(ENGINE)["PULUMI_HOME"] == "/github/home/.pulumi"
-
-
 def test_exports_of_symphony_env_do_not_disable_plugin_downloads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
