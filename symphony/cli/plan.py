@@ -30,7 +30,8 @@ def command(
     """
     # With --json or --yaml, only the document goes to standard output; the program's output goes to stderr.
     to = sys.stderr if as_json or yaml else sys.stdout
-    output = ProgramOutput().to(lambda line: print(screen.program_line(line), file=to, flush=True))
+    output = ProgramOutput(warnings=True)
+    output.to(lambda line: print(screen.program_line(line), file=to, flush=True))
     selected = selected_stack.select(stack)
     if yaml:
         objects = manifests(selected, output)

@@ -182,9 +182,13 @@ AnyPlanned = Planned | ResourcesPlanned
 
 
 class ProgramOutput:
-    """Prints the output of the user's program; if it runs several times, a later run only adds new lines."""
+    """Prints the output of the user's program; if it runs several times, a later run only adds new lines.
 
-    def __init__(self) -> None:
+    warnings: whether it also prints what the program warns of, such as `pulumi.log.warn()`; `up` has remarks.
+    """
+
+    def __init__(self, *, warnings: bool = False) -> None:
+        self._warnings = warnings
         self._write: Callable[[str], None] | None = None
         self._before: Counter[str] = Counter()
         self._now: Counter[str] = Counter()
@@ -202,17 +206,18 @@ class ProgramOutput:
             return
         if isinstance(event, RunRestarted):
             self.to(self._write)
-        if isinstance(event, Diagnostic) and _is_program_output(event):
+        if isinstance(event, Diagnostic) and _is_program_output(event, warnings=self._warnings):
             for line in filter(None, map(str.rstrip, event.message.splitlines())):
                 self._now[line] += 1
                 if self._now[line] > self._before[line]:
                     self._write(line)
 
 
-def _is_program_output(event: Diagnostic) -> bool:
+def _is_program_output(event: Diagnostic, *, warnings: bool) -> bool:
     """Return whether the program printed a line; a line with a resource's urn is from a plugin."""
     is_resources = event.urn and _STACK not in event.urn
-    return event.severity.startswith("info") and not event.ephemeral and not is_resources
+    is_wanted = event.severity.startswith("info") or (warnings and event.severity == "warning")
+    return is_wanted and not event.ephemeral and not is_resources
 
 
 def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:

@@ -58,6 +58,18 @@ def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbo
     assert "the program of rl exited with 3" in ran.err
 
 
+def test_plan_prints_what_the_program_warns_of(sandbox: Sandbox) -> None:
+    """An unknown machine type of a GkeCluster is such a warning."""
+    sandbox.write("""
+import pulumi
+from symphony import Experiment
+pulumi.log.warn("the data set is old")
+with Experiment() as e:
+    e.new_process("a", command="true")
+""")
+    assert sandbox.symphony("plan", "rl").out.count("the data set is old") == 1
+
+
 def test_progress_diagnostics_are_not_printed_as_program_output() -> None:
     messages: list[str] = []
     output = ProgramOutput()
