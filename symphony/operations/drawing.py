@@ -98,27 +98,30 @@ def picture(graph: Graph, kind: str) -> bytes:
     """Return the graph as an SVG or PNG file, drawn by Graphviz if it is installed.
 
     Raises:
-        UserError: No installed program can create a PNG.
+        UserError: A package for PNG is missing, or Graphviz failed.
     """
     if program := shutil.which("dot"):
-        return _run([program, f"-T{kind}"], dot(graph))
+        return _graphviz([program, f"-T{kind}"], dot(graph))
     if kind == "svg":
         return svg(graph).encode()
-    if program := shutil.which("rsvg-convert"):
-        return _run([program, "--zoom=2"], svg(graph))
-    raise UserError(
-        "no installed program can create a PNG", remedy="Install graphviz or librsvg2-bin, or use --svg"
-    )
+    try:
+        import resvg_py
+    except ImportError:
+        raise UserError(
+            "a PNG needs Graphviz or the package resvg-py",
+            remedy="pip install 'symphony-launch[graph]', or use --svg",
+        ) from None
+    return resvg_py.svg_to_bytes(svg_string=svg(graph), zoom=2)
 
 
-def _run(command: list[str], text: str) -> bytes:
+def _graphviz(command: list[str], text: str) -> bytes:
     try:
         done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_DEADLINE)
     except subprocess.TimeoutExpired:
-        raise UserError(f"{command[0]} did not end within {_DEADLINE} s", remedy="Use --mermaid") from None
+        raise UserError(f"Graphviz did not end within {_DEADLINE} s", remedy="Use --mermaid") from None
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"{command[0]} failed: {' '.join(words)}", remedy="Use --mermaid")
+        raise UserError(f"Graphviz failed: {' '.join(words)}", remedy="Use --mermaid")
     return done.stdout
 
 

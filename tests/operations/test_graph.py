@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -128,12 +129,17 @@ def test_svg_contains_every_name_and_is_valid() -> None:
     ElementTree.fromstring(drawing.svg(graph.build("<&>", "tmux", (), ())))
 
 
-def test_png_needs_graphviz_and_svg_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_drawn_with_and_without_graphviz(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert drawing.picture(RL, "svg").startswith(b"<svg")
-    with pytest.raises(UserError) as refused:
-        drawing.picture(RL, "png")
-    assert "graphviz" in refused.value.remedy
+    assert drawing.picture(RL, "png").startswith(b"\x89PNG")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "resvg_py", None)
+        with pytest.raises(UserError) as refused:
+            drawing.picture(RL, "png")
+    assert "symphony-launch[graph]" in refused.value.remedy
     program = tmp_path / "dot"
     program.write_text('#!/bin/sh\n[ "$1" = -Tpng ] || exit 3\n/bin/cat\n')
     program.chmod(0o755)
