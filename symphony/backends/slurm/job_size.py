@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 
@@ -46,8 +47,9 @@ def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) 
         **gpus,
     }
     now = folder.options()
-    if now is not None and _rest(now) == [*fixed, *settings.sbatch_options]:
-        had = _sizes(now)
+    own = now[: len(now) - len(settings.sbatch_options)] if now else ()
+    if now and now == (*own, *settings.sbatch_options) and _rest(own) == fixed:
+        had = _sizes(own)
         if all(had.get(name, 0) >= size for name, size in sizes.items()):
             return list(now)
     return [*fixed, *_written(sizes), *settings.sbatch_options]
@@ -76,11 +78,13 @@ def _sizes(options: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {"cpus-per-task": 0, "mem": 0}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
+        # Those that the stack lists may have other units.
+        number = int(value.removesuffix("M")) if re.fullmatch(r"\d+M?", value) else 0
         if option.startswith("--gres=gpu:"):
             parts = (part.rpartition(":") for part in value.split(","))
-            found |= {kind: int(count) for kind, _, count in parts}
+            found |= {kind: int(count) for kind, _, count in parts if count.isdecimal()}
         elif name in found:
-            found[name] = int(value.removesuffix("M"))
+            found[name] = number
     return found
 
 

@@ -51,3 +51,12 @@ def test_a_smaller_request_keeps_the_job_and_a_larger_one_needs_a_new_job(tmp_pa
     assert job_size.options_of(SETTINGS, {"a": Share(cpus=5)}, folder) != before
     other = Settings(partition="gpu", nodes=3, sbatch_options=("--exclusive",))
     assert job_size.options_of(other, {"a": Share(cpus=2)}, folder) != before
+
+
+def test_options_that_the_stack_lists_need_no_new_job(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    settings = Settings(sbatch_options=("--mem=64G", "--gres=gpu:v100:2", "--cpus-per-task=8"))
+    options = job_size.options_of(settings, {"a": Share(cpus=2)}, folder)
+    folder.note_options(tuple(options))
+    assert job_size.in_words(options)
+    assert job_size.options_of(settings, {"a": Share(cpus=1)}, folder) == options
