@@ -155,8 +155,7 @@ def end(folder: Folder, experiment: Experiment) -> None:
 def _own(experiment: Experiment) -> list[Job]:
     """Return the jobs with the mark of this experiment that still have processes."""
     jobs = commands.jobs(experiment.configuration).values()
-    over = (job for job in jobs if job.comment == experiment.owner)
-    return [job for job in over if not job.has_ended or job.state == "COMPLETING"]
+    return [job for job in jobs if job.comment == experiment.owner and job.has_processes]
 
 
 def _made(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
@@ -175,8 +174,10 @@ def _made(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any
 
 def _submitted(folder: Folder, experiment: Experiment) -> int:
     """Submit the batch script and return the number of its job."""
-    options = [
-        *(folder.options() or ()),
+    options = [*(folder.options() or ())]
+    # The first component of a heterogeneous job runs the batch script.
+    first = options.index(":") if ":" in options else len(options)
+    options[first:first] = [
         f"--job-name={experiment.name}",
         f"--comment={experiment.owner}",
         f"--output={folder.place}/supervisor.log",

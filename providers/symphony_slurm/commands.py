@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from symphony.errors import SymphonyError, UserError
 
@@ -33,6 +33,7 @@ class Job:
     """A job as squeue reports it.
 
     start: when it began or is expected to, `left`: how long it may still run; both in the words of Slurm.
+    components: the further components of a heterogeneous job, of which this is the first.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Job:
     left: str = ""
     reason: str = ""
     comment: str = ""
+    components: tuple[Job, ...] = field(default=(), kw_only=True)
 
     @property
     def is_waiting(self) -> bool:
@@ -49,6 +51,11 @@ class Job:
     @property
     def has_ended(self) -> bool:
         return self.state in _ENDED or self.state == "COMPLETING"
+
+    @property
+    def has_processes(self) -> bool:
+        """Return whether a process of the job may still run or start."""
+        return any(not job.has_ended or job.state == "COMPLETING" for job in (self, *self.components))
 
 
 def environment(configuration: str) -> dict[str, str]:
@@ -104,12 +111,35 @@ def jobs(configuration: str) -> dict[int, Job]:
     """Return the jobs of this user by number, including those that ended a moment ago."""
     user = str(os.getuid())
     out = call(configuration, ["squeue", "-h", "-u", user, "-t", "all", "-o", _COLUMNS])
-    found: dict[int, Job] = {}
+    # squeue names the components of a heterogeneous job 12+0, 12+1.
+    found: dict[int, dict[int, Job]] = {}
     for line in out.splitlines():
-        number, *fields = line.split("|", 5)
+        identifier, *fields = line.split("|", 5)
+        number, _, component = identifier.partition("+")
         if number.isdecimal() and len(fields) == 5:
-            found[int(number)] = Job(int(number), *fields)
-    return found
+            found.setdefault(int(number), {})[int(component or 0)] = Job(int(number), *fields)
+    return {number: _joined([rows[key] for key in sorted(rows)]) for number, rows in found.items()}
+
+
+def _joined(rows: Sequence[Job]) -> Job:
+    """Return a job by its components, which start together: the last start and the first end are its own."""
+    first, *others = rows
+    if not others:
+        return first
+    reasons = [job.reason for job in rows if job.reason not in ("", "None")]
+    left = [job.left for job in rows if job.left[:1].isdecimal()]
+    return replace(
+        first,
+        start=max((job.start for job in rows if job.start[:1].isdecimal()), default=first.start),
+        left=min(left, key=lambda text: (len(text), text), default=first.left),
+        reason=reasons[0] if reasons else first.reason,
+        components=tuple(others),
+    )
+
+
+def partitions(configuration: str) -> list[str]:
+    """Return the names of the partitions of the cluster."""
+    return call(configuration, ["sinfo", "-h", "-a", "-o", "%R"]).split()
 
 
 def submit(configuration: str, options: Sequence[str], script: str) -> int:

@@ -31,13 +31,17 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of a process in the allocation; memory in MiB. The processes of a group are on one node."""
+    """The share of a process in the allocation; memory in MiB. The processes of a group are on one node.
+
+    partition: empty for the default of the cluster.
+    """
 
     cpus: float = 0
     memory: int = 0
     gpus: int = 0
     gpu_type: str = ""
     constraint: str = ""
+    partition: str = ""
     group: str = ""
 
     def __str__(self) -> str:
@@ -64,6 +68,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """The experiment as last declared.
 
     supervision: its order, probes and ends, in which `tokens` stand for the ports of services.
+    partitions: those of the components of a heterogeneous job, in their order; empty for an ordinary job.
     """
 
     owner: str
@@ -74,6 +79,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     shares: dict[str, Share] = {}
     services: dict[str, Service] = {}
     port_range: tuple[int, int] | None = None
+    partitions: tuple[str, ...] = ()
+
+    def component(self, path: str) -> int | None:
+        """Return the component of the job that has a process; None in an ordinary job."""
+        partitions = self.partitions
+        return partitions.index(self.shares[path].partition) if partitions else None
 
     @property
     def tokens(self) -> dict[str, int]:
@@ -146,7 +157,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options with which the job was submitted."""
+    """The options with which the job was submitted; a `:` separates those of components."""
 
     options: tuple[str, ...]
 

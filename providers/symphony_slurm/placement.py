@@ -13,15 +13,20 @@ _NOTHING: Load = (0, 0.0, 0, 0)
 
 
 class Nodes:
-    """The nodes of an allocation, each with the same share of it, and who is where.
+    """The nodes of an allocation, and who is where; those of a component have equal shares.
 
+    components: the nodes of each component of the job; two components never share a node.
     placed: the node of each process that is placed already.
     """
 
     def __init__(
-        self, names: Sequence[str], hosts: Mapping[str, str], placed: Mapping[str, str] | None = None
+        self,
+        components: Sequence[Sequence[str]],
+        hosts: Mapping[str, str],
+        placed: Mapping[str, str] | None = None,
     ) -> None:
-        self.names, self.hosts, self._placed = list(names), dict(hosts), placed or {}
+        self._components, self.hosts, self._placed = components, dict(hosts), placed or {}
+        self.names = [name for names in components for name in names]
         self._units: dict[str, str] = {}
         self._shares: Mapping[str, Share] = {}
 
@@ -30,22 +35,33 @@ class Nodes:
         share = self._shares.get(path)
         return self._units.get((share and share.group) or path, "") if share else ""
 
-    def place(self, shares: Mapping[str, Share]) -> None:
-        """Place the groups and processes without a node, the largest first, so that the loads stay even."""
+    def place(self, shares: Mapping[str, Share], partitions: Sequence[str] = ()) -> None:
+        """Place the groups and processes without a node, the largest first, so that the loads stay even.
+
+        Args:
+            shares: The share of each process.
+            partitions: The partitions of the components; empty for an ordinary job.
+        """
         self._shares = shares
         units = units_of(shares)
+        allowed = {
+            share.group or path: self._components[partitions.index(share.partition)]
+            if partitions
+            else self.names
+            for path, share in shares.items()
+        }
         self._units |= {
             shares[path].group or path: node for path, node in self._placed.items() if path in shares
         }
         self._placed = {}
-        self._units = {unit: node for unit, node in self._units.items() if unit in units}
+        self._units = {unit: node for unit, node in self._units.items() if node in allowed.get(unit, ())}
         loads = dict.fromkeys(self.names, _NOTHING)
         for unit, node in self._units.items():
             loads[node] = _sum(loads[node], units[unit])
         for unit in sorted(
             units.keys() - self._units.keys(), key=lambda unit: (*_negative(units[unit]), unit)
         ):
-            node = min(self.names, key=lambda name: (loads[name], self.names.index(name)))
+            node = min(allowed[unit], key=lambda name: (loads[name], self.names.index(name)))
             loads[node] = _sum(loads[node], units[unit])
             self._units[unit] = node
 
@@ -69,7 +85,7 @@ def _negative(load: Load) -> Load:
 
 def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:
     """Return the cpus, the memory and the GPUs of each type that each node must have."""
-    placed = Nodes([str(number) for number in range(nodes)], {})
+    placed = Nodes([[str(number) for number in range(nodes)]], {})
     placed.place(shares)
     loads = dict.fromkeys(placed.names, _NOTHING)
     gpus: dict[str, Counter[str]] = {name: Counter() for name in placed.names}

@@ -215,7 +215,7 @@ class Slurm(logs.Outputs):
         self._wanted = {path: n for path, n in wanted.items() if path in experiment.shares}
         if experiment != self._experiment:
             self._experiment = experiment
-            self._nodes.place(experiment.shares)
+            self._nodes.place(experiment.shares, experiment.partitions)
             self._supervise()
 
     def _supervise(self) -> None:
@@ -301,7 +301,7 @@ class Slurm(logs.Outputs):
         if (running := self._running.get(path)) is None:
             return "the process does not run"
         record = running.record
-        words = [*self._srun(record.node), *self._folder.beside(path, record.attempt), *argv]
+        words = [*self._srun(path, record.node), *self._folder.beside(path, record.attempt), *argv]
         null = subprocess.DEVNULL
         with subprocess.Popen(words, stdin=null, stdout=null, stderr=null) as srun:
             try:
@@ -382,7 +382,7 @@ class Slurm(logs.Outputs):
             ]
             node = self._nodes.of(wish.path)
             words = [
-                *self._srun(node, self._experiment.shares[wish.path]),
+                *self._srun(wish.path, node, self._experiment.shares[wish.path]),
                 f"--job-name={wish.path.replace('/', '.')}",
                 *(tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell),
                 *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
@@ -428,11 +428,14 @@ class Slurm(logs.Outputs):
         os.close(running.orders)
         os.close(running.events)
 
-    def _srun(self, node: str, share: Share = _NO_SHARE) -> list[str]:
+    def _srun(self, path: str, node: str, share: Share = _NO_SHARE) -> list[str]:
+        """Return the beginning of the command of a step on the node of a process."""
+        component = self._experiment.component(path)
         # Steps share the nodes: the allocation already counts the requests of the processes.
         words = ["srun", "--overlap", "--exact", "-N1", "-n1", f"-c{max(1, ceil(share.cpus))}", "--mem=0"]
         return [
             *words,
+            *([] if component is None else [f"--het-group={component}"]),
             f"--nodelist={node}",
             f"--gres={share.gres or 'none'}",
             "--export=ALL",
@@ -469,7 +472,9 @@ class Slurm(logs.Outputs):
             start = self._nodes.names.index(node) + self._job * 97 * len(self._nodes.names)
             kept = [self._addresses[name].port if name in self._addresses else 0 for name in names]
             numbers = [first, last, start % (last - first + 1), len(self._nodes.names), *kept]
-            words = [*self._srun(node), sys.executable, "-I", "-S", "-c", _FREE_PORTS, *map(str, numbers)]
+            path = self._experiment.services[names[0]].path
+            python = [sys.executable, "-I", "-S", "-c", _FREE_PORTS]
+            words = [*self._srun(path, node), *python, *map(str, numbers)]
             asked[node] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + _DEADLINE
         try:
@@ -548,6 +553,8 @@ class Slurm(logs.Outputs):
         self._forget(running)
         if (record.signal or record.exit > 128) and not running.asked_to_end:
             self._await_signal()
+        if not (self._why or running.asked_to_end) and self._experiment.component(record.path):
+            self._why = self._why_broken()
         if self._why:
             # The end of the job ended the process: the next job starts it again.
             return
@@ -562,6 +569,19 @@ class Slurm(logs.Outputs):
             # The step never began, or ended without an event: its node failed, or it was killed.
             why = _out_of_memory(running.troubles) or _trouble(running.troubles)
             self._change(running, state="lost", ended=time.time(), why=why, ready=False)
+
+    def _why_broken(self) -> str:
+        """Return which component of the job has ended, such as by `scancel 12+1`; empty if none has.
+
+        Slurm lets the other components run, and no step starts in that one any more.
+        """
+        with suppress(SymphonyError):
+            job = commands.jobs(self._experiment.configuration).get(self._job)
+            for number, component in enumerate(job.components if job and not job.has_ended else (), 1):
+                if component.has_ended:
+                    partition = self._experiment.partitions[number] or "by default"
+                    return f"its component {self._job}+{number} (partition {partition}) is {component.state}"
+        return ""
 
     def _await_signal(self) -> None:
         """Wait a moment: a job that Slurm ends may lose processes before this supervisor gets the signal."""
@@ -633,7 +653,8 @@ def main() -> None:
     folder, is_again = Folder(sys.argv[1]), sys.argv[2:] == ["again"]
     experiment = folder.experiment()
     configuration = experiment.configuration if experiment else ""
-    names = commands.node_names(configuration, os.environ["SLURM_JOB_NODELIST"])
+    components = [commands.node_names(configuration, text) for text in _node_lists()]
+    names = [name for component in components for name in component]
     job = int(os.environ["SLURM_JOB_ID"])
     environ = {*os.environ}
     # A step that inherits the layout of the batch step would be laid out like it.
@@ -644,10 +665,17 @@ def main() -> None:
     if not is_again:
         _forget_runs(folder, records, is_requeued="SLURM_RESTART_COUNT" in environ)
     placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
-    supervisor = Slurm(folder, job, Nodes(names, commands.addresses(configuration, names), placed))
+    supervisor = Slurm(folder, job, Nodes(components, commands.addresses(configuration, names), placed))
     if is_again:
         supervisor.take_up()
     supervisor.supervise()
+
+
+def _node_lists() -> list[str]:
+    """Return the nodes of each component of this job, in the notation of Slurm."""
+    components = range(int(os.environ.get("SLURM_HET_SIZE", 0)))
+    parts = [os.environ[f"SLURM_JOB_NODELIST_HET_GROUP_{number}"] for number in components]
+    return parts or [os.environ["SLURM_JOB_NODELIST"]]
 
 
 def _forget_runs(folder: Folder, records: Mapping[str, Record], *, is_requeued: bool) -> None:

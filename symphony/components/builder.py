@@ -276,6 +276,7 @@ class MemberBuilder(Builder[MemberSpec]):
         gpu_type: str | None = None,
         spot: bool | None = None,
         constraint: str | None = None,
+        partition: str | None = None,
     ) -> None:
         """Choose machines. On a group, the amounts are for all its processes together.
 
@@ -288,6 +289,7 @@ class MemberBuilder(Builder[MemberSpec]):
             gpu_type: The type of the GPUs, such as "v100".
             spot: Whether the cloud may take the machines away.
             constraint: Features that the nodes must have, on Slurm.
+            partition: The partition of the nodes, on Slurm; by default that of the stack.
 
         Raises:
             UserError: A value has a wrong type.
@@ -296,7 +298,7 @@ class MemberBuilder(Builder[MemberSpec]):
             process.place(gpu=1, gpu_type="v100")
         """
         with as_usage_error():
-            place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot, constraint)
+            place = Place(pool, per_machine, cpu, memory, gpu, gpu_type, spot, constraint, partition)
         changes = {name: value for name, value in vars(place).items() if value is not None}
         self._set("place", changes, place=dataclasses.replace(self._spec.place, **changes))
 

@@ -27,6 +27,8 @@ _NOT_COMPARED = (
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
     *("depends_on", "waits_for", "termination_delay"),
 )
+# The parts of `place` that no other input contains.
+_OF_NODES = ("constraint", "partition")
 
 # A probe that is new or gone is named by what it asks for, not by its periods and thresholds.
 _PROBES = ("readiness_probe", "liveness_probe")
@@ -130,7 +132,9 @@ def _differences(
 
 def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, Any]:
     """Return the settings of a process as the user names them."""
+    place: Inputs = process.get("place") or {}
     shared = {
+        "place": {name: place[name] for name in _OF_NODES if place.get(name)},
         "namespace": experiment.get("launched_as"),
         "inherit": experiment.get("inherit"),
         "secret_env": process.get("secret_digests"),

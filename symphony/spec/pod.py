@@ -61,6 +61,7 @@ class Place(Checked):
         gpu_type: The type of the GPUs.
         spot: Whether the cloud may take the machines away.
         constraint: Features that the nodes must have, on Slurm.
+        partition: The partition of the nodes, on Slurm; by default that of the stack.
 
     Example:
         experiment.new_process("learner", image="rl:1", place=Place(gpu=1, gpu_type="v100"))
@@ -74,6 +75,7 @@ class Place(Checked):
     gpu_type: str | None = setting(OPTIONAL_TEXT)
     spot: bool | None = setting(of_type(bool | None))
     constraint: str | None = setting(OPTIONAL_TEXT)
+    partition: str | None = setting(OPTIONAL_TEXT)
 
 
 @dataclass(frozen=True)

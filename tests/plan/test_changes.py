@@ -34,6 +34,12 @@ def test_changes_are_in_the_order_of_the_plan_followed_by_stops():
     ]
 
 
+def test_another_partition_is_a_reason() -> None:
+    old = {"args": [], "place": {"partition": "cpu", "cpu": 1}}
+    new = {"args": [], "place": {"partition": "gpu", "cpu": 2}}
+    assert rows({"a": old}, {"a": new}) == [("a", "restart", "place partition: cpu -> gpu")]
+
+
 def test_a_process_restarted_by_others_in_its_pod_names_them() -> None:
     def inputs(own: str, pod: str) -> dict[str, Any]:
         return {"args": [own], "fingerprint": pod}

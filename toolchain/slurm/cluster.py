@@ -75,6 +75,8 @@ PartitionName=main Nodes=n[1-4] Default=YES MaxTime=1-00:00:00 State=UP
 PartitionName=spare Nodes=n[5-6] MaxTime=1-00:00:00 PriorityTier=1 State=UP
 PartitionName=urgent Nodes=n[5-6] MaxTime=1-00:00:00 PriorityTier=9 State=UP
 PartitionName=short Nodes=n1 MaxTime=00:10:00 State=UP
+PartitionName=gpu Nodes=n1 MaxTime=1-00:00:00 State=UP
+PartitionName=cpu Nodes=n[2-4] MaxTime=1-00:00:00 State=UP
 """
 _NODE = "NodeName={name} NodeHostName={host} NodeAddr={address} Port={port} CPUs={cpus} RealMemory={memory}"
 

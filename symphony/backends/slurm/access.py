@@ -57,6 +57,8 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
         remedy = "`symphony process` shows what it waits for"
         raise SymphonyError(f"{path} has not started yet, so it has no node", remedy=remedy)
     srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--gres=none", "--quiet"]
+    if (component := experiment.component(path)) is not None:
+        srun.append(f"--het-group={component}")
     srun += [f"--nodelist={record.node}", "--export=ALL", *(["--pty"] if terminal else [])]
     try:
         process = subprocess.Popen(

@@ -38,7 +38,11 @@ class Prepared:
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     """Return the inputs of the resources."""
     settings, folder = settings_of(context), folder_for(context)
-    shares = {process.path: job_size.share(process, process.group or "") for process in plan.processes}
+    members = ((process.path, process, process.group or "") for process in plan.processes)
+    shares = job_size.shares_of(members, settings)
+    options = job_size.options_of(settings, shares, folder)
+    components = job_size.components(options)
+    partitions = tuple(map(job_size.partition_of, components)) if len(components) > 1 else ()
     fixed = fixed_ports(spec)
     services = {
         service.name: Service(path=service.path, port=fixed.get(service.declared or service.name) or 0)
@@ -53,8 +57,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         shares=shares,
         services=services,
         port_range=spec.port_range,
+        partitions=partitions,
     )
-    options = job_size.options_of(settings, shares, folder)
     allocation: dict[str, Any] = {
         "place": str(folder.place),
         "declared": msgspec.json.encode(experiment).decode(),
@@ -66,12 +70,15 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     steps: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = local_commands.resolved(process.start_dir or "", context.folder)
+        share = shares[process.path]
+        # A process that changes to another component of the job moves to another node.
+        where = f", partition {share.partition or 'by default'}" if partitions else ""
         steps[process.path] = {
             **launching.process(plan, process, str(start), str(context.folder), folder.place, key),
             "place": str(folder.place),
             "owner": context.owner,
             "uses": list(process.uses),
-            "share": str(shares[process.path]),
+            "share": f"{share}{where}",
             "allocation": asked,
         }
     return Prepared(plan, allocation, steps)

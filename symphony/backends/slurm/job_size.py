@@ -1,9 +1,14 @@
-"""Computes the sbatch options of an experiment's job from the resources of its processes."""
+"""Computes the sbatch options of an experiment's job from the resources of its processes.
+
+Processes in different partitions need a heterogeneous job, with a component a partition; a ":" separates the
+options of components, as on the command line of sbatch.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from symphony.backends.slurm.settings import Settings
@@ -15,8 +20,20 @@ from symphony_slurm.folder import Folder, Share
 _MIB = 1 << 20
 
 
-def share(process: ProcessSettings, group: str) -> Share:
-    """Return the share of a node that a process needs."""
+def shares_of(processes: Iterable[tuple[str, ProcessSettings, str]], settings: Settings) -> dict[str, Share]:
+    """Return the share of each process; the partition of one process is that of its whole group.
+
+    Args:
+        processes: The path of each process, its settings, and its group.
+        settings: Those of the stack.
+    """
+    members = [*processes]
+    named = {group or path: name for path, each, group in members if (name := each.place.partition)}
+    own = settings.partition or ""
+    return {path: _share(each, group, named.get(group or path, own)) for path, each, group in members}
+
+
+def _share(process: ProcessSettings, group: str, partition: str) -> Share:
     request, place = process.resource_request, process.place
     return Share(
         cpus=float(amount(request.cpu or place.cpu or 0) or 0),
@@ -24,35 +41,115 @@ def share(process: ProcessSettings, group: str) -> Share:
         gpus=process.resource_limit.gpu or place.gpu or int(bool(place.gpu_type)),
         gpu_type=place.gpu_type or "",
         constraint=place.constraint or "",
+        partition=partition,
         group=group,
     )
 
 
 def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
     """Return the options of sbatch; those of the running job if it is still large enough."""
-    named = {
-        "partition": settings.partition,
-        "account": settings.account,
-        "qos": settings.qos,
-        "time": settings.time,
-        "constraint": _all_of({settings.constraint or ""} | {each.constraint for each in shares.values()}),
-        "nodes": settings.nodes,
-        "ntasks-per-node": 1,
-    }
-    fixed = [f"--{name}={value}" for name, value in named.items() if value]
-    cpus, memory, gpus = placement.needed(shares, settings.nodes)
-    sizes = {
-        "cpus-per-task": max(1, ceil(cpus)),
-        "mem": memory and memory + _of_the_supervisor(len(shares)),
-        **gpus,
-    }
-    now = folder.options()
-    own = now[: len(now) - len(settings.sbatch_options)] if now else ()
-    if now and now == (*own, *settings.sbatch_options) and _rest(own) == fixed:
-        had = _sizes(own)
-        if all(had.get(name, 0) >= size for name, size in sizes.items()):
-            return list(now)
-    return [*fixed, *_written(sizes), *settings.sbatch_options]
+    classes: dict[str, dict[str, Share]] = {}
+    for path, each in shares.items():
+        classes.setdefault(each.partition, {})[path] = each
+    classes = classes or {settings.partition or "": {}}
+    now = folder.options() or ()
+    had = {partition_of(options): options for options in components(now)}
+
+    def by_need(partition: str) -> tuple[bool, bool, str]:
+        gpus = any(each.gpus for each in classes[partition].values())
+        return not gpus, partition == (settings.partition or ""), partition
+
+    # Slurm gives nodes that several components could have to the first of them.
+    order = sorted(classes, key=by_need)
+
+    def component(partition: str, order: Sequence[str]) -> _Component:
+        supervised = len(shares) if partition == order[0] else 0
+        return _Component(settings, partition, classes[partition], supervised, len(order) == 1)
+
+    if had.keys() == classes.keys() and all(
+        component(partition, [*had]).fits(options) for partition, options in had.items()
+    ):
+        return list(now)
+    first, *others = (component(partition, order).options for partition in order)
+    return [*first, *(option for options in others for option in (":", *options))]
+
+
+@dataclass(frozen=True)
+class _Component:
+    """The processes of one partition; supervised: those of the supervisor, if it runs here."""
+
+    settings: Settings
+    partition: str
+    shares: Mapping[str, Share]
+    supervised: int
+    is_only: bool
+
+    @property
+    def nodes(self) -> int:
+        """Return as many nodes as the stack has; in a heterogeneous job no more than are of use."""
+        most, loads = self.settings.nodes, placement.units_of(self.shares).values()
+        if self.is_only:
+            return most
+        if not (with_gpus := sum(1 for gpus, *_ in loads if gpus)):
+            return min(most, len(loads))
+        # All nodes have equal shares: more of them must not ask for more GPUs in all.
+        return min(range(min(most, with_gpus), 0, -1), key=lambda nodes: nodes * self._gpus(nodes))
+
+    @property
+    def options(self) -> list[str]:
+        # sbatch passes --mem on to components without it, but not --mem-per-cpu.
+        sizes = _written(self._sizes(self.nodes), memory_per_cpu=not self.is_only)
+        return [*self._fixed(self.nodes), *sizes, *self.settings.sbatch_options]
+
+    def fits(self, options: Sequence[str]) -> bool:
+        """Return whether nodes with these options are enough."""
+        own = options[: len(options) - len(self.settings.sbatch_options)]
+        if [*options] != [*own, *self.settings.sbatch_options]:
+            return False
+        nodes, had = int(_value(own, "nodes") or 0), _sizes(own)
+        if self.is_only or not self.nodes <= nodes <= self.settings.nodes:
+            nodes = self.nodes
+        return _rest(own) == self._fixed(nodes) and all(
+            had.get(name, 0) >= size for name, size in self._sizes(nodes).items()
+        )
+
+    def _gpus(self, nodes: int) -> int:
+        return sum(placement.needed(self.shares, nodes)[2].values())
+
+    def _fixed(self, nodes: int) -> list[str]:
+        settings = self.settings
+        constraints = {settings.constraint or ""} | {each.constraint for each in self.shares.values()}
+        named = {
+            "partition": self.partition,
+            "account": settings.account,
+            "qos": settings.qos,
+            "time": settings.time,
+            "constraint": _all_of(constraints),
+            "nodes": nodes,
+            "ntasks-per-node": 1,
+        }
+        return [f"--{name}={value}" for name, value in named.items() if value]
+
+    def _sizes(self, nodes: int) -> dict[str, int]:
+        cpus, memory, gpus = placement.needed(self.shares, nodes)
+        own = _of_the_supervisor(self.supervised) if self.supervised else 0
+        return {"cpus-per-task": max(1, ceil(cpus)), "mem": memory and memory + own, **gpus}
+
+
+def components(options: Sequence[str]) -> list[list[str]]:
+    """Return the options of each component of a job; an ordinary job is one component."""
+    result: list[list[str]] = [[]]
+    for option in options:
+        if option == ":":
+            result.append([])
+        else:
+            result[-1].append(option)
+    return result
+
+
+def partition_of(options: Sequence[str]) -> str:
+    """Return the partition of a component; empty for the default of the cluster."""
+    return _value(options[:1], "partition")
 
 
 def _of_the_supervisor(processes: int) -> int:
@@ -63,10 +160,12 @@ def _of_the_supervisor(processes: int) -> int:
     return 64 + 8 * max(16, 1 << (processes - 1).bit_length())
 
 
-def _written(sizes: Mapping[str, int]) -> list[str]:
+def _written(sizes: Mapping[str, int], *, memory_per_cpu: bool) -> list[str]:
     gres = ",".join(f"{name}:{count}" for name, count in _gpus(sizes).items())
-    memory = [f"--mem={sizes['mem']}M"] if sizes["mem"] else []
-    return [f"--cpus-per-task={sizes['cpus-per-task']}", *memory, *([f"--gres={gres}"] if gres else [])]
+    cpus, memory = sizes["cpus-per-task"], f"--mem={sizes['mem']}M"
+    if memory_per_cpu and cpus:
+        memory = f"--mem-per-cpu={ceil(sizes['mem'] / cpus)}M"
+    return [f"--cpus-per-task={cpus}", *[memory] * bool(sizes["mem"]), *([f"--gres={gres}"] if gres else [])]
 
 
 def _gpus(sizes: Mapping[str, int]) -> dict[str, int]:
@@ -83,9 +182,15 @@ def _sizes(options: Sequence[str]) -> dict[str, int]:
         if option.startswith("--gres=gpu:"):
             parts = (part.rpartition(":") for part in value.split(","))
             found |= {kind: int(count) for kind, _, count in parts if count.isdecimal()}
+        elif name == "mem-per-cpu":
+            found["mem"] = number * found["cpus-per-task"]
         elif name in found:
             found[name] = number
     return found
+
+
+def _value(options: Sequence[str], name: str) -> str:
+    return next((o.partition("=")[2] for o in options if o.startswith(f"--{name}=")), "")
 
 
 def _all_of(constraints: Collection[str]) -> str:
@@ -95,13 +200,18 @@ def _all_of(constraints: Collection[str]) -> str:
 
 
 def _rest(options: Sequence[str]) -> list[str]:
-    sizes = set(_written(_sizes(options)))
-    return [option for option in options if option not in sizes]
+    sizes = _sizes(options)
+    written = {option for per_cpu in (False, True) for option in _written(sizes, memory_per_cpu=per_cpu)}
+    return [option for option in options if option not in written]
 
 
 def in_words(options: Sequence[str]) -> str:
     """Return options in words: `3 nodes with 8 cpu, 32 GiB, 1 GPU each (partition gpu, account ml)`."""
-    sizes, nodes = _sizes(options), next(o.partition("=")[2] for o in options if o.startswith("--nodes="))
+    return " and ".join(map(_in_words, components(options)))
+
+
+def _in_words(options: Sequence[str]) -> str:
+    sizes, nodes = _sizes(options), _value(options, "nodes")
     parts = [f"{sizes['cpus-per-task']} cpu"]
     mem = sizes["mem"]
     parts += [f"{mem / 1024:.3g} GiB" if mem >= 1024 else f"{mem} MiB"] * bool(mem)

@@ -11,6 +11,7 @@ from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
+from symphony.plan.names import nearest, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
@@ -27,7 +28,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     path = search_path(launch_file.caller())
     settings, folder = settings_of(context), folder_for(context)
     problems, remarks = _of_the_job(spec, settings, folder)
-    problems = (*_pools(spec), *problems)
+    problems = (*_pools(spec), *_split_groups(spec), *problems)
     return Target(
         backend="slurm",
         physical_name=context.physical_name,
@@ -64,21 +65,46 @@ def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
             yield Problem(what, "use constraint, or symphony:partition", (owner.at("place"),))
 
 
+def _split_groups(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Yield a problem for each group with processes in several partitions."""
+    for group in spec.groups:
+        placed = [process for process in group.processes if process.place.partition]
+        if len(partitions := sorted({str(process.place.partition) for process in placed})) > 1:
+            what = f"the group {group.name} has processes in the partitions {' and '.join(partitions)}"
+            lines = tuple(process.at("place partition") for process in placed)
+            yield Problem(what, "place them in one: a group runs on one node", lines)
+
+
+def _unknown_partitions(spec: ExperimentSpec, configuration: str) -> Iterator[Problem]:
+    """Yield a problem for each process in a partition that the cluster does not have."""
+    placed = [(group, process) for group, process in spec.members() if process.place.partition]
+    known = commands.partitions(configuration) if placed else []
+    for group, process in placed:
+        # Slurm chooses among several, as in "gpu,big".
+        for name in {*str(process.place.partition).split(",")}.difference(known):
+            near = nearest(name, known)
+            remedy = f"did you mean {quoted(near)}?" if near else f"its partitions are {', '.join(known)}"
+            path = path_of(group, process)
+            what = f"{path} is placed in the partition {quoted(name)}, which the cluster does not have"
+            yield Problem(what, remedy, (process.at("place partition"),))
+
+
 def _of_the_job(
     spec: ExperimentSpec, settings: Settings, folder: Folder
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return problems if Slurm would never start the job, and a remark if a new job will be submitted."""
-    shares = {
-        path_of(group, process): job_size.share(process, group.name if group else "")
-        for group, process in spec.members()
-    }
-    options = job_size.options_of(settings, shares, folder)
+    """Return problems if Slurm would never start the job, and remarks if a new job will be submitted."""
+    members = (
+        (path_of(group, process), process, group.name if group else "") for group, process in spec.members()
+    )
+    options = job_size.options_of(settings, job_size.shares_of(members, settings), folder)
     asked = f"The job asks for {job_size.in_words(options)}"
     now, job = folder.options(), folder.job()
     if now is not None and [*now] == options:
         return (), ()
     again = f"; needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
     try:
+        if unknown := [*_unknown_partitions(spec, settings.slurm_conf or "")]:
+            return tuple(unknown), ()
         start = commands.expected_start(settings.slurm_conf or "", options)
     except commands.NoAnswer as error:
         return (Problem(error.what, error.remedy, (spec.where,)),), ()
@@ -86,4 +112,10 @@ def _of_the_job(
         what = f"{asked}{again}, but Slurm would not start it: {error.what}"
         return (Problem(what, "request less, or change the settings of the stack", (spec.where,)),), ()
     when = start[:16].replace("T", " ")
-    return (), (Problem(f"{asked}{again}; Slurm expects to start it at about {when}", ""),)
+    start = f"{again}; Slurm expects to start it at about {when}"
+    components = job_size.components(options)
+    if len(components) == 1:
+        return (), (Problem(f"{asked}{start}", ""),)
+    each = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
+    lines = [f"The job has {len(components)} components{start}", *each]
+    return (), tuple(Problem(line, "") for line in lines)

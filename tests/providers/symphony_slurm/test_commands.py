@@ -51,6 +51,21 @@ def test_squeue_output_of_three_slurm_versions_is_parsed(
     assert in_queue(today) == f"{words} 23:59"
 
 
+def test_the_components_of_a_heterogeneous_job_are_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "13+1|PENDING|2026-11-25T16:00:00|10:00|Resources|\n13+0|PENDING|N/A|1:00:00|None|p/rl#1\n"
+    rows += "12+0|RUNNING|N/A|1:00:00|None|p/rl#1\n12+1|CANCELLED|N/A|9:00|None|p/rl#1\n"
+    rows += "11+0|CANCELLED|N/A|1:00|None|\n11+1|COMPLETING|N/A|1:00|None|\n"
+    install_program(tmp_path, "squeue", f"printf '{rows}'", monkeypatch)
+    jobs = commands.jobs("")
+    waiting = jobs[13]
+    assert (waiting.start, waiting.left, waiting.comment) == ("2026-11-25T16:00:00", "10:00", "p/rl#1")
+    assert "Resources" in in_queue(waiting)
+    assert (jobs[12].has_ended, [each.has_ended for each in jobs[12].components]) == (False, [True])
+    assert (jobs[11].has_ended, jobs[11].has_processes) == (True, True)
+
+
 def test_slurm_variables_of_the_users_shell_do_not_reach_slurm_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,9 +105,10 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
     yield from _order(spec, settings)
     for part_name, part in spec.parts():
         yield from _pod_settings(part_name, part, settings)
-        if part.place.constraint:
-            what = f"{part_name} is placed with a constraint, which only Slurm supports"
-            yield Problem(what, "use node_selector on Kubernetes", (part.at("place constraint"),))
+        for name in ("constraint", "partition"):
+            if getattr(part.place, name):
+                what = f"{part_name} is placed with a {name}, which only Slurm supports"
+                yield Problem(what, "use node_selector on Kubernetes", (part.at(f"place {name}"),))
     for part_name, owner in spec.owners():
         yield from _characters(part_name, owner)
     for group, process in spec.members():

@@ -49,6 +49,8 @@ def test_features_that_pods_cannot_have_are_refused():
 
 
 CASES: list[tuple[str, Declare]] = [
+    ("with a constraint", lambda e: e.new_process("a").place(constraint="fast")),
+    ("with a partition", lambda e: e.new_process("a").place(partition="gpu")),
     ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
     ("as image", lambda e: e.new_process("a", image="not an image")),
     ("sets the label", lambda e: e.new_process("a").add_label("symphony/pod", "x")),

@@ -1,0 +1,198 @@
+"""Experiments in several partitions: one heterogeneous job with a component a partition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.backends.slurm.conftest import Lab
+from tests.sandbox import wait_for
+from toolchain.slurm.cluster import NODES
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
+# The partition gpu has the node n1, with GPUs, and cpu has n2 to n4.
+PROGRAM = """
+from symphony import Place
+with Experiment() as e:
+    show = "echo gpus $CUDA_VISIBLE_DEVICES; exec python3 -m http.server $SYMPH_WEB_PORT"
+    e.new_process("learner", show, binds=["web"], place=Place(gpu=1, partition="LEARNER"))
+    actor = "echo $SYMPH_WEB_ADDR; exec sleep SECONDS"
+    e.new_process("one", actor, connects=["web"], place=Place(partition="cpu"))
+    e.new_process("two", "exec sleep 1000", connects=["web"], place=Place(partition="TWO"))
+"""
+
+
+def program(learner: str = "gpu", two: str = "cpu", seconds: int = 1000) -> str:
+    text = PROGRAM.replace("LEARNER", learner).replace("TWO", two)
+    return text.replace("SECONDS", str(seconds))
+
+
+def up(lab: Lab, text: str = "", **more: Any) -> str:
+    lab.sandbox.write(text or program())
+    return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
+
+
+def nodes(lab: Lab) -> dict[str, str]:
+    return {path: status["node"] for path, status in lab.sandbox.processes("rl").items()}
+
+
+def partitions(lab: Lab) -> list[str]:
+    """Return the partition of each component of the job."""
+    jobs = lab.jobs()
+    lines = lab.ask("squeue", "-h", "-o", "%i|%P").splitlines()
+    found = dict(line.split("|") for line in lines)
+    return [found[job] for job in sorted(jobs)]
+
+
+def test_each_partition_is_a_component_and_its_processes_run_there(lab: Lab) -> None:
+    lab.sandbox.write(program())
+    plan = lab.sandbox.symphony("plan", "rl").out
+    assert "component 1 asks for 2 nodes with 1 cpu each (partition cpu)" in plan
+    assert "component 0 asks for 1 node with 1 cpu, 1 GPU (partition gpu)" in plan
+    up(lab)
+    assert partitions(lab) == ["gpu", "cpu"]
+    where = nodes(lab)
+    assert where["learner"] == "n1"
+    assert {where["one"], where["two"]} == {"n2", "n3"}
+    web = lab.addresses()["web"]
+    assert (web["node"], web["host"]) == ("n1", NODES["n1"])
+    address = f"{web['host']}:{web['port']}"
+    assert lab.sandbox.symphony("logs", "rl", "one").out.strip() == address
+    assert "gpus 0" in lab.sandbox.symphony("logs", "rl", "learner").out.splitlines()
+    call = f"import os, urllib.request as u; print(os.environ['SLURMD_NODENAME'], u.urlopen('http://{address}').status)"
+    for path in ("one", "learner"):
+        out = lab.sandbox.symphony("exec", "rl", path, "--", "python3", "-c", call).out
+        assert out == f"{where[path]} 200\n"
+
+
+def test_an_edit_or_a_change_of_component_restarts_its_step_in_the_same_job(lab: Lab) -> None:
+    up(lab)
+    jobs, before = lab.jobs(), lab.sandbox.trees()
+    up(lab, program(seconds=1001))
+    after = lab.sandbox.trees()
+    assert {path for path in after if after[path] != before[path]} == {"rl/one"}
+    out = up(lab, program(two="gpu", seconds=1001))
+    assert "cpu -> gpu" in out
+    moved = lab.sandbox.trees()
+    assert {path for path in moved if moved[path] != after[path]} == {"rl/two"}
+    assert nodes(lab)["two"] == "n1"
+    lab.sandbox.symphony("restart", "rl", "learner", "-y", timeout=60)
+    assert lab.jobs() == jobs
+    assert nodes(lab)["learner"] == "n1"
+
+
+def test_another_component_needs_a_new_allocation_and_one_partition_an_ordinary_job(lab: Lab) -> None:
+    up(lab)
+    before = lab.jobs()
+    lab.sandbox.write(program(two="spare"))
+    plan = lab.sandbox.symphony("plan", "rl").out
+    assert "needs a new allocation" in plan
+    assert "component 2 asks for 1 node with 1 cpu (partition spare)" in plan
+    assert lab.jobs() == before
+    up(lab, program(two="spare"))
+    assert partitions(lab) == ["gpu", "cpu", "spare"]
+    up(lab, program(learner="cpu").replace("gpu=1, ", ""))
+    (job,) = lab.jobs()
+    assert job.isdecimal()
+    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+
+
+def test_unknown_partitions_and_split_groups_are_problems_at_their_lines(lab: Lab) -> None:
+    lab.sandbox.write(program(two="gpus"))
+    ran = lab.sandbox.symphony("plan", "rl", code=2)
+    (line,) = (line for line in (ran.out + ran.err).splitlines() if '"gpus"' in line)
+    assert "two is placed in" in line
+    assert "line 8" in line
+    assert 'did you mean "gpu"' in line
+    lab.sandbox.write(
+        """
+with Experiment() as e:
+    g = e.new_process_group("g")
+    for name in ("cpu", "gpu"):
+        g.new_process(name, "sleep 1").place(partition=name)
+"""
+    )
+    ran = lab.sandbox.symphony("plan", "rl", code=2)
+    (line,) = (line for line in (ran.out + ran.err).splitlines() if "cpu and gpu" in line)
+    assert "the group g" in line
+    assert "line 6" in line
+
+
+def test_a_cancelled_component_ends_the_job_and_up_submits_another(lab: Lab) -> None:
+    """Slurm lets the other components run, in which half of an experiment would be left."""
+    up(lab)
+    first, second = sorted(lab.jobs())
+    lab.ask("scancel", second)
+    assert f"component {second} (partition cpu) is CANCELLED" in lab.becomes("learner", "lost")["why"]
+    wait_for(lambda: not lab.jobs(), 20, "the job has ended")
+    assert lab.sandbox.trees() == {}
+    up(lab)
+    assert not {first, second} & {*lab.jobs()}
+    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+
+
+def test_a_requeued_heterogeneous_job_restarts_its_processes(lab: Lab) -> None:
+    up(lab)
+    jobs, before = sorted(lab.jobs()), lab.sandbox.trees()
+    leader = jobs[0].partition("+")[0]
+    lab.ask("scontrol", "requeue", leader)
+    assert "in the queue" in lab.becomes("learner", "waiting")["why"]
+    lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
+    for path in ("learner", "one", "two"):
+        lab.becomes(path, "running", 60)
+    assert sorted(lab.jobs()) == jobs
+    after = lab.sandbox.trees()
+    assert not {*before["rl/learner"], *before["rl/one"]} & {*after["rl/learner"], *after["rl/one"]}
+
+
+def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None:
+    text = program(two="spare")
+    up(lab, text)
+    leader, node = sorted(lab.jobs())[0].partition("+")[0], nodes(lab)["two"]
+    try:
+        lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+        for path in ("one", "two"):
+            assert "in the queue" in lab.becomes(path, "waiting")["why"]
+    finally:
+        # The node may have recovered by itself.
+        lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
+    lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
+    for path in ("learner", "one", "two"):
+        lab.becomes(path, "running", 60)
+
+
+def test_a_pending_heterogeneous_job_shows_the_reason_and_starts_later(lab: Lab) -> None:
+    words = ["--parsable", "-pgpu", "-N1", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
+    blocker = lab.ask("sbatch", *words).strip()
+    try:
+        lab.sandbox.config("rl", patience="1")
+        up(lab, code=1)
+        assert "Resources" in lab.becomes("one", "waiting")["why"]
+    finally:
+        lab.ask("scancel", blocker)
+    lab.becomes("one", "running", 60)
+
+
+def test_a_killed_supervisor_adopts_the_steps_of_all_components(lab: Lab) -> None:
+    up(lab)
+    jobs, before, supervisor = lab.jobs(), lab.sandbox.trees(), lab.supervisor()
+    supervisor.kill()
+    # The process ends while no supervisor runs.
+    for pid in before["rl/learner"]:
+        psutil.Process(pid).kill()
+    assert "SIGKILL" in lab.becomes("learner", "failed")["why"]
+    assert lab.jobs() == jobs
+    up(lab)
+    after = lab.sandbox.trees()
+    assert after["rl/one"] == before["rl/one"]
+    assert nodes(lab)["learner"] == "n1"
+    assert lab.jobs() == jobs
+
+
+def test_delete_ends_all_components_and_also_a_pending_job(lab: Lab) -> None:
+    up(lab)
+    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+    assert lab.jobs() == []
+    assert lab.sandbox.trees() == {}
