@@ -104,7 +104,7 @@ def test_unknown_partitions_and_split_groups_are_problems_at_their_lines(lab: La
     ran = lab.sandbox.symphony("plan", "rl", code=2)
     (line,) = (line for line in (ran.out + ran.err).splitlines() if '"gpus"' in line)
     assert "two is placed in" in line
-    assert "line 8" in line
+    assert "line 9" in line
     assert 'did you mean "gpu"' in line
     lab.sandbox.write(
         """
@@ -189,10 +189,3 @@ def test_a_killed_supervisor_adopts_the_steps_of_all_components(lab: Lab) -> Non
     assert after["rl/one"] == before["rl/one"]
     assert nodes(lab)["learner"] == "n1"
     assert lab.jobs() == jobs
-
-
-def test_delete_ends_all_components_and_also_a_pending_job(lab: Lab) -> None:
-    up(lab)
-    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
-    assert lab.jobs() == []
-    assert lab.sandbox.trees() == {}
