@@ -158,6 +158,7 @@ def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None
     finally:
         # The node may have recovered by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
+    wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
     lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
     for path in ("learner", "one", "two"):
         lab.becomes(path, "running", 60)
