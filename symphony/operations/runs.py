@@ -142,7 +142,9 @@ def numbers(name: StackName) -> list[int]:
 
 def every(name: StackName, last: int | None = None) -> list[Run]:
     """Return the runs of an experiment in order, or only the last ones."""
-    return [read(name, number) for number in numbers(name)[-last if last else None :]]
+    # The same folder for all: thousands are listed in half a second.
+    folder = folder_of(name)
+    return [_read(name, number, f"{folder}/{number}") for number in numbers(name)[-last if last else None :]]
 
 
 _record = msgspec.json.Decoder(Run)
@@ -154,13 +156,17 @@ def read(name: StackName, number: int) -> Run:
     Raises:
         UserError: There is no such run.
     """
-    folder = folder_of(name) / str(number)
+    return _read(name, number, str(folder_of(name) / str(number)))
+
+
+def _read(name: StackName, number: int, place: str) -> Run:
     try:
-        return _record.decode(files.read_source(folder / RECORD))
+        return _record.decode(files.read_source(f"{place}/{RECORD}"))
     except OSError:
         missing = "no record was written"
     except ValueError as error:
         missing = f"its record is damaged: {error}"
+    folder = Path(place)
     if not folder.is_dir():
         remedy = f"Known: {listed([*map(str, numbers(name))]) or 'none'}"
         raise UserError(f"{name.stack} has no run {number}", remedy=remedy)

@@ -207,6 +207,17 @@ def test_the_logs_of_a_run_end_where_the_next_kept_run_starts(monkeypatch: pytes
     assert len(listings) == 2
 
 
+def test_listing_runs_finds_their_folder_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find it for each of thousands of runs took most of the time of `history`."""
+    for number in range(1, 31):
+        _record(number, started="2026-01-01T00:00:00Z")
+    found: list[StackName] = []
+    folder_of = runs.folder_of
+    monkeypatch.setattr(runs, "folder_of", lambda name: found.append(name) or folder_of(name))
+    assert len(runs.every(NAME)) == 30
+    assert len(found) <= 2
+
+
 def test_older_than_never_selects_a_run_that_is_still_running() -> None:
     _record(1, started="2026-01-01T00:00:00Z", ended="2026-01-02T00:00:00Z")
     _record(2, started="2026-01-02T00:00:00Z")
