@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ _ORDER, _THREAD = "#888888", "#9aa5b1"
 _LETTER, _SMALL = 8.0, 7.0
 _ROW, _BOX, _TITLE, _GAP, _PITCH, _EDGE = 44, 34, 22, 14, 30, 16
 _DEADLINE = 60
+# resvg draws no text in a font that is missing, and knows no default for sans-serif.
+_FONTS = "Helvetica, Arial, DejaVu Sans, Liberation Sans, Noto Sans, Ubuntu"
 
 
 def mermaid(graph: Graph) -> str:
@@ -98,7 +101,7 @@ def picture(graph: Graph, kind: str) -> bytes:
     """Return the graph as an SVG or PNG file, drawn by Graphviz if it is installed.
 
     Raises:
-        UserError: A package for PNG is missing, or Graphviz failed.
+        UserError: A package or a font for PNG is missing, or Graphviz failed.
     """
     if program := shutil.which("dot"):
         return _graphviz([program, f"-T{kind}"], dot(graph))
@@ -111,7 +114,11 @@ def picture(graph: Graph, kind: str) -> bytes:
             "a PNG needs Graphviz or the package resvg-py",
             remedy="pip install 'symphony-launch[graph]', or use --svg",
         ) from None
-    return resvg_py.svg_to_bytes(svg_string=svg(graph), zoom=2)
+    text = svg(graph)
+    png = resvg_py.svg_to_bytes(svg_string=text, zoom=2)
+    if png == resvg_py.svg_to_bytes(svg_string=re.sub("<text.*?</text>", "", text), zoom=2):
+        raise UserError(f"a PNG needs one of the fonts {_FONTS}", remedy="Install fonts-dejavu, or use --svg")
+    return png
 
 
 def _graphviz(command: list[str], text: str) -> bytes:
@@ -146,7 +153,7 @@ def svg(graph: Graph) -> str:
     right = first + _PITCH * len(columns) + head * 0.6
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right:.0f} {bottom + _EDGE:.0f}"'
-        f' width="{right:.0f}" height="{bottom + _EDGE:.0f}" font-family="Helvetica, Arial, sans-serif">',
+        f' width="{right:.0f}" height="{bottom + _EDGE:.0f}" font-family="{_FONTS}, sans-serif">',
         '<rect width="100%" height="100%" rx="8" fill="#ffffff"/>',
         f'<text x="{_EDGE}" y="28" font-size="17" font-weight="bold" fill="#222">{escape(graph.name)}</text>',
     ]
