@@ -89,19 +89,21 @@ def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
     whole = memoryview(joined)
     try:
         if bytes(whole[:2]) != JOINED:
-            raise MalformedMessageError("the bytes are not a joined message")
+            raise MalformedMessageError("the bytes are not parts that join() made")
         (count,) = struct.unpack_from("<I", whole, 2)
         if not 0 < count <= MAX_PARTS:
-            raise MalformedMessageError(f"a joined message of {count} parts, not 1 to {MAX_PARTS}")
+            raise MalformedMessageError(f"the bytes hold {count} joined parts, not 1 to {MAX_PARTS}")
         lengths = struct.unpack_from(f"<{count}Q", whole, 6)
     except struct.error as error:
-        raise MalformedMessageError(f"the bytes are not a joined message: {error}") from None
+        raise MalformedMessageError(
+            f"the bytes are cut short, in the lengths of their parts: {error}"
+        ) from None
     position = 6 + 8 * count
     parts: list[memoryview] = []
     for length in lengths:
         position += -position % _ALIGNMENT
         parts.append(whole[position : position + length])
         if len(parts[-1]) != length:
-            raise MalformedMessageError("the joined message is cut short")
+            raise MalformedMessageError(f"the bytes are cut short, in part {len(parts)} of {count}")
         position += length
     return parts

@@ -244,7 +244,7 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(
-            "the name was used already: its memory belongs to another value, or to its reader"
+            "the name was used already: it can be read once, and its memory may hold another value now"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
     parts = [whole[start : start + nbytes] for start, nbytes in fields.parts]

@@ -147,7 +147,9 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     try:
         status = os.fstat(file)
         if status.st_uid != os.geteuid():
-            raise SharedMemoryError(f"{path} belongs to user {status.st_uid}, not to this one")
+            raise SharedMemoryError(
+                f"process {owner} runs as another user (uid {status.st_uid}), whose shared memory is not read"
+            )
         if fcntl.fcntl(file, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
             raise SharedMemoryError(f"{path} is not sealed: its owner could shrink it")
         memory = mmap.mmap(file, status.st_size)

@@ -165,7 +165,9 @@ class Wire:
         """Return the caraml error for a ZeroMQ error; drop unread parts, so that the socket stays usable."""
         if error.errno == zmq.EFSM and self.has_more():
             parts = 1 + len(self.receive_rest())
-            return MalformedMessageError(f"{self.socket.address}: {parts} parts where one was expected")
+            return MalformedMessageError(
+                f"{self.socket.address}: the peer sent {parts} parts where one was expected"
+            )
         if error.errno in (zmq.ENOTSOCK, zmq.ETERM):
             return ClosedError(f"{self.socket.address}: the socket is closed")
         return SocketError(error.errno, f"{self.socket.address}: {error.strerror}")

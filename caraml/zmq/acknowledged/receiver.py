@@ -336,7 +336,11 @@ class ZmqReceiver(LoopingEndpoint):
         elif head.kind == HELLO:
             self._handle_hello(session, head, peer)
         elif session is None:
-            self._reject(MalformedMessageError("the message belongs to no session (no HELLO came before)"))
+            self._reject(
+                MalformedMessageError(
+                    "the message belongs to no session: its sender did not begin with HELLO, as caraml's do"
+                )
+            )
         elif head.first == session.received + 1:
             session.received += 1
             session.gap = False

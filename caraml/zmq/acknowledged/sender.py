@@ -142,7 +142,7 @@ class ZmqSender(Endpoint):
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
             if isinstance(payload, Parts) and len(payload) >= MAX_PARTS:
                 raise MessageTooLargeError(
-                    f"{self.address}: {len(payload)} parts; fewer than {MAX_PARTS} can be sent"
+                    f"{self.address}: a message of {len(payload)} parts; it must have fewer than {MAX_PARTS}"
                 )
         if nbytes > self._max_bytes:
             raise MessageTooLargeError(f"{self.address}: {nbytes} bytes, over Limits.message_bytes")

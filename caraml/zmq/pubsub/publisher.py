@@ -321,7 +321,9 @@ class ZmqPub(Endpoint):
             try:
                 if frame.more:
                     self._wire.receive_rest()
-                    raise MalformedMessageError("not a subscription, but a message of several parts")
+                    raise MalformedMessageError(
+                        "a peer sent the publisher a message of several parts, which is not a subscription"
+                    )
                 self._subscriptions.take(frame)
             except MalformedMessageError as error:
                 self._reject(error)

@@ -49,7 +49,7 @@ class Subscriptions:
         elif change[:1] == b"\x00":
             self._remove(prefix)
         else:
-            raise MalformedMessageError("not a subscription")
+            raise MalformedMessageError("a peer sent the publisher a message that is not a subscription")
 
     def _remove(self, prefix: bytes) -> None:
         count = self._counts[prefix]

@@ -238,6 +238,6 @@ def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
         assert foreign.line() == "shrunk"
         reader.tell("")
         assert reader.line() == "0"
-    reason = "belongs to user 65534" if owner == "another user" else "not sealed"
+    reason = "another user (uid 65534)" if owner == "another user" else "not sealed"
     assert outcome.startswith("SharedMemoryError")
     assert reason in outcome
