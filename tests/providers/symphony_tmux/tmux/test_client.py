@@ -117,7 +117,7 @@ def test_a_socket_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch:
             listener.bind(str(where))
             listener.listen()
             listener.settimeout(0)
-            with pytest.raises(TmuxError, match="is not a folder of this user"):
+            with pytest.raises(TmuxError, match="this user alone can write"):
                 client.list_panes("default")
             with pytest.raises(BlockingIOError):
                 listener.accept()
