@@ -165,7 +165,11 @@ def gpu_fault(machine: Machine, gpu_type: str, gpus: int) -> str:
     if counts is None:
         if gpu_type not in GPU_TYPES:
             return f"GKE has no GPU type {gpu_type}"
-        return f"{gpu_type} is included in other machine types and cannot be attached to a {machine.type}"
+        own = [name for name, (*_, included, _count) in _SPECIAL.items() if included == gpu_type]
+        nearest = min(own, key=lambda name: abs(_SPECIAL[name][3] - gpus))
+        return (
+            f"{gpu_type} is included in machine types such as {nearest}, and a {machine.type} cannot have it"
+        )
     if machine.family != "n1":
         return f"{gpu_type} can be attached to n1 machines only"
     if gpus not in counts:

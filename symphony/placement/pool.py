@@ -220,7 +220,7 @@ def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
     elif (
         machine is not None and pool.gpus and (fault := machines.gpu_fault(machine, pool.gpu_type, pool.gpus))
     ):
-        yield f"cannot have its GPUs: {fault}", "choose another machine type or number of GPUs"
+        yield f"cannot have its GPUs: {fault}", "choose another machine type, GPU type or number of GPUs"
     if pool.min < 0 or (pool.max is not None and pool.max < 1):
         yield f"has min {pool.min} and max {pool.max}", "set min to 0 or more, and max to 1 or more"
     elif pool.max is not None and pool.min > pool.max:
