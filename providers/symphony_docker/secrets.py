@@ -64,7 +64,7 @@ def suspicion(name: str, path: str) -> str:
     if os.lstat(path).st_size > MAX_BYTES_READ:
         return ""
     kind = credential_in(Path(path).read_bytes().decode("utf-8", "replace"))
-    return f"holds a {kind}" if kind else ""
+    return f"holds a credential ({kind})" if kind else ""
 
 
 def credential_in(text: str) -> str:
