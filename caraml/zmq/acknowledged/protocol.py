@@ -254,14 +254,14 @@ class SharedSession:
         self.key = key
         self.peer = peer
         self.gap = False
-        self.received = self.acknowledged = 0
+        self.received = 0
         self._finished: dict[int, bool] = {}  # by sequence, oldest first
         self._to_acknowledge: list[int] = []
 
     @property
     def finished(self) -> int:
-        """Return the last finished sequence."""
-        return self.acknowledged
+        """Return 0: finished messages are acknowledged one by one. Set it to a finished sequence."""
+        return 0
 
     @finished.setter
     def finished(self, sequence: int) -> None:

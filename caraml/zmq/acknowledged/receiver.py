@@ -3,6 +3,8 @@
 The sender forgets a message when the receiver reports it as finished. With `finish='received'` that is when
 `recv` returns it; with `finish='processed'` at the next `recv`, or when the loop's handler returns, so that
 the message of a receiver that is killed in between goes to another one.
+
+protocol.py tells what the fields of a head mean in each kind of frame.
 """
 
 import secrets
@@ -52,13 +54,13 @@ _NO_SESSION = 0, 0
 
 
 class _Session:
-    """The progress of one sender's connection."""
+    """The progress of one sender's connection; `gap`: messages were lost, and are requested again."""
 
     def __init__(self, key: tuple[int, int], peer: bytes, received: int) -> None:
         self.key = key
         self.peer = peer
         self.gap = False
-        self.received = self.finished = self.acknowledged = received
+        self.received = self.finished = received
 
 
 AnySession: TypeAlias = _Session | SharedSession
@@ -96,7 +98,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._sessions: OrderedDict[tuple[int, int], AnySession] = OrderedDict()
         self._queue: deque[tuple[AnySession, int, int, int, Any, Any]] = deque()
         self._last_session: _Session | None = None
-        self._in_hand: tuple[AnySession, int] | None = None
+        self._in_hand: tuple[AnySession, int] | None = None  # the message that the program processes
         self._to_acknowledge: dict[tuple[int, int], AnySession] = {}
         self._by_peer: dict[bytes, _Session] = {}
         self._name = secrets.token_bytes(NAME_BYTES)
@@ -198,7 +200,6 @@ class ZmqReceiver(LoopingEndpoint):
                 self._wire.send_part(frame, 0, True, 0)
             return
         head = pack_head(kind, session.key, session.received, session.finished, *self._window, asked)
-        session.acknowledged = session.finished
         if session.peer:
             self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
         self._wire.send_part(head + self._name if kind == WELCOME else head, 0, True, 0)
