@@ -135,7 +135,7 @@ def _close() -> None:  # pyright: ignore[reportUnusedFunction]
 
 
 def _destroy(contexts: list[zmq.Context[Any]], until: float) -> None:
-    """Destroy contexts in threads, since each may wait for unsent messages."""
+    """Destroy contexts in threads, since each may wait for unsent messages; none while a thread uses one."""
     _never_freed.extend(contexts)
     if any(resource.in_use() for resource in list(_at_exit)):
         return
@@ -157,5 +157,5 @@ def _notify(resource: Any, stage: int) -> bool:
         return False
 
 
-_never_freed: list[Any] = []
+_never_freed: list[Any] = []  # freeing a context would wait for its sockets
 os.register_at_fork(after_in_child=_forget)

@@ -87,6 +87,7 @@ def _name(serializer: Serializer) -> Any:
 
 
 def _pickle(socket: ZmqSocket) -> Any:
+    """Return the functions that encode and decode pickle. Raises PickleRefusedError."""
     from caraml.pickled import pickle_codec
 
     try:

@@ -13,9 +13,9 @@ import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-OUT_OF_BAND = 1 << 16
-REMEMBERED = 512
-REMEMBERED_BYTES = 2048
+OUT_OF_BAND = 1 << 16  # bytes from which an array is a part of its own
+REMEMBERED = 512  # descriptions that a cache holds
+REMEMBERED_BYTES = 2048  # of a description; longer ones are not cached
 MAX_DIMENSIONS = 32
 
 _SIMPLE_DTYPE = re.compile(r"[<>|=][biufcmMSUVT]\d{1,9}(\[\d{0,9}[a-zA-Z]{1,7}\])?")
@@ -111,7 +111,7 @@ def _check_dtype(name: object) -> np.dtype[Any]:
 
 
 def _has_empty_items(dtype: np.dtype[Any]) -> bool:
-    """Return whether the dtype, or one inside it, is `S0` or the like."""
+    """Return whether the items of the dtype, or of one inside it, have zero bytes, as those of `S0`."""
     if dtype.itemsize == 0:
         return True
     if dtype.subdtype is not None:
@@ -133,7 +133,7 @@ def _tuples(descr: Any) -> Any:
             raise ValueError(f"an array has an invalid dtype: {descr[:40]!r}")
         return descr
     fields: list[Any] = descr
-    if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):
+    if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):  # fields and others mixed
         raise ValueError("an array has an invalid dtype")
     if fields and not all(isinstance(field, list) for field in fields):  # a subarray: (base, shape)
         base, shape = fields
@@ -143,6 +143,7 @@ def _tuples(descr: Any) -> Any:
 
 def _field(field: Any) -> tuple[Any, ...]:
     name, kind, *shape = field
+    # A name may be (title, name).
     label: Any = tuple(name) if isinstance(name, list) else name  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
     sizes: list[Any] = [tuple(size) for size in shape]
     return label, _tuples(kind), *sizes

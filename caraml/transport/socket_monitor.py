@@ -107,6 +107,7 @@ class Link:
             break
 
     def _refused(self, event: zmq.Event) -> None:
+        """Record a refusal; a connecting socket fails after a clear reason, or several without one."""
         if self.bind and not self.keyed and event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
             return  # such as a tcp probe of Kubernetes
         error = AuthenticationError(f"{self.endpoint}: refused: {_HANDSHAKE_ERRORS[event]}")
@@ -117,7 +118,7 @@ class Link:
         if self.bind:
             return
         if time.monotonic() - self.refused_at > _RETRY_PAUSE:
-            self.unexplained_refusals = 0  # the server was too slow; it did not refuse
+            self.unexplained_refusals = 0  # refusals follow quickly: the server was only slow to answer
         self.refused_at = time.monotonic()
         self.unexplained_refusals += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
         if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained_refusals > _MAX_UNEXPLAINED:
@@ -233,7 +234,7 @@ class BackgroundThread:
             try:
                 ready = poller.poll(self._look())
             except zmq.ZMQError:
-                self._drop_of_terminated_contexts(poller)
+                self._drop_terminated(poller)
                 continue
             for raw, _ in ready:
                 if raw is self._wake_receiver:
@@ -243,7 +244,7 @@ class BackgroundThread:
                     if self._arrivals is not None:
                         self._report_arrivals(self._arrivals)
                 elif raw not in self._handlers:
-                    self._drop_of_terminated_contexts(poller)
+                    self._drop_terminated(poller)
                 elif not self._handlers[raw](raw):
                     self._drop(poller, raw)
 
@@ -264,7 +265,7 @@ class BackgroundThread:
         del self._handlers[raw]
         raw.close(0)
 
-    def _drop_of_terminated_contexts(self, poller: zmq.Poller) -> None:
+    def _drop_terminated(self, poller: zmq.Poller) -> None:
         """Close the sockets of contexts that their owner terminates."""
         for raw in list(self._handlers):
             try:

@@ -90,7 +90,7 @@ class Wire:
         self.fetched: deque[Any] | None = None  # what an endpoint has read ahead; emptied after a fork
         self.unchecked_bytes = min(ZERO_COPY, socket.limits.message_bytes + 1)  # smaller ones fit the limits
         self.slice_ms = SLICE_MS
-        self.lost_before: int | None = None
+        self.lost_before: int | None = None  # lost connections before a request; one more ends its wait
         # REQ and REP refuse to send while parts of a message are unread: `receive` need not ask for them.
         self.lockstep = self.single_frame = socket.socket_mode in (zmq.REQ, zmq.REP)
         # The methods below pyzmq's draft-option layer, which takes a third of a call's time.
@@ -100,7 +100,7 @@ class Wire:
         self._receive_ms = self._send_ms = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
         socket.set_wire_timeouts(SLICE_MS, SLICE_MS)
-        self.turns: list[int] = [1]
+        self.turns: list[int] = [1]  # the one turn; a call takes it, so that another thread finds none
         self._former_turns: list[int] = []
         self._forked = False
         process.close_at_exit(self)
@@ -197,7 +197,7 @@ class Wire:
         if not self.closing:
             self.closing = True
             self._former_turns, self.turns = self.turns, _NoMoreTurns()
-        if not self.turns:  # the turn belongs to a closed socket
+        if not self.turns:  # no call has returned the turn since
             try:
                 self._former_turns.pop()
             except IndexError:
@@ -262,7 +262,7 @@ class Wire:
         self.send_in_slices(message, 0, True, timeout, 1)
 
     def answer(self, message: Parts) -> None:
-        """Send between enter() and leave(), as when a request cannot be decoded."""
+        """Send an answer between enter() and leave(), such as the error for an unreadable request."""
         for index, part in enumerate(message):
             self.send_part(part, MORE if index < len(message) - 1 else 0, True, None)
 
@@ -374,10 +374,10 @@ class Wire:
         self.single_frame = self.lockstep and len(frame) < LARGE
         return frame, _NO_FRAMES
 
-    def receive_missing_rest(self, frame: Any, receive_rest: list[zmq.Frame]) -> list[zmq.Frame]:
+    def receive_missing_rest(self, frame: Any, rest: list[zmq.Frame]) -> list[zmq.Frame]:
         """Return the other frames of a message that `receive` returned as bytes."""
         if type(frame) is not bytes or not self.has_more():
-            return receive_rest
+            return rest
         self.single_frame = False
         return self.receive_rest()
 
@@ -463,8 +463,8 @@ class Wire:
 
 
 def _forget() -> None:
-    for guard in process.live_resources(Wire):
-        guard.forget()
+    for wire in process.live_resources(Wire):
+        wire.forget()
 
 
 process.after_fork(_forget)

@@ -16,7 +16,7 @@ from caraml.transport.socket_monitor import background_thread, private_socket
 
 log = logging.getLogger("caraml")
 
-NULL_DOMAIN = b"caraml"
+NULL_DOMAIN = b"caraml"  # the domain of sockets without keys
 _ENDPOINT = "inproc://zeromq.zap.01"
 
 

@@ -3,6 +3,7 @@
 >>> get_deserializer("json")(get_serializer("json")({"a": 1}))
 {'a': 1}
 
+The `pa_` functions have the names of the pyarrow serializers that caraml 0.10 had.
 Sockets apply the rules of caraml.pickled to pickle, whether it is given as a name or as functions.
 """
 
@@ -24,6 +25,7 @@ def pa_serialize(obj: object) -> bytes:
 
 def pa_deserialize(binary: bytes) -> Any:
     """Deserialize the result of `pa_serialize`. Raises MalformedMessageError."""
+    # Arrays must be writable: the parts that hold them are copied to bytearrays.
     return codec.decode(
         [bytearray(part) if index else bytes(part) for index, part in enumerate(split(binary))]
     )

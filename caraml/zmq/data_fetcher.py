@@ -47,6 +47,8 @@ _forking = multiprocessing.get_context("fork")
 class DataFetcher(threading.Thread):
     """A daemon thread: `start()`, `join()`, `stop()`. A request that fails three times is in `failures`.
 
+    `refetched` counts the requests that were sent again because their worker ended.
+
     Args:
         handler: Called as `handler(request, shared)` in this process, one call at a time; `shared.data` is
             the reply, `shared.delete()` releases it.
@@ -176,7 +178,7 @@ class DataFetcher(threading.Thread):
         if not failure:
             try:
                 shared = get(name)
-            except SharedMemoryError:
+            except SharedMemoryError:  # the worker has ended, and its memory with it
                 self._fetch_again(task)
                 return
             self.handler(task.request, shared)
@@ -275,7 +277,7 @@ def work(plan: FetchPlan, pipes: list[Connection]) -> None:
 
 
 def _fetch_all(plan: FetchPlan, pipe: Connection) -> None:
-    """Fetch the requests of a pipe until it sends None.
+    """Answer the requests of a pipe with replies of the server, until it sends None.
 
     On an error the process ends, and the parent sends its requests to another worker. Reading the pipe has no
     deadline, since the parent's handler may take long; `end_with_parent` ends an orphaned worker.

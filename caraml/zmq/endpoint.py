@@ -25,7 +25,7 @@ from caraml.transport.wire import Wire
 
 log = logging.getLogger("caraml")
 
-_PAST_DEADLINE = 0.1  # seconds for messages that have arrived already
+_PAST_DEADLINE = 0.1  # seconds after a deadline in which messages that have arrived are still read
 _TICK = 0.1
 
 
@@ -71,10 +71,10 @@ class Endpoint:
         try:
             self._prepare()
             raw = self.socket.unwrap()
-            own = raw.rcvhwm
+            default_hwm = raw.rcvhwm
             if self._callback is not None:
                 self._callback(self.socket)
-            if raw.rcvhwm == own:  # else the program has set a mark of its own
+            if raw.rcvhwm == default_hwm:  # else the callback has set the high-water mark
                 self._wire.bound_unread()
             self.socket.establish()
         except BaseException:
@@ -130,7 +130,7 @@ class Endpoint:
         return self._wire.timeout_error(waited_for, timeout)
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
-        """Answer the peer whose message was rejected."""
+        """Answer the peer whose message was rejected; most patterns do not."""
 
     def _next(
         self,

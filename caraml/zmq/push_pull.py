@@ -13,7 +13,7 @@
 **Promise.** Messages arrive at most once, in order from one pusher to one puller. A message is lost when its
 puller dies before handling it, or when the pusher's machine dies; ZmqSender is for messages that must arrive.
 A push blocks, up to its deadline, while all pullers are at their high-water mark (`hwm=`). A pusher that is
-closed while no puller is connected logs a warning with the number of messages since the last one was.
+closed while no puller is connected logs a warning with the number of messages since the last one left.
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ _unpack = msgspec.msgpack.Decoder(Annotated[list[bytes], msgspec.Meta(max_length
 class ZmqPusher(Endpoint):
     """Sends to the pullers in turn; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
-    `serializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called before
+    `serializer` (see caraml.serializers; the attribute is the function), `callback(socket)` called before
     bind or connect, `timeout` seconds that one push may block (negative: for ever).
     """
 
@@ -96,7 +96,7 @@ class ZmqPusher(Endpoint):
         max_bytes = self._batch_bytes
         while True:
             batch: list[bytes] = []
-            large: list[Any] = []
+            large: list[Any] = []  # the item that ended the batch, if it cannot be in one
             nbytes = 0
             for item in islice(source, self._batch_items):
                 if type(item) is not bytes or (length := len(item)) >= max_bytes:
@@ -122,7 +122,7 @@ class ZmqPusher(Endpoint):
 class ZmqPuller(Endpoint):
     """Receives from the pushers; binds unless `bind=False`. It takes the keywords of ZmqSocket, and:
 
-    `deserializer` (see caraml.serializers; also an attribute, as a function), `callback(socket)` called
+    `deserializer` (see caraml.serializers; the attribute is the function), `callback(socket)` called
     before bind or connect, `timeout` seconds that one pull may block (negative: for ever).
 
     Messages that cannot be decoded are dropped and counted in `rejected`; the first is logged.

@@ -80,7 +80,7 @@ CLOSE_TIMEOUT = 10.0
 _FLUSH_AT_EXIT = 0.05
 _READ_EVERY = 32
 _MAX_UNREAD = 1 << 16  # more than the acknowledgements of a window
-_MAX_ANSWER_BYTES = 1 << 10  # longer than any answer: as a handshake with keys
+_MAX_ANSWER_BYTES = 1 << 10  # enough for a handshake with keys; answers are shorter
 
 
 class ZmqSender(Endpoint):

@@ -84,7 +84,8 @@ class _Topic:
 
     def set_next_number(self, number: int) -> None:
         """Number the next message `number`."""
-        self.end_of_headers = number + min(self.most, 256 - number % 256)  # the first number not in `headers`
+        # The first number not in `headers`, which differ in their last byte only.
+        self.end_of_headers = number + min(self.most, 256 - number % 256)
         self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
 
     def next_headers(self) -> bytes:
@@ -135,7 +136,7 @@ class ZmqPub(Endpoint):
         self._hwm = 0
         self._fast_bytes = -1  # messages of up to so many bytes take the fast path of `pub`
         self._topics: dict[str | bytes, _Topic] = {}
-        self._budget: SubscriptionBudget | None = None
+        self._subscription_budget: SubscriptionBudget | None = None
         self._unread_subscriptions = False  # the next message reads them
         super().__init__(zmq.XPUB, bind, callback, timeout, options)
         self._encode = serializers.encoder(serializer, self.socket)
@@ -152,7 +153,7 @@ class ZmqPub(Endpoint):
         if not self._fixed_hwm:
             raw.rcvhwm = _MAX_SUBSCRIPTIONS_AT_ONCE
         if self.socket.scheme == "tcp" and sys.platform == "linux":
-            self.socket.link.budget = self._budget = SubscriptionBudget(self)
+            self.socket.link.budget = self._subscription_budget = SubscriptionBudget(self)
         self._make_room(0)
 
     def idle(self) -> bool:
@@ -315,8 +316,8 @@ class ZmqPub(Endpoint):
         for _ in range(_READ_AT_ONCE):
             if (frame := self._wire.receive_now()) is None:
                 self._unread_subscriptions = False
-                if self._budget is not None:
-                    self._budget.read += 1
+                if self._subscription_budget is not None:
+                    self._subscription_budget.read += 1
                 return
             try:
                 if frame.more:

@@ -74,8 +74,8 @@ class ZmqSub(LoopingEndpoint):
         self.missed = 0
         self._ready: deque[bytes] = deque()
         self._changes: deque[Callable[[], None]] = deque()
-        self._held: bytes | None = None
-        self._streaming: _KnownTopic | None = None
+        self._held: bytes | None = None  # the first frame of a fetched message of another topic
+        self._streaming: _KnownTopic | None = None  # the topic of which small messages follow each other
         self._known_topics: dict[tuple[bytes, int], _KnownTopic] = {}
         self._known_topic_bytes = 0
         self._policy = policy
@@ -139,7 +139,7 @@ class ZmqSub(LoopingEndpoint):
             self._ready.clear()  # all have the same topic
         if self._held is not None and self._is_unsubscribed(self._held, unsubscribed):
             try:
-                self._held_message()
+                self._held_message()  # reads its other frames
             except MalformedMessageError as error:
                 self._reject(error)
 
@@ -217,15 +217,15 @@ class ZmqSub(LoopingEndpoint):
         head = read_head(whole)
         if head is None:
             return self._foreign(whole, rest)
-        seen = self._known_topics.get((head.topic, head.publisher)) or self._add_known_topic(head)
-        self.missed += max(0, head.number - seen.number - 1)
-        seen.number = head.number
-        if not seen.wanted:
+        known = self._known_topics.get((head.topic, head.publisher)) or self._add_known_topic(head)
+        self.missed += max(0, head.number - known.number - 1)
+        known.number = head.number
+        if not known.wanted:
             return _NOTHING
         data = self._decode_payload(head.kind, whole[head.data :], rest)
         self.topic = head.topic
         if head.kind == INLINE and type(whole) is bytes and self._policy != "latest":
-            self._fetch(seen, _NOBLOCK)
+            self._fetch(known, _NOBLOCK)
         return data
 
     def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
@@ -239,18 +239,18 @@ class ZmqSub(LoopingEndpoint):
         self.topic = topic
         return data
 
-    def _wait_for_same_topic(self, seen: _KnownTopic) -> None:
+    def _wait_for_same_topic(self, known: _KnownTopic) -> None:
         """Wait for more messages of the same topic, for a slice at most; `recv` does so most of the time."""
         wire = self._wire
         wire.enter()
         try:
-            self._fetch(seen, 0)
+            self._fetch(known, 0)
             if not self._ready:
                 wire.after_slice()
         finally:
             wire.leave()
 
-    def _fetch(self, seen: _KnownTopic, flags: int) -> None:
+    def _fetch(self, known: _KnownTopic, flags: int) -> None:
         """Receive the next small messages of the same topic, and keep the first other one for the next
         `recv`.
 
@@ -260,7 +260,7 @@ class ZmqSub(LoopingEndpoint):
         self._streaming = None
         whole = b""
         try:
-            for header in headers(seen.start, (seen.number + 1) & LAST_NUMBER, _FETCHED_AT_ONCE):
+            for header in headers(known.start, (known.number + 1) & LAST_NUMBER, _FETCHED_AT_ONCE):
                 whole = receive(flags)
                 data = whole.removeprefix(header)
                 if data is whole:
@@ -269,12 +269,12 @@ class ZmqSub(LoopingEndpoint):
                 append(data)
                 flags = _NOBLOCK
             else:
-                self._streaming = seen if len(whole) < LARGE else None
+                self._streaming = known if len(whole) < LARGE else None
         except zmq.Again:
-            self._streaming = seen
+            self._streaming = known
         except zmq.ZMQError:
             pass  # the next receive reports it
-        seen.number = (seen.number + len(self._ready)) & LAST_NUMBER
+        known.number = (known.number + len(self._ready)) & LAST_NUMBER
 
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
@@ -290,11 +290,14 @@ class ZmqSub(LoopingEndpoint):
         if len(self._known_topics) >= _MAX_TOPICS or self._known_topic_bytes > _MAX_TOPIC_BYTES:
             self._known_topics.clear()
             self._known_topic_bytes = len(head.topic)
-        seen = self._known_topics[head.topic, head.publisher] = _KnownTopic(head, self._wants(head.topic))
-        return seen
+        known = self._known_topics[head.topic, head.publisher] = _KnownTopic(head, self._wants(head.topic))
+        return known
 
     def _wants(self, topic: bytes) -> bool:
-        """Return whether the topic is subscribed to: ZeroMQ matches prefixes of topic and data together."""
+        """Return whether the topic is subscribed to: ZeroMQ matches prefixes of topic and data together.
+
+        Without subscriptions through this class, the program has set them on the ZeroMQ socket.
+        """
         return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
 
 
