@@ -211,7 +211,7 @@ def _process_folder(pid: int) -> Path:
         base = paths.TEMPORARY / f"symphony-{os.getuid()}-{digest}"
     own_folder(base)
     for folder in matching(base, "*"):
-        _remove_if_unused(base / folder)
+        _remove_if_unused(folder)
     folder = base / f"{pid}-{os.urandom(4).hex()}"
     # The lock is held until the process ends, however it ends.
     acquire(folder / _IN_USE, seconds=10, what="a new folder")

@@ -44,7 +44,7 @@ def programs(module: Module, say: Say, title: str = "") -> Path:
 
 
 def cached(module: Module) -> Path:
-    """Return the folder of the module's programs; its name changes with anything that changes them."""
+    """Return the folder for the module's programs, built or not; its name has a digest of their sources."""
     digest = hashlib.sha256()
     for file in sorted(path for path in module.folder.rglob("*") if path.is_file()):
         name = file.relative_to(module.folder).as_posix()
@@ -74,7 +74,7 @@ def _build(module: Module, folder: Path, title: str, say: Say) -> None:
         try:
             scratch.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else another build of the same was faster
+            if not folder.is_dir():  # if it is one, another build of the same module was faster
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

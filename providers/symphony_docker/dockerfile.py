@@ -55,7 +55,7 @@ def _secret(name: str) -> str:
 
 
 def _code(path: str) -> str:
-    """Return the COPY of a path or glob; the context contains only the files that match."""
+    """Return the COPY of a path, or of the folder of a glob: the context has only the files that match."""
     folder = plain_part(posixpath.normpath(path))
     return _copy(folder, "/app/" if folder == "." else f"/app/{folder}")
 

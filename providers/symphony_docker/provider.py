@@ -41,10 +41,10 @@ class ImageProvider(DynamicProvider):
     """The dynamic provider of ImageResource."""
 
     def check(self, _olds: Props, news: Props) -> CheckResult:
-        own = without(news, MAY_ASK_REGISTRY, REASON, "image")
-        if news.get(MAY_ASK_REGISTRY) and is_same(_olds, own, _IDENTITY) and _is_missing(own):
-            own[REASON] = MISSING
-        return CheckResult(own, [])
+        inputs = without(news, MAY_ASK_REGISTRY, REASON, "image")
+        if news.get(MAY_ASK_REGISTRY) and is_same(_olds, inputs, _IDENTITY) and _is_missing(inputs):
+            inputs[REASON] = MISSING
+        return CheckResult(inputs, [])
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         return DiffResult(_needs_build(_olds, _news) or _is_retained(_olds) != _is_retained(_news))
@@ -147,7 +147,7 @@ def _build_and_push(props: Props) -> Props:
 
 
 def _find_or_build(engine: Engine, props: Props, reference: str, report_progress: Any) -> None:
-    """Make the image available in the engine: find it, tag that of another stack, or build it."""
+    """Make the image available in the engine: find it, tag an equal one of another stack, or build it."""
     identity = str(props["identity"])
     existing = engine.find(reference)
     if existing is not None and existing.labels.get(IDENTITY_LABEL) == identity:
@@ -160,9 +160,9 @@ def _find_or_build(engine: Engine, props: Props, reference: str, report_progress
 
 
 def _build(engine: Engine, props: Props, reference: str, report_progress: Any) -> str:
-    """Build the image and return its id; push one for several platforms, and return its digest."""
+    """Build the image and return its id; one for several platforms is pushed too, and its digest returned."""
     source = context.source_of(props)
-    # The plan has searched these files for secrets: the identity is the same.
+    # The plan has searched these very files for secrets, as the equal identity shows below.
     read = context.read(source, look_for_secrets=False)
     arguments: dict[str, str] = dict(props.get("build_args") or {})
     target, platform = str(props.get("target") or ""), str(props.get("platform") or "")

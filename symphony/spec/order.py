@@ -11,7 +11,7 @@ from symphony.spec.location import NOWHERE, Location, caller
 from symphony.spec.setting import Checked, required, setting
 
 Condition = Literal["started", "ready", "completed", "ended"]
-# Seconds; a server that listens after ten minutes has a fault. A computation may take days.
+# Seconds. A server that does not listen within ten minutes has a fault; a computation may take days.
 TIMEOUTS: Mapping[Condition, float | None] = {"started": 600, "ready": 600, "completed": None, "ended": None}
 
 

@@ -15,7 +15,7 @@ from symphony.spec.location import caller
 from symphony.spec.setting import Checked, setting
 
 HANDLERS = ("tcp", "http", "exec", "log")
-# A name of the service, or a number.
+# The name of a service, or a port number.
 Port = str | int
 _Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 _Delay = Annotated[int, Meta(ge=0, le=2**31 - 1)]

@@ -133,7 +133,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         id = cloud.create(type_, known)
         if type_ in (CLUSTER, POOL):
             cloud.take_time()
-        self._nodes(type_, known)
+        self._make_nodes(type_, known)
         return provider_pb2.CreateResponse(
             id=id, properties=to_struct({**inputs, **_computed(type_, known, id)})
         )
@@ -144,7 +144,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         known = plain(inputs)
         if not request.preview:
             cloud.update(request.id, known)
-            self._nodes(type_, known)
+            self._make_nodes(type_, known)
         computed = _computed(type_, known, request.id)
         return provider_pb2.UpdateResponse(properties=to_struct({**inputs, **computed}))
 
@@ -154,7 +154,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         if known is None:
             return provider_pb2.ReadResponse()
         # Google continues an operation although the run that requested it was killed.
-        self._nodes(type_, known)
+        self._make_nodes(type_, known)
         properties = {**known, **_computed(type_, known, request.id)}
         return provider_pb2.ReadResponse(
             id=request.id, properties=to_struct(properties), inputs=to_struct(known)
@@ -176,7 +176,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         cloud.delete(request.id)
         return empty_pb2.Empty()
 
-    def _nodes(self, type_: str, known: dict[str, Any]) -> None:
+    def _make_nodes(self, type_: str, known: dict[str, Any]) -> None:
+        """Make the nodes of a pool in the local cluster, if one is up."""
         if type_ != POOL:
             return
         client = local_cluster.client()

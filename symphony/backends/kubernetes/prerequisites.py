@@ -29,6 +29,7 @@ def findings() -> list[Finding]:
 
 
 def _extra(name: str) -> Finding:
+    """Find the package that an extra of pip installs, such as pulumi-kubernetes."""
     distribution = f"pulumi-{name}"
     try:
         version = metadata.version(distribution)

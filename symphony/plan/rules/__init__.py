@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
     environment.secrets_can_be_had,
     environment.inherit_is_legal,
     commands.something_to_start,
-    commands.texts_can_be_given,
+    commands.texts_can_be_passed,
     commands.arguments_fit,
     commands.code_is_there,
     commands.files_are_readable,

@@ -21,6 +21,7 @@ MAX_TEXTS = 2_000_000
 def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         texts = (*(process.command or ()), *process.args, *process.env, *process.env.values())
+        # Linux also counts a pointer and a NUL for each text.
         size = sum(len(text.encode("utf-8", "surrogatepass")) + 9 for text in texts)
         if size > MAX_TEXTS:
             yield Problem(
@@ -81,6 +82,7 @@ def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]
 
 
 def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield (setting, text) for every text of a setting; that of a variable is `env NAME`, `NAME=value`."""
     if setting.name == "env":
         yield from ((f"env {name}", f"{name}={text}") for name, text in value.items())
     elif setting.keyword and isinstance(value, (str, tuple)):
@@ -88,7 +90,7 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
         yield from ((setting.name, text) for text in every if isinstance(text, str))
 
 
-def texts_can_be_given(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def texts_can_be_passed(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for owner_name, setting, text, where in _all_texts(spec):
         for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
             yield Problem(what, remedy, (where,))
@@ -112,6 +114,7 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
             "remove those characters: they come from bytes that are not UTF-8",
         )
     size = len(text.encode("utf-8", "surrogatepass"))
+    # On tmux and Slurm shell lines are in a script, which has no such limit.
     if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
         yield (
             f"{whose} has {size} bytes, more than the {MAX_TEXT} that Linux allows",

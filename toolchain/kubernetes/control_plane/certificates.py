@@ -48,6 +48,7 @@ WANTED = (
     Certificate("coredns", "system:coredns"),
     Certificate("kwok", "kwok", "system:masters"),
     Certificate("admin", "admin", "system:masters"),
+    # A user who has only the Role of `symphony rbac`.
     Certificate("ordinary", "ordinary"),
 )
 

@@ -21,7 +21,7 @@ def require_free() -> None:
 
 
 def make_node_bridge() -> None:
-    """Create a bridge without ports, because not every kernel has dummy links."""
+    """Create a bridge without ports for the node's address; not every kernel has dummy links."""
     run(["ip", "link", "add", NODE_BRIDGE, "type", "bridge"])
     run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", NODE_BRIDGE])
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
