@@ -13,6 +13,7 @@ from caraml.limits import MAX_PARTS
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]] | zmq.Frame
 
+# The first two bytes of a message tell its kind; caraml.codec.encode describes TREE and ARRAYS.
 MAGIC = 0xCA
 TREE = bytes((MAGIC, 1))
 ARRAYS = bytes((MAGIC, 2))
@@ -20,7 +21,7 @@ BATCH = bytes((MAGIC, 3))
 PICKLE = bytes((MAGIC, 4))
 FAILURE = bytes((MAGIC, 5))
 JOINED = bytes((MAGIC, 6))
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes, of the parts in a joined message
 
 
 class Parts(list[Buffer]):

@@ -12,6 +12,7 @@ _PLAIN = re.compile(  # numbers, None, bool and short strings
     + rb")*+",
     re.DOTALL,
 )
+# By the first byte: the bytes of a length, of a head or of an extension's content.
 _LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _CONTAINERS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 _EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
@@ -60,7 +61,7 @@ def _measure(body: bytes) -> tuple[int, int]:
             position += head + content
         elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
             head, content = _extension(body, position, lead)
-            items += content >= 0  # items of tuples and records are counted later
+            items += content >= 0  # a tuple or record counts as the list in it, which is walked next
             skipped += max(0, content)
             position += head + max(0, content)
         else:
@@ -79,6 +80,7 @@ def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
     return head, -1 if code in (TUPLE, RECORD) else content
 
 
+# The codes of the msgpack extensions in messages.
 ARRAY = 1
 ARRAY_PART = 2
 BYTES_PART = 3

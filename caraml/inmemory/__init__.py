@@ -9,7 +9,7 @@ from caraml.inmemory.pool import get as get
 from caraml.utils.serializer import pa_deserialize
 
 SharedMemoryObject = Shared
-_RAW = b"\xca\x08"
+_RAW = b"\xca\x08"  # the head of bytes that are shared as they are
 _pool = SharedPool()
 
 

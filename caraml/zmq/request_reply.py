@@ -30,7 +30,7 @@ from caraml.transport.wire import MORE, ZERO_COPY, Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, LoopingEndpoint, SocketOptions
 
-_NOTHING: list[Any] = []
+_NOTHING_LENT: list[Any] = []
 _MAX_REASON = 2000
 _MAX_UNREAD_REQUESTS = 16  # of one connection; behind a proxy it carries many clients
 _MARK_BYTES = len(FAILURE)
@@ -103,7 +103,7 @@ class ZmqClient(Endpoint):
             wire.turns.pop()  # enter() and leave(), without the calls
         except IndexError:
             raise wire.unusable_error() from None
-        lent = _NOTHING
+        lent = _NOTHING_LENT  # the arrays of the request that ZeroMQ may still read
         answered = False
         try:
             link = wire.link
@@ -221,6 +221,7 @@ class ZmqServer(LoopingEndpoint):
         if wire.single_frame and self._gives_bytes and timeout is None and wire.timeout < 0:
             data = wire.receive_quickly()
         if data is None:
+            # Plain bytes have no other frames, and no deserializer that raises.
             read = self._decode if self._gives_bytes else self._decode_request
             data = self._next(read, timeout, "a request")
         self._may_send = True
