@@ -14,7 +14,7 @@ from typing import Any
 
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.plan.problems import count
-from symphony_tmux import logs as files
+from symphony_tmux import logs
 from symphony_tmux.logs import Mark, Part
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.observe import log_trouble, signal_name
@@ -57,7 +57,7 @@ def merged(
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """Return the last non-empty lines of the last attempt, without symphony's own lines."""
-    lines = [line for line in files.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
+    lines = [line for line in logs.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
     return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
 
@@ -90,19 +90,19 @@ class _Reader:
         self.is_behind = False
         self._comes_again = bool(facts.get("restart_policy"))
         self._rest = b""
-        self._events = files.new_events(self.log)
+        self._events = logs.new_events(self.log)
         self._last_event = ""
         self._ended: list[LogLine] = []
-        self._stream: Iterator[Part | None] = iter(())
+        self._stream: Iterator[Part | None] = iter(())  # None: everything is read
 
     def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
         """Yield the lines so far; news() continues from there."""
         if not self.log.exists():
             yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
-        position = files.end(self.log)
-        self._stream = files.follow(self.log, position, pause=0)
-        printed = self._printed(files.read(self.log, since=since or 0, tail=tail, until=position))
+        position = logs.end(self.log)
+        self._stream = logs.follow(self.log, position, pause=0)
+        printed = self._printed(logs.read(self.log, since=since or 0, tail=tail, until=position))
         if tail is not None:
             # The last lines of the program, and the ends of attempts among them.
             last = list(printed)
@@ -128,7 +128,7 @@ class _Reader:
     def has_ended(self) -> bool:
         """Return whether the last attempt has ended, or the log was removed with its experiment."""
         self._ended += self._ends()
-        return (self._last_event in files.ENDS and not self._comes_again) or not self.log.exists()
+        return (self._last_event in logs.ENDS and not self._comes_again) or not self.log.exists()
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
@@ -159,14 +159,14 @@ class _Reader:
         """Return the ends of attempts since the last call."""
         fresh = next(self._events)
         self._last_event = fresh[-1].event if fresh else self._last_event
-        ended = [mark for mark in fresh if mark.event in files.ENDS]
+        ended = [mark for mark in fresh if mark.event in logs.ENDS]
         return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in ended]
 
 
 def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
     """Return the status of a process that its supervisor restarts, which waits between two starts."""
-    status = replace(status, restarts=files.restarts(log))
-    attempts = files.attempts(log)
+    status = replace(status, restarts=logs.restarts(log))
+    attempts = logs.attempts(log)
     if status.state != "running" or not attempts:
         return status
     _, began, end = attempts[-1]
@@ -181,7 +181,7 @@ def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
 
 def after_restarts(facts: Mapping[str, Any]) -> str:
     """Return ` after 5 restarts` for a process that its supervisor has restarted, else an empty string."""
-    again = files.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
+    again = logs.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
     return f" after {count(again, 'restart')}" if again else ""
 
 

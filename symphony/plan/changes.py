@@ -100,7 +100,7 @@ def changes(
         ignored: The settings that this backend does not use.
     """
     code_sets = components.code_sets
-    own = {path: _differences(path, components, ignored, code_sets) for path in components.processes}
+    differences = {path: _differences(path, components, ignored, code_sets) for path in components.processes}
     rows: list[Change] = []
     for path, component in components.processes.items():
         if path not in recorded:
@@ -108,7 +108,11 @@ def changes(
             continue
         reasons = [restart_reasons[path]] if path in restart_reasons else []
         if recorded[path] != component.new.get("fingerprint"):
-            reasons += own[path] or _pod_changes(path, components, own) or ["changed since it was started"]
+            reasons += (
+                differences[path]
+                or _pod_changes(path, components, differences)
+                or ["changed since it was started"]
+            )
         rows.append(Change(path, "restart" if reasons else "keep", tuple(reasons)))
     removed = (path for path in recorded if path not in components.processes)
     rows += [Change(path, "stop", ("no longer declared",)) for path in removed]
@@ -144,7 +148,7 @@ def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, A
     return {**own, **shared}
 
 
-def _pod_changes(path: str, components: Components, own: Mapping[str, list[str]]) -> list[str]:
+def _pod_changes(path: str, components: Components, differences: Mapping[str, list[str]]) -> list[str]:
     """Return how other processes of the group change the pod that they share."""
     group = path.rpartition("/")[0]
     before, after = (
@@ -154,7 +158,11 @@ def _pod_changes(path: str, components: Components, own: Mapping[str, list[str]]
     effects = {
         **dict.fromkeys(after - before, "joins its pod"),
         **dict.fromkeys(before - after, "leaves its pod"),
-        **{other: "changes in its pod" for other in before & after if own.get(other) and other != path},
+        **{
+            other: "changes in its pod"
+            for other in before & after
+            if differences.get(other) and other != path
+        },
     }
     reasons = [f"{other.rpartition('/')[2]} {effect}" for other, effect in sorted(effects.items())]
     return [", ".join(reasons)] if reasons else []
@@ -178,6 +186,7 @@ def _variables(setting: str, before: Inputs, after: Inputs, code_sets: CodeSets)
     if code.VARIABLE in names:
         names.remove(code.VARIABLE)
         yield code.why(before.get(code.VARIABLE), after.get(code.VARIABLE), code_sets)
+    # The host and the address of a service change with its port.
     ports = [name for name in names if _PORT.fullmatch(name)]
     if names:
         yield ", ".join(

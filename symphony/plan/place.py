@@ -53,15 +53,15 @@ def place(spec: ExperimentSpec, target: Target) -> Places:
     if "place" not in target.supports:
         return Places()
     reader = _Reader(target)
-    placed = {declared.name: declared for declared in _declared(spec)}
-    pods = [pod for declared in placed.values() if (pod := reader.pod(declared)) is not None]
+    by_name = {declared.name: declared for declared in _declared(spec)}
+    pods = [pod for declared in by_name.values() if (pod := reader.pod(declared)) is not None]
     placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
     return Places(
         placement,
-        (*reader.problems, *_misfits(placed, pods, placement)),
+        (*reader.problems, *_misfits(by_name, pods, placement)),
         tuple(map(_tight, placement.tight)),
-        dict(_resources(placed, pods, placement)),
-        {name: _on_pool(placed[name].owner.pod, choice) for name, choice in placement.chosen.items()},
+        dict(_resources(by_name, pods, placement)),
+        {name: _on_pool(by_name[name].owner.pod, choice) for name, choice in placement.chosen.items()},
     )
 
 
@@ -151,13 +151,13 @@ class _Reader:
         place = owner.place
         if place.per_machine is not None and place.per_machine < 1:
             what = f"{name} has per_machine={place.per_machine} in place()"
-            self._at(owner, "per_machine", what, "set 1 or more")
+            self._report_at(owner, "per_machine", what, "set 1 or more")
         if place.gpu is not None and place.gpu < 0:
-            self._at(owner, "gpu", f"{name} is placed with {place.gpu} GPUs", "request 0 or more")
+            self._report_at(owner, "gpu", f"{name} is placed with {place.gpu} GPUs", "request 0 or more")
         for kind in ("cpu", "memory"):
             quantity = getattr(place, kind)
             if quantity is not None and amount(quantity) is None:
-                self._at(
+                self._report_at(
                     owner, kind, f"{name} is placed with {kind} {quoted(str(quantity))}", QUANTITY_REMEDY
                 )
 
@@ -168,12 +168,14 @@ class _Reader:
             return
         if not pools and (place.pool or place.per_machine or place.gpu_type or place.spot):
             remedy = "name the stack that made the cluster with symphony:cluster"
-            self._at(owner, "pool", f"{name} is placed, but the pools of the cluster are not known", remedy)
+            self._report_at(
+                owner, "pool", f"{name} is placed, but the pools of the cluster are not known", remedy
+            )
         elif place.pool and place.pool not in pools:
             near = nearest(place.pool, pools)
             remedy = f"did you mean {quoted(near)}?" if near else f"its pools are {', '.join(pools)}"
             what = f"{name} is placed on {quoted(place.pool)}, which the cluster does not have"
-            self._at(owner, "pool", what, remedy)
+            self._report_at(owner, "pool", what, remedy)
 
     def _claim(self, path: str, process: ProcessSpec) -> Claim:
         """Return the claim of a process; its requests and limits take precedence over its share."""
@@ -184,7 +186,7 @@ class _Reader:
             if placed is not None and placed != claimed:
                 name = "gpu" if kind == "gpus" else kind
                 what = f"{path} sets {name} in place(), and differently in resource_request or resource_limit"
-                self._at(process, name, what, "set it once")
+                self._report_at(process, name, what, "set it once")
         return dataclasses.replace(own, **explicit)
 
     def _common(self, declared: _DeclaredPod, name: str) -> Any:
@@ -201,7 +203,7 @@ class _Reader:
         lines = dict.fromkeys(owner.at("place") for _, owner in declared.placed)
         self.problems.append(Problem(what, "remove one of them", tuple(lines)))
 
-    def _at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
+    def _report_at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
         self.problems.append(Problem(what, remedy, (owner.at(f"place {part}"),)))
 
 
@@ -241,7 +243,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _misfits(
-    placed: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
+    by_name: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
 ) -> Iterator[Problem]:
     """Yield a problem for each pod that fits nowhere, with what every pool lacks."""
     for pod in pods:
@@ -259,7 +261,7 @@ def _misfits(
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
         remedy = f"request less{spot}{taint}, or change the pools of the cluster"
-        yield Problem(what, remedy, (placed[pod.name].line,))
+        yield Problem(what, remedy, (by_name[pod.name].line,))
 
 
 def _tight(pool: str) -> Problem:
@@ -268,11 +270,11 @@ def _tight(pool: str) -> Problem:
 
 
 def _resources(
-    placed: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
+    by_name: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
 ) -> Iterator[tuple[str, tuple[Resources, Resources]]]:
     """Yield the path of every placed process with its requests and limits."""
     for pod in pods:
-        declared, choice = placed[pod.name], placement.chosen.get(pod.name)
+        declared, choice = by_name[pod.name], placement.chosen.get(pod.name)
         if not declared.placed:
             continue
         claims = choice.claims if choice else planner.claims_of(pod, Amounts())
