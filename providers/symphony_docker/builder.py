@@ -61,11 +61,11 @@ class Build:
 def build(
     build: Build, host: str, report: OnProgress | None = None, log: Callable[[str], None] | None = None
 ) -> str:
-    """Build an image and return its id; push one for several platforms, and return its digest.
+    """Build an image and return its id; one for several platforms is pushed too, and its digest returned.
 
     Args:
         build: The image and its context.
-        host: Address of the Docker engine.
+        host: Address of the Docker engine, for errors.
         report: Called with the step, the transferred bytes and the total, if known.
         log: Called with each line of the output.
 

@@ -40,15 +40,15 @@ def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
 
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Request the start, unless an interrupted run requested the same one."""
-    wanted = inputs_of(props)
-    folder = Folder(wanted.place)
-    attempt = _last_attempt(folder, wanted.path)
-    wish = folder.wish(wanted.path, attempt) if attempt else None
+    step = inputs_of(props)
+    folder = Folder(step.place)
+    attempt = _last_attempt(folder, step.path)
+    wish = folder.wish(step.path, attempt) if attempt else None
     kept = inputs.kept(props, StepInputs)
     is_same = wish is not None and wish.digest == changes.digest(kept, LAUNCHED)
-    if not is_same or not _condition(folder, wanted.path, attempt, queue).is_good:
-        attempt = _want(folder, wanted, kept, attempt, queue)
-    return f"{Path(wanted.place).name}/{wanted.path}", {**kept, **_outputs(folder, wanted, attempt)}
+    if not is_same or not _condition(folder, step.path, attempt, queue).is_good:
+        attempt = _request(folder, step, kept, attempt, queue)
+    return f"{Path(step.place).name}/{step.path}", {**kept, **_outputs(folder, step, attempt)}
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
@@ -70,13 +70,13 @@ def read(props: Props, queue: Queue) -> dict[str, Any] | None:
 
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     """Request another start if the changes need one; else only record them."""
-    wanted = inputs_of(news)
-    folder, attempt = Folder(wanted.place), int(olds["attempt"])
+    step = inputs_of(news)
+    folder, attempt = Folder(step.place), int(olds["attempt"])
     kept = inputs.kept(news, StepInputs)
-    is_good = _condition(folder, wanted.path, attempt, queue).is_good
+    is_good = _condition(folder, step.path, attempt, queue).is_good
     if not is_good or changes.changes(olds, news, LAUNCHED):
-        attempt = _want(folder, wanted, kept, max(attempt, _last_attempt(folder, wanted.path)), queue)
-    return {**kept, **_outputs(folder, wanted, attempt)}
+        attempt = _request(folder, step, kept, max(attempt, _last_attempt(folder, step.path)), queue)
+    return {**kept, **_outputs(folder, step, attempt)}
 
 
 def delete(props: Props, queue: Queue) -> None:
@@ -105,38 +105,38 @@ def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Conditi
     return condition(folder, path, attempt, queue.job(folder))
 
 
-def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Queue) -> int:
+def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Queue) -> int:
     """Write the launch files of the next attempt and request it, in a new job if no job runs."""
-    code = wanted.declared_code
+    code = step.declared_code
     if code is not None and code.has_changed():
         what = f"{CHANGED}: {', '.join(code.texts)}"
-        raise UserError(what, where=wanted.path, remedy="Run `symphony up` again")
+        raise UserError(what, where=step.path, remedy="Run `symphony up` again")
     attempt = after + 1
-    place = folder.process(wanted.path)
+    place = folder.process(step.path)
     files.own_folder(place)
     files.touch(place / "log")
     for file in files.matching(place, "*@*.sh"):
         file.unlink(missing_ok=True)
     # The supervisor writes the file of services before it starts.
     sourced = [place / f"services@{attempt}.sh"]
-    if wanted.secret_env:
+    if step.secret_env:
         sourced.append(place / f"secrets@{attempt}.sh")
-        variables.write(sourced[1], wanted.secret_env)
-    marker = names.marker(wanted.owner, wanted.path, attempt)
-    content = launch_file.content(wanted, marker, _caller(), sourced, place)
-    files.create(folder.launch_file(wanted.path, attempt), content)
+        variables.write(sourced[1], step.secret_env)
+    marker = names.marker(step.owner, step.path, attempt)
+    content = launch_file.content(step, marker, _caller(), sourced, place)
+    files.create(folder.launch_file(step.path, attempt), content)
     # For commands that run beside the process, as `symphony exec` starts them.
-    bare = msgspec.structs.replace(wanted, argv=(), script=())
+    bare = msgspec.structs.replace(step, argv=(), script=())
     content = launch_file.content(bare, marker, _caller(), sourced, place)
-    files.create(Path(folder.beside(wanted.path, attempt)[-1]), content + b'exec "$@"\n')
+    files.create(Path(folder.beside(step.path, attempt)[-1]), content + b'exec "$@"\n')
     folder.want(
         Wanted(
-            path=wanted.path,
+            path=step.path,
             attempt=attempt,
             digest=changes.digest(kept, LAUNCHED),
-            shell=launch_file.shell(wanted),
-            policy=wanted.restart_policy,
-            cwd=wanted.cwd,
+            shell=launch_file.shell(step),
+            policy=step.restart_policy,
+            cwd=step.cwd,
             code=code,
         )
     )
@@ -147,9 +147,9 @@ def _want(folder: Folder, wanted: StepInputs, kept: Props, after: int, queue: Qu
 def _caller() -> Caller:
     """Return the environment of the caller without the variables that Slurm sets in every step."""
     caller = launch_file.caller()
-    own = {name: value for name, value in caller.environ.items() if name != b"CUDA_VISIBLE_DEVICES"}
-    return replace(caller, environ=own)
+    environ = {name: value for name, value in caller.environ.items() if name != b"CUDA_VISIBLE_DEVICES"}
+    return replace(caller, environ=environ)
 
 
-def _outputs(folder: Folder, wanted: StepInputs, attempt: int) -> dict[str, Any]:
-    return {"attempt": attempt, "launched": time.time(), "log": str(folder.log(wanted.path))}
+def _outputs(folder: Folder, step: StepInputs, attempt: int) -> dict[str, Any]:
+    return {"attempt": attempt, "launched": time.time(), "log": str(folder.log(step.path))}

@@ -40,7 +40,7 @@ from symphony_tmux.processes.declared_code import CHANGED
 
 # Seconds between two looks at the folder, and at processes that nothing is heard of; the share of a processor
 # that the latter take at most.
-PERIOD, LOOK, SHARE = 0.25, 1.0, 0.02
+PERIOD, LOOK, PROCESSOR_SHARE = 0.25, 1.0, 0.02
 # Seconds that an experiment keeps its nodes, for an edit, after all processes ended and some failed.
 LINGER = 600.0
 # The range of the ports: below the ephemeral ports of Linux.
@@ -123,6 +123,7 @@ class Slurm(logs.Outputs):
         self._version, self._services = folder.published(), Path()
         self._wanted: dict[str, int] = {}
         self._seen: object = None
+        # When it last waited for a signal, and when it looks at the folder again.
         self._awaited = self._next = 0.0
         self._selector = selectors.DefaultSelector()
         self._why = ""
@@ -202,7 +203,7 @@ class Slurm(logs.Outputs):
         if has_started:
             self._start_due()
         is_open = self._tell_ready() or any(each.asked_to_end for each in self._running.values())
-        pause = (time.process_time() - began) / SHARE
+        pause = (time.process_time() - began) / PROCESSOR_SHARE
         self._next = time.monotonic() + max(PERIOD if has_started or is_open else LOOK, pause)
         return self._over()
 
@@ -216,10 +217,10 @@ class Slurm(logs.Outputs):
         if experiment != self._experiment:
             self._experiment = experiment
             self._nodes.place(experiment.shares, experiment.partitions)
-            self._supervise()
+            self._renew_supervisor()
 
-    def _supervise(self) -> None:
-        """Pass the declaration, with the ports and hosts of its services, to the supervision."""
+    def _renew_supervisor(self) -> None:
+        """Replace the supervisor by one for the declaration, with the ports and hosts of its services."""
         known = self._addresses
         ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
         hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
@@ -461,7 +462,7 @@ class Slurm(logs.Outputs):
             self._addresses = found
             text = variables.content(service_variables(found))
             self._services = self._folder.publish(found, text, self._version)
-            self._supervise()
+            self._renew_supervisor()
 
     def _ports(self, wanted: Mapping[str, list[str]]) -> dict[str, list[int]]:
         """Return a free port on its node for each service of a node; all nodes are asked at once."""
@@ -495,7 +496,7 @@ class Slurm(logs.Outputs):
             running.asked_to_end = self.now()
             self._say(running.record.path, "end")
         elif self.now() - running.asked_to_end > self._experiment.grace + 10:
-            # It makes Slurm kill the step.
+            # srun makes Slurm kill the step.
             with suppress(psutil.Error):
                 running.srun.terminate()
 
@@ -526,6 +527,7 @@ class Slurm(logs.Outputs):
                 self._ended(running)
 
     def _told(self, running: Running, line: str) -> None:
+        """Record an event of a step, `TIME KIND [NUMBER]`; any other line is a trouble that srun reports."""
         moment, _, event = line.partition(" ")
         kind, *numbers = event.split()[:3] or [""]
         if not moment.replace(".", "", 1).isdecimal() or not all(map(str.isdecimal, numbers)):
@@ -547,6 +549,7 @@ class Slurm(logs.Outputs):
         self._note(running.record)
 
     def _ended(self, running: Running) -> None:
+        """Record the end of a step: of its process, or of its node; hold the process if that is due."""
         with suppress(psutil.Error):
             running.srun.wait()
         record = running.record
@@ -656,14 +659,14 @@ def main() -> None:
     components = [commands.node_names(configuration, text) for text in _node_lists()]
     names = [name for component in components for name in component]
     job = int(os.environ["SLURM_JOB_ID"])
-    environ = {*os.environ}
+    is_requeued = "SLURM_RESTART_COUNT" in os.environ
     # A step that inherits the layout of the batch step would be laid out like it.
     for name in [*os.environ]:
         if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
             del os.environ[name]
     records = folder.records()
     if not is_again:
-        _forget_runs(folder, records, is_requeued="SLURM_RESTART_COUNT" in environ)
+        _forget_runs(folder, records, is_requeued=is_requeued)
     placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
     supervisor = Slurm(folder, job, Nodes(components, commands.addresses(configuration, names), placed))
     if is_again:
@@ -679,7 +682,7 @@ def _node_lists() -> list[str]:
 
 
 def _forget_runs(folder: Folder, records: Mapping[str, Record], *, is_requeued: bool) -> None:
-    """Have processes started again that ran before the job was requeued, or in another job."""
+    """Mark processes that ran before a requeue, or in another job, so that they start again."""
     for record in records.values():
         if record.state == "running" or (is_requeued and record.state == "lost"):
             folder.note(msgspec.structs.replace(record, state="starting", ready=False))

@@ -53,17 +53,17 @@ class Keeper:
         self._last: dict[str, float] = {}
         self._files: dict[str, tuple[FileIO, FileIO]] = {}
         self._has_lock = False
-        self._open = ExitStack()
+        self._open_files = ExitStack()
 
     def __enter__(self) -> Self:
         with suppress(SymphonyError, OSError):
-            self._open.enter_context(files.locked(self._lock, seconds=0, what="the logs"))
+            self._open_files.enter_context(files.locked(self._lock, seconds=0, what="the logs"))
             self._has_lock = True
         self._last = {path: _last(folder) for path, folder in self._folders.items()}
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._open.close()
+        self._open_files.close()
 
     @property
     def since(self) -> float:
@@ -74,6 +74,7 @@ class Keeper:
     def add(self, line: LogLine) -> None:
         """Append a line unless the log already has it."""
         time = line.time or 0
+        # A process that is not one of the run's is absent from _last: its lines are dropped, too.
         if not self._has_lock or time <= self._last.get(line.path, time):
             return
         log, index = self._files.get(line.path) or self._opened(line.path)
@@ -88,7 +89,7 @@ class Keeper:
 
     def _opened(self, path: str) -> tuple[FileIO, FileIO]:
         folder = paths.private_folder(self._folders[path])
-        log, index = (self._open.enter_context(FileIO(folder / name, "a")) for name in ("log", "index"))
+        log, index = (self._open_files.enter_context(FileIO(folder / name, "a")) for name in ("log", "index"))
         self._files[path] = log, index
         return log, index
 

@@ -18,7 +18,7 @@ from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
 
-# The longest packed code set, some 200 files, that is an input of each of its processes.
+# Packed code sets up to this length, some 200 files, are inputs of the processes that run them.
 _SMALL = 4096
 
 

@@ -81,9 +81,9 @@ def push(
         }
     ).encode()
     registry = _Registry(host, name)
-    registry.blob(packed)
-    registry.blob(config)
-    registry.manifest(
+    registry.push_blob(packed)
+    registry.push_blob(config)
+    registry.push_manifest(
         tag,
         {
             "schemaVersion": 2,
@@ -95,25 +95,25 @@ def push(
 
 
 class _Registry:
-    """The three requests that a push needs."""
+    """The requests for one image name of a registry."""
 
     def __init__(self, host: str, name: str) -> None:
         self._host, self._name = host, name
 
-    def blob(self, content: bytes) -> None:
+    def push_blob(self, content: bytes) -> None:
         digest = _digest(content)
         if self._send("HEAD", f"/v2/{self._name}/blobs/{digest}", expected=(200, 404))[0] == 200:
             return
         _, place = self._send("POST", f"/v2/{self._name}/blobs/uploads/", expected=(202,))
-        joint = "&" if urlsplit(place).query else "?"
+        separator = "&" if urlsplit(place).query else "?"
         self._send(
-            "PUT", f"{place}{joint}digest={digest}", content, "application/octet-stream", expected=(201,)
+            "PUT", f"{place}{separator}digest={digest}", content, "application/octet-stream", expected=(201,)
         )
 
     def has(self, tag: str) -> bool:
         return self._send("HEAD", f"/v2/{self._name}/manifests/{tag}", expected=(200, 404))[0] == 200
 
-    def manifest(self, tag: str, content: dict[str, Any]) -> None:
+    def push_manifest(self, tag: str, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()
         self._send("PUT", f"/v2/{self._name}/manifests/{tag}", body, _MANIFEST, expected=(201,))
 
@@ -155,6 +155,7 @@ def _layer(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
 
 
 def _described(kind: str, content: bytes) -> dict[str, Any]:
+    """Return the descriptor of a blob, as a manifest contains it."""
     return {"mediaType": kind, "size": len(content), "digest": _digest(content)}
 
 

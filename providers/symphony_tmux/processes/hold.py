@@ -18,31 +18,31 @@ NAME = names.HOLD
 _LIMIT = 1 << 20
 
 
-class HeldProcess(Hold, frozen=True, kw_only=True):
+class ProcessHold(Hold, frozen=True, kw_only=True):
     """The hold of a process; code: the code of the plan, with which it must start."""
 
     code: DeclaredCode | None = None
 
 
-def first(waits_for: tuple[Wait, ...], code: DeclaredCode | None = None) -> HeldProcess:
+def first(waits_for: tuple[Wait, ...], code: DeclaredCode | None = None) -> ProcessHold:
     """Return the first hold of a process that waits for others."""
     why = f"for {', '.join(map(str, waits_for))}"
-    return HeldProcess(waits_for=waits_for, why=why, since=process_table.now(), code=code)
+    return ProcessHold(waits_for=waits_for, why=why, since=process_table.now(), code=code)
 
 
 def write(folder: Path, hold: Hold) -> None:
     files.replace(folder / NAME, msgspec.json.encode(hold))
 
 
-def read(folder: Path) -> HeldProcess | None:
+def read(folder: Path) -> ProcessHold | None:
     """Return the hold of the process with this folder; None if it has none."""
     try:
-        return msgspec.json.decode(files.read(folder / NAME, limit=_LIMIT), type=HeldProcess)
+        return msgspec.json.decode(files.read(folder / NAME, limit=_LIMIT), type=ProcessHold)
     except (OSError, msgspec.DecodeError):
         # Missing, or replaced by the process.
         return None
 
 
-def of(outputs: Mapping[str, Any]) -> HeldProcess | None:
+def of(outputs: Mapping[str, Any]) -> ProcessHold | None:
     """Return the hold of the process that these outputs of a Window describe."""
     return read(Path(str(outputs["log"])).parent) if names.is_held(str(outputs["log"])) else None
