@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.conformance.backend import Backend
@@ -90,8 +92,14 @@ FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code i
 def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Backend, stack: str) -> None:
     backend.up(stack, FAILS, fails=True)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=3)
-    assert "learner" in backend.becomes(stack, "agent", "stopped")["why"]
-    assert backend.statuses(stack)["replay"]["state"] == "running", "it has a delay"
+
+    def after_the_primary() -> dict[str, dict[str, Any]] | None:
+        states = backend.statuses(stack)
+        return states if states["agent"]["state"] == "stopped" else None
+
+    states = wait_for(after_the_primary, 20 * backend.patience, "agent is stopped", pause=0.3)
+    assert "learner" in states["agent"]["why"]
+    assert states["replay"]["state"] == "running", "it has a delay"
     backend.becomes(stack, "replay", "stopped")
     assert "told" in backend.sandbox.symphony("logs", stack, "replay").out
     backend.up(stack, COMPLETES)

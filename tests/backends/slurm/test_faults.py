@@ -34,7 +34,7 @@ def await_requeued(lab: Lab, job: str) -> None:
     """Wait until the job runs again; Slurm itself would wait for two minutes."""
     lab.ask("scontrol", "update", f"jobid={job}", "starttime=now")
     for path in ("a", "b"):
-        lab.becomes(path, "running", 60)
+        lab.becomes(path, "running", 150)
     assert lab.jobs() == [job]
 
 
