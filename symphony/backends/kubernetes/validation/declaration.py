@@ -20,6 +20,7 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.rules import order
+from symphony.plan.rules.commands import MAX_TEXT
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.pod import GitRepoMount, HostPathMount, Mount, NfsMount
@@ -262,9 +263,13 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
 
 
 def _size(part_name: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
-    """Yield a pod whose commands and variables are too large for etcd, which a dry run does not check."""
+    """Yield texts that are too large for Linux or etcd, which a dry run does not check."""
     size = 0
     for process in processes:
+        script = len("\n".join((*process.preamble_cmds, *process.cmds)).encode("utf-8", "surrogatepass"))
+        if script > MAX_TEXT:
+            what = f"cmds and preamble_cmds of {process.name} have {script} bytes; a pod allows {MAX_TEXT}"
+            yield Problem(what, "put the lines into a script in the image", (process.at("cmds"),))
         texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
         texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
         size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
