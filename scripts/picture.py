@@ -107,7 +107,7 @@ def gpus_held() -> str:
 
 def graph_text() -> str:
     """Return the picture of `symphony graph` with the experiment of `top`."""
-    with mock.patch.object(cli_graph, "_living", return_value=top_views.view().graph):
+    with mock.patch.object(cli_graph, "_running", return_value=top_views.view().graph):
         return _printed("graph", cli_graph.command, 60)
 
 
