@@ -166,7 +166,7 @@ def test_symphony_errors_are_one_line_and_bugs_have_a_traceback(servicers: tuple
     session, window = servicers
     with pytest.raises(grpc.RpcError) as caught:
         window.create({**WINDOW, "cwd": "/no/such"})
-    assert caught.value.details().startswith("the start folder /no/such does not exist (a).")
+    assert str(caught.value.details()).startswith("the start folder /no/such does not exist (a).")
     with pytest.raises(grpc.RpcError) as caught:
         window.diff({}, WINDOW)
     assert "Traceback" in str(caught.value.details())
