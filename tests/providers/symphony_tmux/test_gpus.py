@@ -155,7 +155,7 @@ def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox
         every = sandbox.processes("rl", env=env)
         return every if {row["state"] for row in every.values()} == {"running", "waiting"} else {}
 
-    rows = wait_for(settled, 30, "one waits")
+    rows = wait_for(settled, 90, "one waits")
     (waiting,) = [row for row in rows.values() if row["state"] == "waiting"]
     (running,) = [row for row in rows.values() if row["state"] == "running"]
     assert f"rl/{running['path']}" in waiting["why"]
