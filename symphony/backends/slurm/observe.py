@@ -178,7 +178,7 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         state="completed" if completes else now.state,
         ready=now.state == "running" and record.ready,
         why=f"stopped: {reason}" if completes else reason,
-        since=(record.ended if is_over else record.began) or None,
+        since=_since(recorded, now.state, record) or None,
         words=words[-3:],
         node=record.node,
         code=services.get(VARIABLE, ""),
@@ -190,6 +190,14 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
     from symphony.backends import process_logs
 
     return process_logs.starting_again(status, log)
+
+
+def _since(recorded: Recorded, state: str, record: Record) -> float:
+    """Return when the state began; 0 where that is not known."""
+    if state == "lost":
+        ended = _folder(recorded).ended()
+        return ended.at if ended is not None and ended.job == record.job else 0
+    return record.ended if state in ("completed", "failed") else record.began
 
 
 def _last_words(log: str) -> tuple[str, ...]:

@@ -131,8 +131,10 @@ with Experiment() as e:
 """
     )
     lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    began = lab.becomes("a", "running")["since"]
     status = lab.becomes("a", "lost", 90)
     assert "it reached its time limit" in status["why"]
+    assert status["since"] > began, "the time of its end"
     assert "saved" in lab.sandbox.symphony("logs", "rl", "a").out
 
 
