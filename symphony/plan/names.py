@@ -113,6 +113,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(near(name, known)), None)
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a remedy with the known name most similar to a mistyped name, or another remedy.
+
+    >>> did_you_mean("lerner", ["learner"], "declare it")
+    'did you mean "learner"?'
+    """
+    similar = nearest(name, known)
+    return f"did you mean {quoted(similar)}?" if similar else otherwise
+
+
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most three known names similar to a mistyped name, the best match first."""
     import difflib

@@ -13,7 +13,7 @@ from symphony.placement import machines, planner
 from symphony.placement.planner import Choice, Claim, Placement, Pod
 from symphony.placement.pool import Amounts
 from symphony.placement.quantities import QUANTITY_REMEDY, amount
-from symphony.plan.names import nearest, quoted
+from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -172,8 +172,7 @@ class _Reader:
                 owner, "pool", f"{name} is placed, but the pools of the cluster are not known", remedy
             )
         elif place.pool and place.pool not in pools:
-            near = nearest(place.pool, pools)
-            remedy = f"did you mean {quoted(near)}?" if near else f"its pools are {', '.join(pools)}"
+            remedy = did_you_mean(place.pool, pools, f"its pools are {', '.join(pools)}")
             what = f"{name} is placed on {quoted(place.pool)}, which the cluster does not have"
             self._report_at(owner, "pool", what, remedy)
 

@@ -28,9 +28,11 @@ def shares_of(processes: Iterable[tuple[str, ProcessSettings, str]], settings: S
         settings: Those of the stack.
     """
     members = [*processes]
-    named = {group or path: name for path, each, group in members if (name := each.place.partition)}
-    own = settings.partition or ""
-    return {path: _share(each, group, named.get(group or path, own)) for path, each, group in members}
+    named = {group or path: name for path, process, group in members if (name := process.place.partition)}
+    default = settings.partition or ""
+    return {
+        path: _share(process, group, named.get(group or path, default)) for path, process, group in members
+    }
 
 
 def _share(process: ProcessSettings, group: str, partition: str) -> Share:
@@ -49,14 +51,14 @@ def _share(process: ProcessSettings, group: str, partition: str) -> Share:
 def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
     """Return the options of sbatch; those of the running job if it is still large enough."""
     classes: dict[str, dict[str, Share]] = {}
-    for path, each in shares.items():
-        classes.setdefault(each.partition, {})[path] = each
+    for path, share in shares.items():
+        classes.setdefault(share.partition, {})[path] = share
     classes = classes or {settings.partition or "": {}}
     now = folder.options() or ()
     had = {partition_of(options): options for options in components(now)}
 
     def by_need(partition: str) -> tuple[bool, bool, str]:
-        gpus = any(each.gpus for each in classes[partition].values())
+        gpus = any(share.gpus for share in classes[partition].values())
         return not gpus, partition == (settings.partition or ""), partition
 
     # Slurm gives nodes that several components could have to the first of them.
@@ -118,7 +120,7 @@ class _Component:
 
     def _fixed(self, nodes: int) -> list[str]:
         settings = self.settings
-        constraints = {settings.constraint or ""} | {each.constraint for each in self.shares.values()}
+        constraints = {settings.constraint or ""} | {share.constraint for share in self.shares.values()}
         named = {
             "partition": self.partition,
             "account": settings.account,

@@ -11,7 +11,7 @@ from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
-from symphony.plan.names import nearest, quoted
+from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
@@ -82,8 +82,7 @@ def _unknown_partitions(spec: ExperimentSpec, configuration: str) -> Iterator[Pr
     for group, process in placed:
         # Slurm chooses among several, as in "gpu,big".
         for name in {*str(process.place.partition).split(",")}.difference(known):
-            near = nearest(name, known)
-            remedy = f"did you mean {quoted(near)}?" if near else f"its partitions are {', '.join(known)}"
+            remedy = did_you_mean(name, known, f"its partitions are {', '.join(known)}")
             path = path_of(group, process)
             what = f"{path} is placed in the partition {quoted(name)}, which the cluster does not have"
             yield Problem(what, remedy, (process.at("place partition"),))
@@ -116,6 +115,6 @@ def _of_the_job(
     components = job_size.components(options)
     if len(components) == 1:
         return (), (Problem(f"{asked}{start}", ""),)
-    each = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
-    lines = [f"The job has {len(components)} components{start}", *each]
+    sizes = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
+    lines = [f"The job has {len(components)} components{start}", *sizes]
     return (), tuple(Problem(line, "") for line in lines)

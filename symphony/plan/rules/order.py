@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from symphony.plan.names import nearest, quoted
+from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.rules.services import served
 from symphony.plan.target import Target
@@ -75,8 +75,7 @@ def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Pr
         name = dependency.on
         # connects_to_what_is_bound reports a service that no process binds.
         if not paths and not dependency.service and name not in by_name:
-            near = nearest(name, by_name)
-            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove the dependency"
+            remedy = did_you_mean(name, by_name, "declare it, or remove the dependency")
             what = f"{path} waits for {quoted(name)}, which is not declared"
             yield Problem(what, remedy, (dependency.where,))
 
@@ -108,8 +107,7 @@ def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     }
     for name in spec.primary:
         if name not in by_name:
-            near = nearest(name, by_name)
-            remedy = f"did you mean {quoted(near)}?" if near else "declare it, or remove it from primary"
+            remedy = did_you_mean(name, by_name, "declare it, or remove it from primary")
             yield Problem(f"the primary {quoted(name)} is not declared", remedy, (spec.at("primary"),))
         for path in by_name.get(name, ()):
             if policies[path] == "Always":

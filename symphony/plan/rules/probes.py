@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symphony.plan.names import nearest, quoted
+from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -28,9 +28,8 @@ def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator
                 example = f'port="{served[0]}"' if served else "port=8080"
                 yield Problem(what, f"add {example}", where)
             if isinstance(port, str) and port not in served:
-                near = nearest(port, served)
                 listed = f"use one of: {', '.join(served)}" if served else "bind that service, or give a port"
-                remedy = f"did you mean {quoted(near)}?" if near else listed
+                remedy = did_you_mean(port, served, listed)
                 yield Problem(
                     f"the {setting} of {path} checks {quoted(port)}, which {path} does not bind",
                     remedy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from symphony.plan.names import as_label, nearest, quoted, why_not_name
+from symphony.plan.names import as_label, did_you_mean, quoted, why_not_name
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -69,10 +69,9 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
     known = served(spec)
     for path, _, use in _uses(spec, "connects"):
         if use.name not in known and target.is_legal(use.name, maps=spec.accepts_classic_names):
-            near = nearest(use.name, known)
             listed = f"connect to one of: {', '.join(sorted(known))}"
             unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
-            remedy = f"did you mean {quoted(near)}?" if near else unknown
+            remedy = did_you_mean(use.name, known, unknown)
             what = f"{path} connects to {quoted(use.name)}, which no process binds"
             yield Problem(what, remedy, (use.where,))
 
