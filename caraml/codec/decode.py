@@ -99,7 +99,7 @@ class Decoder:
         ) as error:
             raise MalformedMessageError(f"not a msgpack message: {error}") from None
         except MemoryError:
-            raise MalformedMessageError("the message does not fit into memory") from None
+            raise MalformedMessageError("not enough memory to decode the message") from None
 
     def _decode_checked(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
@@ -155,7 +155,7 @@ class Decoder:
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
         if len(packed) > MAX_HEADER_BYTES:
             raise MalformedMessageError(
-                f"the layout of the message has {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
+                f"the header of the message has {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
             )
         plan = _ArraysPlan([], [], [], [], 0, True, False)
         end = body

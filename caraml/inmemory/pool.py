@@ -244,7 +244,7 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(
-            "the name was used already: it can be read once, and its memory may hold another value now"
+            "this shared memory was read already: it can be read once, and may hold another message now"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
     parts = [whole[start : start + nbytes] for start, nbytes in fields.parts]
@@ -260,11 +260,11 @@ def _publish(segment: Segment, head: bytes, spans: list[tuple[int, int]]) -> byt
 
 def _parse_name(name: bytes) -> _Name:
     if name[:2] != _SHARED:
-        raise MalformedMessageError("the value is not the name of shared memory")
+        raise MalformedMessageError("the message does not name shared memory")
     try:
         return _unpack(memoryview(name)[2:])
     except msgspec.MsgspecError as error:
-        raise MalformedMessageError(f"the value is not the name of shared memory: {error}") from None
+        raise MalformedMessageError(f"the message does not name shared memory: {error}") from None
 
 
 def _decoded_value(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:

@@ -140,7 +140,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     path = f"/proc/{int(owner)}/fd/{int(descriptor)}"
     try:
         if not str(Path(path).readlink()).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
-            raise SharedMemoryError(f"{path} is other shared memory than the name says")
+            raise SharedMemoryError(f"{path} is not the shared memory that the message names")
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
@@ -154,7 +154,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
             raise SharedMemoryError(f"{path} is not sealed: its owner could shrink it")
         memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
-            raise SharedMemoryError("the memory is other shared memory than the name says")
+            raise SharedMemoryError("the shared memory that the message names was replaced")
     except SharedMemoryError:
         os.close(file)
         raise

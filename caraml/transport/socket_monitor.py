@@ -118,7 +118,8 @@ class Link:
         if self.bind:
             return
         if time.monotonic() - self.refused_at > _RETRY_PAUSE:
-            self.unexplained_refusals = 0  # refusals follow quickly: the server was only slow to answer
+            # Refusals follow each other quickly: after a pause, the server was only slow to answer.
+            self.unexplained_refusals = 0
         self.refused_at = time.monotonic()
         self.unexplained_refusals += event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
         if event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL or self.unexplained_refusals > _MAX_UNEXPLAINED:

@@ -59,7 +59,9 @@ class MessageTracker:
             try:
                 tracker.wait(-1 if timeout < 0 else max(0.0, deadline - time.monotonic()))
             except zmq.NotDone:
-                raise ZmqTimeoutError(self._address, "the message's memory to be read", timeout) from None
+                raise ZmqTimeoutError(
+                    self._address, "the message's memory to be free again", timeout
+                ) from None
 
 
 DONE = MessageTracker("", [])

@@ -95,7 +95,8 @@ def register(
     )
     resources: dict[str, pulumi.Resource] = {}
     for process in _in_order(plan):
-        # If both restart, the dependency restarts first, so that its previous end does not count.
+        # If both restart, the dependency restarts first: the dependent must not take its previous end for
+        # the awaited one.
         dependencies = [resources[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=dependencies)
         secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}

@@ -40,7 +40,9 @@ def command(
     live = (stack for stack in stacks.every() if stack.recorded is not None or stack.trouble)
     known = {stack.name: size(stack) for stack in live}
     if forget:
-        known |= {name: count(len(runs.numbers(name)), "run") for name in runs.known() if name not in known}
+        known |= {
+            name: count(len(runs.numbers(name)), "run") for name in runs.experiments() if name not in known
+        }
     matched = _without_trials(stacks.match_names(names, known))
     if dry_run or not yes:
         for name, label in stacks.labels(matched).items():

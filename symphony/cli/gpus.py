@@ -23,8 +23,8 @@ def command(as_json: arguments.AsJson = False) -> None:
     devices, claims = gpus.devices(), gpus.claims()
     if not devices:
         raise UserError(
-            "found no GPU on this machine",
-            remedy="Run `pip install 'symphony-launch[gpu]'`, which reads GPUs from NVIDIA's driver",
+            "found no NVIDIA GPU on this machine",
+            remedy="If it has one, run `pip install 'symphony-launch[gpu]'`: symphony lists GPUs with it",
         )
     holder = {uuid: claim for claim in claims for uuid in claim.gpus}
     waiting = [claim for claim in claims if not claim.gpus]

@@ -28,7 +28,7 @@ def command(
         symphony prune rl --older-than 7d -y
     """
     age = seconds(older_than)
-    names = [runs.find(name)] if name else runs.known()
+    names = [runs.find(name)] if name else runs.experiments()
     old = {name: numbers for name in names if (numbers := runs.older(name, age))}
     folders = [runs.folder_of(name) / str(number) for name, numbers in old.items() for number in numbers]
     size = runs.size(folders)

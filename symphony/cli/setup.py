@@ -45,7 +45,7 @@ def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]
         if not finding.there:
             reason = f": {finding.version}" if finding.version else " is not installed"
             what = f"{finding.name}{reason}"
-            raise SymphonyError(what, where=finding.place, remedy=f"Run `{finding.get}`")
+            raise SymphonyError(what, where=finding.place, remedy=f"To install it: {finding.get}")
     return needed
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ATTRIBUTE = "_symphony_run"
 
 
-class Declared(Protocol):
+class DeclaredExperiment(Protocol):
     """An experiment as the program declared it."""
 
     @property
@@ -49,8 +49,8 @@ class ProgramRun:
     """The experiments that a run of a program has declared and launched, and the context of its stack."""
 
     context: Context
-    experiments: list[Declared] = field(default_factory=list["Declared"])
-    launched: list[Declared] = field(default_factory=list["Declared"])
+    experiments: list[DeclaredExperiment] = field(default_factory=list["DeclaredExperiment"])
+    launched: list[DeclaredExperiment] = field(default_factory=list["DeclaredExperiment"])
     built: Images | None = None
 
     @property
@@ -62,9 +62,9 @@ class ProgramRun:
         for experiment in self.experiments:
             if experiment not in self.launched:
                 raise pulumi.RunError(
-                    f'Experiment "{experiment.name}" is declared but never launched'
+                    f'Experiment "{experiment.name}" was declared but not launched'
                     f" ({experiment.spec.where})."
-                    ' Declare it in "with Experiment(...) as experiment:", or call its launch().'
+                    ' Use "with Experiment(...) as experiment:", or call its launch().'
                 )
 
     @property
@@ -78,7 +78,7 @@ def program_name() -> str:
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
-def declared(experiment: Declared) -> None:
+def declared(experiment: DeclaredExperiment) -> None:
     """Record that the program has declared an experiment."""
     root = _root()
     if root is None:
@@ -93,7 +93,7 @@ def in_program() -> bool:
     return _root() is not None
 
 
-def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> None:
+def launch(experiment: DeclaredExperiment, cluster: Mapping[str, str] | None = None) -> None:
     """Plan an experiment and register its components and resources.
 
     cluster: The settings of the Cluster that launches it; the stack's settings override them.
@@ -114,7 +114,7 @@ def launch(experiment: Declared, cluster: Mapping[str, str] | None = None) -> No
 
 
 def _register(
-    run: ProgramRun, experiment: Declared, spec: ExperimentSpec, cluster: Mapping[str, str] | None
+    run: ProgramRun, experiment: DeclaredExperiment, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
     # Imported here: a process that imports symphony plans nothing.
     from symphony.components import code_inputs
@@ -199,10 +199,10 @@ def _run_of(root: Any) -> ProgramRun:
 
 def _program(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return when the program's files in its folder were last changed, imported modules included."""
-    declared = {owner.where.file for owner in (spec, *(process for _, process in spec.members()))}
+    declaring = {owner.where.file for owner in (spec, *(process for _, process in spec.members()))}
     loaded = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
     changed: dict[str, str] = {}
-    for file in sorted(declared | loaded):
+    for file in sorted(declaring | loaded):
         if file.startswith(f"{folder}/") and "site-packages" not in file:
             with contextlib.suppress(OSError):
                 changed[file] = str(Path(file).stat().st_mtime_ns)
@@ -266,7 +266,9 @@ def _require_plugins(context: Context) -> None:
         raise pulumi.RunError(f"{context.backend} needs Pulumi's plugins; run `symphony up` again")
 
 
-def _unnamed(run: ProgramRun, experiment: Declared, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
+def _unnamed(
+    run: ProgramRun, experiment: DeclaredExperiment, cluster: Mapping[str, str] | None
+) -> Iterator[Problem]:
     """Yield a remark if the experiment runs under its stack's name, not the name in the program."""
     stack, name = run.context.stack, experiment.name
     if (
@@ -285,8 +287,8 @@ def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[P
     """Yield a remark if the Cluster and the stack name different backends."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
-        precedence = f"is {backend}, which takes precedence over the Cluster for {wanted} of the program"
-        yield Problem(f"symphony:backend of {run.context.stack} {precedence}", "")
+        ignored = f"so the program's Cluster for {wanted} is ignored"
+        yield Problem(f"symphony:backend of {run.context.stack} is {backend}, {ignored}", "")
 
 
 def _context(cluster: Mapping[str, str] | None = None) -> Context:

@@ -84,7 +84,7 @@ def _exposed_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting in _TAKE_OUTPUTS:
             if any(_await(output).is_secret for output in _outputs_in(getattr(owner, setting, None))):
                 yield Problem(
-                    f"{name} has a secret Output in {setting}, plain text in the state and the plan",
+                    f"{name} has a secret Output in {setting}, which the plan and the state show as text",
                     "pass it in secret_env, and read that variable in the process",
                     (owner.at(setting),),
                 )

@@ -15,7 +15,7 @@ from symphony.operations.process import is_well
 from symphony.plan.problems import count
 
 # The states of a runner that starts no more trials.
-_NOT_RUNNING = ("failed", "lost", "in no state")
+_NOT_RUNNING = ("failed", "lost", "not in the state")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Listed:
 
     Attributes:
         since: The time of its first start, in seconds since the epoch.
-        hint: A command that helps.
+        hint: A command that helps, and its effect.
         trouble: The reason why its backend does not answer.
         kind: "experiment" or "cluster".
     """
@@ -46,7 +46,7 @@ def ls() -> list[Listed]:
     # Read the locks before the states: the state of a first run appears when that run ends.
     busy = locks.at_work()
     every = stacks.every()
-    # A damaged state may record anything.
+    # A stack with a damaged state is listed: it may have an experiment.
     known = [stack for stack in every if stack.recorded is not None or stack.trouble or stack.cluster]
     orphans = stacks.orphans(stack.name for stack in known)
     labels = stacks.labels(stack.name for stack in [*known, *orphans])
@@ -124,7 +124,7 @@ def _experiment(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatu
 
 
 def _unreadable(label: str, stack: stacks.Stack) -> Listed:
-    return Listed(label, stack.name.project, "", 0, 0, "unreadable", None, stack.trouble)
+    return Listed(label, stack.name.project, "", 0, 0, "unreadable", None, hint=stack.trouble)
 
 
 def _cluster(label: str, stack: stacks.Stack) -> Listed:
@@ -138,7 +138,10 @@ def _cluster(label: str, stack: stacks.Stack) -> Listed:
 
 def _orphan(label: str, stack: stacks.Stack, busy: bool) -> Listed:
     name, total = stack.name, len(stack.processes)
-    state, hint = "in no state", f"symphony delete {label} ends it, symphony up {name.stack} takes it over"
+    state, hint = (
+        "not in the state",
+        f"symphony delete {label} ends it, symphony up {name.stack} takes it over",
+    )
     if busy:
         state, hint = "being started", ""
     return Listed(label, name.project, stack.backend or "", total, total, state, None, hint)

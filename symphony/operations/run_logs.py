@@ -136,7 +136,7 @@ def find(words: Sequence[str]) -> tuple[StackName, Sequence[str]]:
     Raises:
         UserError: No experiment with runs matches.
     """
-    names = {spelling: name for name in runs.known() for spelling in (name.stack, str(name))}
+    names = {spelling: name for name in runs.experiments() for spelling in (name.stack, str(name))}
     if words and (name := names.get(words[0])) is not None:
         return runs.find(words[0]) if words[0] == name.stack else name, words[1:]
     try:

@@ -38,7 +38,7 @@ _ENDED = ("completed", "failed", "lost", "stopped")
 
 
 class Ending(msgspec.Struct, omit_defaults=True):
-    """The state of a process when its run ended, or was looked at last."""
+    """The state of a process when its run ended, or when it was last read."""
 
     state: str
     why: str = ""
@@ -51,8 +51,8 @@ class Run(msgspec.Struct, kw_only=True):
 
     Attributes:
         changed: The changes of the plan, in words.
-        ended: When the next run, a deletion, or its last process ended it.
-        state: The end in words; empty while it runs.
+        ended: The time at which the next run, a deletion, or the end of its last process ended it.
+        state: Why the run ended, or is about to end, in words.
         missing: The parts that the record lacks, with reasons.
         settings: The settings of the stack without secret ones, whose names are in `secret_settings`.
         code: The folder with the kept code, if it is kept.
@@ -102,7 +102,7 @@ def folder_of(name: StackName) -> Path:
     return paths.home() / "runs" / paths.store_id() / name.project / name.stack
 
 
-def known() -> list[StackName]:
+def experiments() -> list[StackName]:
     """Return the experiments that have runs."""
     root = paths.home() / "runs" / paths.store_id()
     return sorted(StackName(*file.relative_to(root).parts) for file in files.matching(root, "*/*"))
@@ -117,7 +117,7 @@ def find(word: str | None) -> StackName:
     if word is None:
         with suppress(UserError):
             return stacks.find(None).name
-    names, project = known(), stacks.current_project()
+    names, project = experiments(), stacks.current_project()
     own = [name for name in names if project in (None, name.project)]
     if word is None:
         if len(own) == 1:
@@ -142,7 +142,7 @@ def numbers(name: StackName) -> list[int]:
 
 def every(name: StackName, last: int | None = None) -> list[Run]:
     """Return the runs of an experiment in order, or only the last ones."""
-    # The same folder for all: thousands are listed in half a second.
+    # One look-up of the folder for all: otherwise listing thousands of runs is slow.
     folder = folder_of(name)
     return [_read(name, number, f"{folder}/{number}") for number in numbers(name)[-last if last else None :]]
 
@@ -212,7 +212,7 @@ def new_folder(name: StackName) -> Path:
 
 
 class Recording:
-    """The recorder of an `up` or `restart` of the project in a folder, whose code is kept unless `hidden`."""
+    """The recorder of an `up` or `restart` of a project; keeps the code unless `from_script`."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class Recording:
         settings: Mapping[str, Any],
         secret_settings: Iterable[str],
         *,
-        hidden: bool = False,
+        from_script: bool = False,
     ) -> None:
         self.name = before.name
         self.run: Run | None = None
@@ -230,16 +230,16 @@ class Recording:
         self.folder = folder
         self._secret = sorted({*secret_settings, *filter(_SECRET.search, settings)})
         self._settings = {name: setting for name, setting in settings.items() if name not in self._secret}
-        self._hidden = hidden
+        self._from_script = from_script
         self._looked = look(before)
         self._began: datetime | None = None
         self.has_begun = False
 
     @property
-    def is_changing(self) -> bool:
+    def has_changes(self) -> bool:
         return self._began is not None
 
-    def changing(self) -> None:
+    def mark_changes(self) -> None:
         """Record that the engine begins to change something."""
         self._began = self._began or now()
 
@@ -251,7 +251,7 @@ class Recording:
         if self.has_begun:
             return ""
         self.has_begun = True
-        settle(self.name, self._looked, "until the next run")
+        settle(self.name, self._looked, "ended by the next run")
         plan: Mapping[str, Any] = content["plan"]
         run = Run(
             number=0,
@@ -315,13 +315,13 @@ class Recording:
                     run.code = str(code)
             return
         run.git, diff = git.state(self.folder)
-        with _missing_on_error(run, "the diff of git"):
+        with _missing_on_error(run, "the git diff"):
             if diff and kept_code.holds_secret(diff):
-                run.missing.append("the diff of git: it may hold a credential")
+                run.missing.append("the git diff: it may hold a credential")
             elif diff:
                 files.replace(folder / DIFF, diff)
-        if self._hidden:
-            run.missing.append("the code: a script launched it")
+        if self._from_script:
+            run.missing.append("the code: a script started the run")
             return
         with _missing_on_error(run, "the code"):
             copies = [folder_of(self.name) / str(number) / CODE for number in numbers(self.name)]
@@ -404,7 +404,7 @@ def adopt(stack: stacks.Stack) -> None:
     before = last(stack.name)
     if before is not None and before.started >= started:
         return
-    settle(stack.name, (), "until the next run")
+    settle(stack.name, (), "ended by the next run")
     run = Run(
         number=0,
         stack=stack.name.stack,
@@ -434,7 +434,7 @@ def adopt(stack: stacks.Stack) -> None:
 
 
 def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
-    """Return the states of the processes of the last run, and keep their logs, before they change."""
+    """Keep the logs of the last run, before they change; return the states of its processes."""
     adopt(stack)
     run = last(stack.name)
     if stack.recorded is None or run is None or run.ended or not stacks.is_here(stack):
@@ -456,7 +456,7 @@ def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
 
 
 def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
-    """Record the end of the last run, if it is open; why: the end in words, unless all processes ended."""
+    """Record the end of the last run, if it is open; `why` is its reason unless all processes ended."""
     run = last(name)
     if run is None or run.ended:
         return
@@ -473,7 +473,7 @@ def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None
 
 
 def set_ending(name: StackName, why: str) -> None:
-    """Record why the last run is about to be stopped, so that its end is not told as "deleted"."""
+    """Record why the last run is about to be stopped, so that its end is not reported as "deleted"."""
     run = last(name)
     if run is None or run.ended:
         return
@@ -507,7 +507,7 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
     folder = logs_of(stack.name, run)
     if not _has_log_files(stack):
         trouble = pod_logs.collect(stack, folder, run.started.timestamp())
-        missing = f"logs since the last look: {trouble}"
+        missing = f"logs since they were last collected: {trouble}"
         if trouble and missing not in run.missing:
             run.missing.append(missing)
         return
@@ -572,12 +572,12 @@ def prune(name: StackName) -> list[int]:
     """Remove the oldest runs of an experiment beyond its limits; return their numbers."""
     known = numbers(name)
     settings = read(name, known[-1]).settings if known else {}
-    most = _number(settings.get("symphony:keepRuns"), 20)
+    max_runs = _number(settings.get("symphony:keepRuns"), 20)
     limit = _number(settings.get("symphony:keepGigabytes"), 5) * 1e9
-    removed = known[: -int(most)]
-    # The size of all runs takes longer than the rest.
+    removed = known[: -int(max_runs)]
+    # Measuring the size of all runs is slow: do it only now and then.
     if removed or len(known) % 5 == 0:
-        removed += _over_size(name, known[-int(most) :], limit)
+        removed += _over_size(name, known[-int(max_runs) :], limit)
     for number in removed:
         remove(folder_of(name) / str(number))
     return removed

@@ -207,7 +207,7 @@ def find_orphan(word: str | None) -> Stack | None:
 
 
 def orphans(recorded: Iterable[StackName]) -> list[Stack]:
-    """Return experiments that run on this machine and are in no state, because their first `up` was killed.
+    """Return experiments that run here and are not in the state, because their first `up` was killed.
 
     The marker that every process of symphony has names store, project and stack.
     """

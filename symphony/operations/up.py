@@ -103,7 +103,7 @@ class Ended:
 
     @property
     def troubled(self) -> tuple[ProcessStatus, ...]:
-        """The processes that neither run nor have completed nor wait for another that does."""
+        """The processes that are failed, lost, blocked, or wait for something other than a process."""
         return tuple(status for status in self.statuses if not _is_well(status))
 
     @property
@@ -123,7 +123,7 @@ class Ended:
         total, running, completed = len(self.statuses), counts.pop("running", 0), counts.pop("completed", 0)
         if not (running or completed):
             common = f": all {self.common}" if self.common else ""
-            return f"{self.stack}: 0 of {total} run{common}, after {self.seconds:.1f} s."
+            return f"{self.stack}: 0 of {total} running{common}, after {self.seconds:.1f} s."
         if completed == total:
             return f"{self.stack} has completed: {completed} of {total}, in {self.seconds:.1f} s."
         others = [f"{completed} completed"] if completed else []
@@ -169,7 +169,7 @@ def up(
     output: ProgramOutput | None = None,
     restart: Sequence[str] = (),
 ) -> Iterator[UpEvent]:
-    """Run the program, change the backend, watch the processes start; yield plan, progress and end.
+    """Run the program, apply its changes, watch the processes start; yield plan, progress and end.
 
     With `restart`, restart only these processes. `output` gets the events, for the lines that the program
     prints.
@@ -197,7 +197,7 @@ def _recording(selected: SelectedStack, stack: stacks.Stack, command: str) -> ru
     config = {**selected.config, **selected.overrides}
     secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
     project = selected.workspace
-    return runs.Recording(stack, command, project.folder, config, secret, hidden=project.hidden)
+    return runs.Recording(stack, command, project.folder, config, secret, from_script=project.hidden)
 
 
 def _up(
@@ -215,7 +215,7 @@ def _up(
     owners: dict[str, str] = {}
     program = Program()
     fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
-    # Unlike TMPDIR, symphony removes the folder of a killed process there.
+    # Unlike in TMPDIR, symphony later removes this folder if the process is killed.
     folder = files.process_folder()
     with (
         selected_stack.ensure_stack(selected, changes=True),
@@ -240,8 +240,8 @@ def _up(
                     yield planned
                 if isinstance(event, Started) and not event.preview:
                     # Only now does the engine hold the lock of the stack.
-                    recording.changing()
-                if planned is not None and recording.is_changing:
+                    recording.mark_changes()
+                if planned is not None and recording.has_changes:
                     yield from map(Remark, _recorded(recording, planned, program))
                 if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
                     cancelled.add(event.urn)
@@ -261,7 +261,7 @@ def _up(
     if isinstance(observer, LocalObserver):
         paths = [str(process["path"]) for process in planned.plan["processes"]]
         if recorded.stack.state is not None and recorded.stack.state.pending:
-            # A killed run with checkpoints: no state has the operations in progress.
+            # A killed run leaves pending operations: it may have started processes that no state records.
             observer.stop_removed(recorded.stack.owner, paths)
         observer.order_windows(recorded.stack.owner, paths)
     yield from _coming_up(selected, run.outcome.seconds)

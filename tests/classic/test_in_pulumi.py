@@ -42,7 +42,7 @@ def test_plan_starts_nothing_up_starts_and_delete_ends_a_classic_program(sandbox
     # A setting of the stack overrides it.
     sandbox.config("rl", backend="tmux")
     output = sandbox.symphony("plan", "rl").out
-    assert "symphony:backend of rl is tmux, which takes precedence over the Cluster for kubernetes" in output
+    assert "symphony:backend of rl is tmux, so the program's Cluster for kubernetes is ignored" in output
     assert "Nothing changes" in output
     assert sandbox.trees() == before
     sandbox.symphony("delete", "rl", "-y")

@@ -156,7 +156,7 @@ def test_delete_orphans_lists_and_ends_processes_without_state(sandbox: Sandbox)
     (sandbox.home / "state" / ".pulumi" / "stacks" / "sandbox" / "rl.json").unlink()
 
     rows = {row["name"]: row for row in sandbox.symphony("ls", "--json").json}
-    assert (rows["rl"]["state"], rows["rl"]["ready"]) == ("in no state", 2)
+    assert (rows["rl"]["state"], rows["rl"]["ready"]) == ("not in the state", 2)
     assert "symphony delete rl ends it" in rows["rl"]["hint"]
     assert rows["rl-2"]["state"] == "running"
     other_store = {"PULUMI_BACKEND_URL": f"file://{sandbox.home.parent / 'other'}"}

@@ -66,7 +66,7 @@ def test_all_problems_are_reported_at_once_with_line_and_remedy(sandbox: Sandbox
             "the program needs the setting sandbox:lr (Pulumi.rl.yaml). Add `sandbox:lr: VALUE`",
         ),
         ("pass", "launches no experiment"),
-        ("e = Experiment()", "is declared but never launched (__main__.py:2)"),
+        ("e = Experiment()", "was declared but not launched (__main__.py:2)"),
         (
             'with Experiment() as e: e.new_process("a\\x1b[31m", command=["true"])',
             '"a\\x1b[31m" has an invalid name',
@@ -291,7 +291,7 @@ def test_ls_shows_a_running_up_and_delete_interrupts_it(sandbox: Sandbox, file: 
     process = start_up(sandbox, "rl", 1)
     (row,) = sandbox.symphony("ls", "--json").json
     assert row["name"] == "rl"
-    assert row["state"] != "in no state"
+    assert row["state"] != "not in the state"
     sandbox.symphony("delete", "rl", "-y")
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0

@@ -46,7 +46,7 @@ def test_a_reason_shared_by_all_processes_is_one_line_without_logs(
     monkeypatch.setattr(command, "up", lambda _, **__: iter([ended]))
     assert command._run(STACK, None, ProgramOutput())[1] == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
-        "rl: 0 of 5 run: all wait for REGISTRY/rl:1: invalid reference format, after 3.0 s."
+        "rl: 0 of 5 running: all wait for REGISTRY/rl:1: invalid reference format, after 3.0 s."
         "   symphony why rl a-0"
     ]
 

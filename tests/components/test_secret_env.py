@@ -155,7 +155,7 @@ def test_a_secret_output_in_args_is_a_problem() -> None:
     experiment = Experiment("rl")
     experiment.new_process("a", command="x", args=[pulumi.Output.secret("s3")])
     assert messages(experiment) == [
-        f"a has a secret Output in args, plain text in the state and the plan {[_line(experiment)]}"
+        f"a has a secret Output in args, which the plan and the state show as text {[_line(experiment)]}"
     ]
 
 

@@ -1,4 +1,4 @@
-"""Reads the condition of a started process from its outputs and a listing of tmux."""
+"""Reads the condition of a started process from the outputs of its Window and a listing of panes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
     """Return the condition of a process that the end of its experiment stopped."""
     if not names.is_held(str(outputs["log"])):
         return None
-    # Imported here: a running process has no hold.
+    # Imported here: a running process has no hold, the file that keeps processes stopped.
     from symphony_tmux.processes import hold
 
     hold_ = hold.read(Path(str(outputs["log"])).parent)
@@ -122,7 +122,7 @@ def session_reason(outputs: Mapping[str, Any], listing: Listing) -> str:
 
 
 def supervisor_was_killed(pane: Pane, outputs: Mapping[str, Any]) -> bool:
-    """Return whether the supervisor was killed: otherwise its end is that of the process in the log."""
+    """Return whether the supervisor was killed, and did not end with its process as the log records."""
     if pane.signal != signal.SIGKILL:
         return False
     started, end = _last_attempt(outputs)
@@ -163,7 +163,7 @@ def _ended(pane: Pane, outputs: Mapping[str, Any]) -> Condition:
 
 
 def _same_start(pane: Pane, start: int) -> bool:
-    """Return whether the pane has the process of this start; a pid that tmux has not reaped is not reused."""
+    """Return whether the pane's process began at `start`; tmux reaps it before a pid is reused."""
     result = process_table.start_of(pane.pid) if start and not pane.dead else 0
     return result in (0, start)
 

@@ -26,12 +26,12 @@ KILL_DEADLINE = 10.0
 SUPERVISOR_DEADLINE = 0.5
 
 
-def marked(owner: str, path: str | None = None) -> MarkerFilter:
+def marker_filter(owner: str, path: str | None = None) -> MarkerFilter:
     """Return a predicate for markers of the owner, or of a single process of the owner."""
 
     def is_wanted(marker: str) -> bool:
-        marked = names.marked_path(owner, marker)
-        return marked is not None and path in (None, marked)
+        marked_path = names.marked_path(owner, marker)
+        return marked_path is not None and path in (None, marked_path)
 
     return is_wanted
 
@@ -47,7 +47,7 @@ def members(
         children.setdefault(process.parent, []).append(process)
     marked = [process for process in scan if process.marker and is_wanted(process.marker)]
     live = [*(by_identity[root] for root in roots if root in by_identity), *marked]
-    # A session has the pid of its leader, which may be reused after the leader's end.
+    # The id of a session is the pid of its leader, which may be reused after the leader's end.
     sessions = {root.pid for root in live if root.session == root.pid}
     result: dict[Identity, Process] = {}
     pending = [*live, *(process for process in scan if process.session in sessions)]
@@ -89,11 +89,12 @@ def _kill(tree: set[Identity], supervisors: set[Identity], is_wanted: MarkerFilt
         tree |= set(remaining)
         elapsed = time.monotonic() - start
         if elapsed > KILL_DEADLINE:
-            pids = ", ".join(str(identity.pid) for identity in list(remaining)[:5])
+            pids = ",".join(str(identity.pid) for identity in list(remaining)[:5])
             raise SymphonyError(
                 f"{len(remaining)} processes cannot be killed",
                 where=f"pids {pids}",
-                remedy="`ps -o pid,user,stat,args` shows them; run the command again when they have ended",
+                remedy=f"`ps -o pid,user,stat,args -p {pids}` shows them; "
+                "run the command again when they have ended",
             )
         if others := [process for identity, process in remaining.items() if identity not in supervisors]:
             _send(others, signal.SIGKILL)

@@ -114,7 +114,9 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         if pane.owner == owner and not pane.dead
     }
     grace = float(props.get("grace", 5))
-    stop.take_down({supervisor for supervisor in supervisors if supervisor.start}, stop.marked(owner), grace)
+    stop.take_down(
+        {supervisor for supervisor in supervisors if supervisor.start}, stop.marker_filter(owner), grace
+    )
     session = listing.session(name)
     if session is not None and session.owner == owner:
         server.kill_session(server_name, session.session_id, len(supervisors))

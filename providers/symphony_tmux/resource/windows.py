@@ -114,7 +114,7 @@ def take_down(server: str, owner: str, path: str, grace: float, snapshot: Snapsh
     """End the tree of a process and remove its windows; after a fault there may be several."""
     panes = snapshot.panes(server, owner, path)
     live = [Identity(pane.pid, start_of(pane.pid)) for pane in panes if not pane.dead]
-    stop.take_down([process for process in live if process.start], stop.marked(owner, path), grace)
+    stop.take_down([process for process in live if process.start], stop.marker_filter(owner, path), grace)
     for pane in panes:
         _kill_pane(server, pane)
     snapshot.set_pane(server, owner, path, None)

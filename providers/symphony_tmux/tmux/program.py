@@ -12,36 +12,36 @@ MISSING = "tmux is not installed"
 _OLDEST = (3, 2)
 
 
-def recent() -> str:
-    """Return the version.
+def supported_version() -> str:
+    """Return the version of tmux, if symphony supports it.
 
     Raises:
         SymphonyError: tmux does not start, or is too old.
     """
     result = version()
     if not is_recent(result):
-        newer = ".".join(map(str, _OLDEST))
+        oldest = ".".join(map(str, _OLDEST))
         raise SymphonyError(
             f"tmux {result} is too old",
             where=_which("tmux"),
-            remedy=f"Install tmux {newer} or newer, as your system's package or from source",
+            remedy=f"Install tmux {oldest} or newer, as your system's package or from source",
         )
     return result
 
 
 def version() -> str:
-    """Return the version of `tmux -V`.
+    """Return the version that `tmux -V` prints.
 
     Raises:
         SymphonyError: tmux is not installed, or does not start.
     """
     try:
-        done = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
+        result = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
     except FileNotFoundError:
-        raise SymphonyError(MISSING, remedy=f"Run `{command()}`") from None
+        raise SymphonyError(MISSING, remedy=f"To install it: {install_command()}") from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise SymphonyError("tmux does not start", remedy=f"Run `{command()}`") from error
-    return done.stdout.removeprefix("tmux").strip()
+        raise SymphonyError("tmux does not start", remedy=f"To install it: {install_command()}") from error
+    return result.stdout.removeprefix("tmux").strip()
 
 
 def is_recent(version: str) -> bool:
@@ -50,11 +50,11 @@ def is_recent(version: str) -> bool:
     return match is None or (int(match[1]), int(match[2])) >= _OLDEST
 
 
-def command() -> str:
-    """Return the command that installs tmux here."""
+def install_command() -> str:
+    """Return the command that installs tmux here, or a remark where the package manager is unknown."""
     if _which("apt-get"):
         return ("" if os.geteuid() == 0 else "sudo ") + "apt-get install tmux"
-    return "brew install tmux" if _which("brew") else "your package manager's install of tmux"
+    return "brew install tmux" if _which("brew") else "with your package manager"
 
 
 def _which(name: str) -> str:

@@ -112,7 +112,7 @@ def kill_session(server: str, session_id: str, panes: int = 0) -> None:
 
 
 def _make_session(server: str, name: str, owner: str) -> None:
-    program.recent()
+    program.supported_version()
     files.own_folder(paths.tmux_socket(server).parent)
     folder = _create_folder(server, name, owner)
     files.replace(folder / "help", HELP.format(name=name, owner=names.stack(owner)).encode())

@@ -88,7 +88,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         raise PlanError(plan.physical_name, problems)
     planned = _planned(manifests)
     inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)
-    inventory.refuse_unending(live, owner, [*planned["pods"], *planned["jobs"]])
+    inventory.refuse_stuck_pods(live, owner, [*planned["pods"], *planned["jobs"]])
     stale = {
         name: uids
         for name, (_, manifest) in manifests.pods.items()

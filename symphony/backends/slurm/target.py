@@ -72,7 +72,7 @@ def _split_groups(spec: ExperimentSpec) -> Iterator[Problem]:
         if len(partitions := sorted({str(process.place.partition) for process in placed})) > 1:
             what = f"the group {group.name} has processes in the partitions {' and '.join(partitions)}"
             lines = tuple(process.at("place partition") for process in placed)
-            yield Problem(what, "place them in one: a group runs on one node", lines)
+            yield Problem(what, "place all of them in one partition: a group runs on one node", lines)
 
 
 def _unknown_partitions(spec: ExperimentSpec, configuration: str) -> Iterator[Problem]:

@@ -36,7 +36,7 @@ def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
-                f"{owner_name} sets {quoted(name)}, which is not a legal name of a variable",
+                f"{owner_name} sets {quoted(name)}, which is not a valid variable name",
                 'use letters, digits and "_", without a digit at the beginning',
                 (where,),
             )
@@ -54,11 +54,11 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
         for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
-            other, places = owners.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
+            reason, places = owners.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
             if places != where:
                 yield Problem(
-                    f"service {quoted(service)} needs the variable {variable}, but {other}",
-                    "rename one of the services",
+                    f"service {quoted(service)} needs the variable {variable}, but {reason}",
+                    "rename one of the services" if places else "rename the service",
                     (*places, *where),
                 )
     for owner_name, name, where in _declared(spec):

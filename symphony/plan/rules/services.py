@@ -80,8 +80,8 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for path, _, use in _uses(spec, "connects"):
         if use.port is not None:
             yield Problem(
-                f"{path} connects to {quoted(use.name)} with port {use.port}",
-                "set the port where the service is bound; connecting processes are told the port",
+                f"{path} connects to {quoted(use.name)} with port {use.port}, which its binder sets",
+                "remove the port, or set it where the service is bound",
                 (use.where,),
             )
 

@@ -28,19 +28,20 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
 
 def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
+        path = path_of(group, process)
         for setting in ("resource_request", "resource_limit"):
             resources = getattr(process, setting)
             for kind in ("cpu", "memory"):
                 quantity = getattr(resources, kind)
                 if quantity is not None and amount(quantity) is None:
                     yield Problem(
-                        f"{path_of(group, process)} sets {kind} to {quoted(str(quantity))}",
+                        f"{path} sets {kind} to {quoted(str(quantity))}, which is no quantity",
                         QUANTITY_REMEDY,
                         (process.at(f"{setting} {kind}"),),
                     )
             if resources.gpu is not None and resources.gpu < 0:
                 yield Problem(
-                    f"{path_of(group, process)} asks for {resources.gpu} GPUs",
+                    f"{path} asks for {resources.gpu} GPUs",
                     "request 0 or more",
                     (process.at(f"{setting} gpu"),),
                 )

@@ -31,7 +31,7 @@ def test_runs_keep_the_logs_of_replaced_and_deleted_pods(sandbox: Sandbox, stack
     assert last.splitlines()[:2] == ["second 1", "second 2"]
     assert "first" not in last
     (second, first) = sandbox.symphony("history", stack, "--json").json
-    assert first["state"] == "until the next run"
+    assert first["state"] == "ended by the next run"
     assert second["state"] == "deleted"
     assert second["missing"] == []
 

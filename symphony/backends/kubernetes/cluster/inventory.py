@@ -27,10 +27,10 @@ _OTHER_NAMESPACE = "rename the stack, or set symphony:namespace to another"
 
 @dataclass(frozen=True)
 class Inventory:
-    """The pods, Services and Jobs of a namespace that have no controller.
+    """The pods, Services and Jobs of a namespace.
 
     Attributes:
-        pods: All pods, by name.
+        pods: The pods without a controller, by name.
         services: All Services, by name.
         jobs: symphony's Jobs, by name.
         job_pods: The pods of Jobs, by their names in the plan.
@@ -54,7 +54,8 @@ def identifier(client: Client, shared: str = "") -> str:
             kube-system is readable by administrators only.
 
     Raises:
-        Refused: The cluster refuses to tell; a substitute would look like another cluster.
+        Refused: The cluster refuses the request for another reason than missing rights. Without the rights,
+            the uid is the address of the server.
     """
     readable = [path_of("configmaps", shared, "kube-root-ca.crt")] if shared else []
     for path in (*readable, path_of("namespaces", name="kube-system")):
@@ -170,8 +171,8 @@ def refuse_foreign_objects(
         raise UserError("; ".join(conflicts), remedy=remedy)
 
 
-def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
-    """Raise UserError if pods to replace should have ended long ago, for instance on a dead machine.
+def refuse_stuck_pods(live: Inventory, owner: str, pods: Collection[str]) -> None:
+    """Raise UserError if pods to replace are stuck in Terminating, for instance on a dead machine.
 
     A Job creates no other pod before they end. Only the user can know that the machine is dead, and two
     copies of a process would be worse than none.
@@ -185,7 +186,7 @@ def refuse_unending(live: Inventory, owner: str, pods: Collection[str]) -> None:
         by_node = [f"{', '.join(names[:_MAX_LISTED])} on {node}" for node, names in blocked.items()]
         nodes = " ".join(blocked)
         raise UserError(
-            f"pods to replace have not ended, and their nodes do not answer: {'; '.join(by_node)}",
+            f"pods to replace are stuck in Terminating, and their nodes do not answer: {'; '.join(by_node)}",
             remedy=f"If the machines are lost for good, run `kubectl delete node {nodes}`, then `up` again",
         )
 

@@ -142,7 +142,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
         rendezvous = process.rendezvous if group is None else None
         is_first = rendezvous is not None and rendezvous.size > 1 and rendezvous.rank == 0
         if is_first and part.pod.restart_policy == "Always":
-            what = f"{process.name} restarts with its equals, by a Job, whose pods cannot restart Always"
+            what = f"{process.name} is in a rendezvous, whose pods restart together: it cannot restart Always"
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == controllers.JOB:
         for setting in ("primary", "stop_after"):
@@ -228,9 +228,12 @@ def _pod_settings(part_name: str, part: _Part, settings: Settings) -> Problems:
 def _mount_mistakes(mount: Mount, settings: Settings) -> Iterator[tuple[str, str]]:
     match mount:
         case NfsMount() if settings.pod_security == "restricted":
-            yield "an NFS folder", 'the Pod Security level "restricted" forbids it; use a claim in pod_yml'
+            yield (
+                "an NFS volume",
+                'the Pod Security level "restricted" forbids it; use a PersistentVolumeClaim in pod_yml',
+            )
         case HostPathMount() if settings.pod_security != "privileged":
-            yield "a path of the host", "allow it with symphony:podSecurity: privileged"
+            yield "a hostPath volume", "allow it with symphony:podSecurity: privileged"
         case GitRepoMount(repository=repository, revision=revision) if not repository or not revision:
             what = f"the git repository {quoted(repository)} at revision {quoted(revision)}"
             yield what, "set both the repository and the revision"

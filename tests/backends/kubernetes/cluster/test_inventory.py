@@ -139,20 +139,20 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
     live = inventory.Inventory({pod["metadata"]["name"]: pod for pod in pods}, {}, {})
     declared = ["late", "soon", "held", "other", "well", "new"]
     with pytest.raises(UserError) as error:
-        inventory.refuse_unending(live, OWNER, declared)
+        inventory.refuse_stuck_pods(live, OWNER, declared)
     assert error.value.line == (
-        "pods to replace have not ended, and their nodes do not answer: late on n1. "
+        "pods to replace are stuck in Terminating, and their nodes do not answer: late on n1. "
         "If the machines are lost for good, run `kubectl delete node n1`, then `up` again."
     )
-    inventory.refuse_unending(live, OWNER, declared[1:])
+    inventory.refuse_stuck_pods(live, OWNER, declared[1:])
     # For a laptop whose clock is three minutes ahead, a pod that ends in time looks overdue.
     behind = inventory.Inventory(live.pods, {}, {}, now=now - 250)
-    inventory.refuse_unending(behind, OWNER, declared)
+    inventory.refuse_stuck_pods(behind, OWNER, declared)
     # A pod of a Job: the finalizer of the Job controller is no reason to wait.
     made = dying("trial-x7k2p", "n2", now - 300, finalizers=["batch.kubernetes.io/job-tracking"])
     of_job = inventory.Inventory({}, {}, {}, {"trial": made})
     with pytest.raises(UserError, match="nodes do not answer: trial on n2"):
-        inventory.refuse_unending(of_job, OWNER, ["trial"])
+        inventory.refuse_stuck_pods(of_job, OWNER, ["trial"])
 
 
 def test_a_job_whose_pod_was_stopped_starts_again_unless_that_completed() -> None:

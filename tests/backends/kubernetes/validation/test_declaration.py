@@ -54,7 +54,7 @@ CASES: list[tuple[str, Declare]] = [
     ("begins with a digit", lambda e: e.new_process("a").binds("1st")),
     ("as image", lambda e: e.new_process("a", image="not an image")),
     ("sets the label", lambda e: e.new_process("a").add_label("symphony/pod", "x")),
-    ("a path of the host", lambda e: e.new_process("a").mount_host_path("/x", "/x")),
+    ("a hostPath volume", lambda e: e.new_process("a").mount_host_path("/x", "/x")),
     (
         "two different volumes",
         lambda e: (
@@ -83,7 +83,7 @@ CASES: list[tuple[str, Declare]] = [
         ),
     ),
     (
-        "train-0 restarts with its equals",
+        "train-0 is in a rendezvous",
         lambda e: e.new_process("train", replicas=2, rendezvous=True, restart_policy="Always"),
     ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),

@@ -272,7 +272,7 @@ def test_a_reused_pid_is_not_signalled() -> None:
         assert result is not None
         before = Process(result.pid, result.start - 1, 1, result.pid, False, "o/s#1/a/1")
         stop._send([before], signal.SIGKILL)
-        stop.take_down([before.identity], stop.marked("o/s#1"), 0.1)
+        stop.take_down([before.identity], stop.marker_filter("o/s#1"), 0.1)
         time.sleep(0.05)
         assert stranger.poll() is None
     finally:
@@ -293,7 +293,7 @@ def test_a_zombie_counts_as_dead() -> None:
 def test_session_members_count_only_while_the_session_leader_is_ours() -> None:
     leader = Process(10, 5, 1, 10, False, "")
     mate, stranger = Process(11, 6, 1, 10, False, ""), Process(12, 7, 1, 1, False, "")
-    none = stop.marked("o/s#1")
+    none = stop.marker_filter("o/s#1")
     assert set(stop.members([leader, mate, stranger], [leader.identity], none)) == {
         leader.identity,
         mate.identity,
@@ -304,7 +304,7 @@ def test_session_members_count_only_while_the_session_leader_is_ours() -> None:
 def test_delete_from_inside_the_experiment_does_not_kill_itself() -> None:
     me = process_table.process(os.getpid())
     assert me is not None
-    stop.take_down([me.identity], stop.marked("o/s#1"), 0.0)
+    stop.take_down([me.identity], stop.marker_filter("o/s#1"), 0.0)
 
 
 def test_delete_ends_a_fork_storm(rig: Any) -> None:
