@@ -64,8 +64,9 @@ def row(name: StackName, run: runs.Run, label: str | None = None) -> Row:
 
 
 def _reports(name: StackName, run: runs.Run) -> Iterator[Report]:
-    begin, end = run_logs.span(name, run)
+    spans = run_logs.spans(name, run)
     for path, log in run_logs.processes(name, run).items():
+        begin, end = spans[path]
         for time, line in _lines(log, begin):
             if time >= end:
                 break

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from symphony.backends import registry
 from symphony.backends.observe import LogLine, Recorded
@@ -17,9 +18,11 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import runs, stacks
 from symphony.plan.names import quoted
+from symphony_tmux import logs as log_reader
 
 # The resolution of the times in the index of a log, in seconds.
 _RESOLUTION = 0.3
+_NEVER = datetime.max.replace(tzinfo=UTC).timestamp()
 
 
 def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
@@ -30,11 +33,35 @@ def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
     return {folder.name.replace(".", "/", 1): folder / "log" for folder in folders}
 
 
-def span(name: StackName, run: runs.Run) -> tuple[float, float]:
-    """Return the times between which the processes of a run printed: up to the start of the next run."""
-    following = _following(name, run.number)
-    end = runs.read(name, following).started.timestamp() if following else datetime.max.timestamp()
-    return run.started.timestamp() - _RESOLUTION, end
+def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
+    """Return the times between which each process of a run printed.
+
+    A process that a run starts again or stops still prints between the start of that run and its own end.
+    """
+    number, began = _following(name, run.number), run.started.timestamp() - _RESOLUTION
+    end = runs.read(name, number).started.timestamp() if number else _NEVER
+    changes, later = _changes(name, run.number), _changes(name, number) if number else {}
+    result: dict[str, tuple[float, float]] = {}
+    for path, log in processes(name, run).items():
+        begin = _start_in_log(log, began) if changes.get(path) == "restart" else began
+        own_end = _start_in_log(log, end) if later.get(path) in ("restart", "stop") else end
+        result[path] = _NEVER if changes.get(path) == "stop" else begin, own_end
+    return result
+
+
+def _start_in_log(log: Path, since: float) -> float:
+    """Return when a process was first started since a time; that time if the log does not tell."""
+    events = log_reader.events(log)
+    if starts := [mark.time for mark in events if mark.event == "start" and mark.time >= since]:
+        return starts[0]
+    # The logs of pods have no starts, and a rotation removes the first ones.
+    return _NEVER if events and events[0].event == "start" else since
+
+
+def _changes(name: StackName, number: int) -> dict[str, str]:
+    """Return the change of each process in the plan of a run; empty if the plan is not kept."""
+    changes: Sequence[Mapping[str, Any]] = runs.plan_file(name, number).get("changes", ())
+    return {change["path"]: change["kind"] for change in changes}
 
 
 def _following(name: StackName, number: int) -> int | None:
@@ -66,13 +93,18 @@ def logs(
         reason = "; ".join(run.missing) or "its processes printed nothing or never started"
         raise UserError(f"run {number} of {name.stack} has no logs: {reason}")
     paths = stacks.match_processes(words, list(kept))
-    begin, end = span(name, run)
+    by_path = spans(name, run)
+    first = min(by_path[path][0] for path in paths)
     records = {path: {"log": str(kept[path])} for path in paths}
     # The logs of pods are kept in the format of tmux logs.
     reader = registry.get(registry.DEFAULT).observer
-    lines = reader.logs(Recorded("", name.stack, records), paths, since=max(begin, since))
-    own = (line for line in lines if begin <= (line.time or begin) < end)
+    lines = reader.logs(Recorded("", name.stack, records), paths, since=max(first, since))
+    own = (line for line in lines if _is_within(line.time or first, by_path[line.path]))
     return own if tail is None else _last(own, tail)
+
+
+def _is_within(time: float, span: tuple[float, float]) -> bool:
+    return span[0] <= time < span[1]
 
 
 def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:

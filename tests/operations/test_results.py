@@ -125,3 +125,42 @@ def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbo
         refused = sandbox.symphony("up", "rl", "-y", "-c", word, code=2).err
         assert remedy in refused
     assert "lrr" not in (sandbox.folder / "Pulumi.rl.yaml").read_text()
+
+
+def test_what_a_process_prints_while_the_next_run_replaces_it_belongs_to_its_own_run(
+    sandbox: Sandbox,
+) -> None:
+    """The process reports once more when it is told to stop, after the next run has begun."""
+    sandbox.write("""
+import symphony
+params = symphony.params(lr=1)
+SCRIPT = '''
+import signal, sys, time, symphony
+def stop(*_):
+    time.sleep(1)
+    symphony.report(lr=int(sys.argv[1]), last=1)
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+symphony.report(lr=int(sys.argv[1]), last=0)
+while True:
+    time.sleep(0.1)
+'''
+with Experiment() as e:
+    e.new_process("w", command=["python", "-c", SCRIPT, str(params.lr)])
+    if params.lr < 3:
+        e.new_process("gone", command=["python", "-c", SCRIPT, "0"])
+""")
+    for lr in (1, 2, 3):
+        sandbox.symphony("up", "rl", "-y", "-c", f"lr={lr}")
+        wait_for(
+            lambda lr=lr: f'"lr": {lr}' in sandbox.symphony("logs", "rl", "w", "--run", "all").out,
+            30,
+            "a report",
+        )
+    rows = sandbox.symphony("results", "rl", "--all", "--json").json
+    reported = {(row["run"], row["process"], row["lr"], row["last"]) for row in rows}
+    assert reported == {
+        *(("1", "w", 1, 0), ("1", "w", 1, 1), ("2", "w", 2, 0), ("2", "w", 2, 1), ("3", "w", 3, 0)),
+        *(("1", "gone", 0, 0), ("2", "gone", 0, 1)),
+    }
+    assert "lr" not in sandbox.symphony("logs", "rl", "gone", "--run", "3", code=None).out

@@ -198,12 +198,16 @@ def test_the_logs_of_a_run_end_where_the_next_kept_run_starts(monkeypatch: pytes
     """Only a run without a direct successor lists all runs: with thousands, `results` took minutes."""
     for number in (1, 2, 5):
         _record(number, started=f"2026-01-0{number}T00:00:00Z")
+        log = runs.folder_of(NAME) / str(number) / "logs/a/log"
+        log.parent.mkdir(parents=True)
+        log.touch()
     listings: list[StackName] = []
     numbers = runs.numbers
     monkeypatch.setattr(runs, "numbers", lambda name: listings.append(name) or numbers(name))
-    ends = [run_logs.span(NAME, runs.read(NAME, number))[1] for number in (1, 2)]
+    first, second, last = (run_logs.spans(NAME, runs.read(NAME, number))["a"] for number in (1, 2, 5))
+    ends = [first[1], second[1]]
     assert ends == [runs.read(NAME, number).started.timestamp() for number in (2, 5)]
-    assert run_logs.span(NAME, runs.read(NAME, 5))[1] > ends[1]
+    assert last[1] > ends[1]
     assert len(listings) == 2
 
 
