@@ -314,12 +314,26 @@ class _Times:
         """Return the chain that ended last, first process first, with the seconds that each took."""
         chain: list[tuple[str, float]] = []
         path = max(self._done, key=self._done.__getitem__, default=None)
+        while path is not None and (dependent := self._dependent(path)):
+            path = dependent
         while path is not None:
             before = [other for other in self._waits.get(path, ()) if other in self._done]
             last = max(before, key=self._done.__getitem__, default=None)
             chain.append((path, self._done[path] - (self._began if last is None else self._done[last])))
             path = last
         return tuple(reversed(chain))
+
+    def _dependent(self, path: str) -> str | None:
+        """Return a process that waited for this one and was done at the same look, if there is one."""
+        done = self._done[path]
+        return next(
+            (
+                other
+                for other, before in self._waits.items()
+                if path in before and self._done.get(other) == done
+            ),
+            None,
+        )
 
 
 def _check(

@@ -182,6 +182,14 @@ def test_the_longest_chain_ends_at_the_process_ready_last() -> None:
     assert times.longest_chain() == (("a", 41.0), ("b", 3.0))
 
 
+def test_the_longest_chain_has_a_process_that_was_ready_with_the_one_it_waited_for() -> None:
+    times = _Times(0.0)
+    waiting = ProcessStatus("b", "waiting", ready=False, waits_for=("a (ready)",))
+    times.see((ProcessStatus("a", "running", ready=False), waiting), 1.0)
+    times.see((ProcessStatus("a", "running", ready=True), ProcessStatus("b", "running", ready=True)), 41.0)
+    assert times.longest_chain() == (("a", 41.0), ("b", 0.0))
+
+
 def test_an_interrupted_process_is_not_reported_as_failed() -> None:
     parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
     event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
