@@ -39,7 +39,8 @@ _PLUGIN_PREFIX = re.compile(
 # The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
 _FULL_DISK = "no space left on device"
-_NO_ANSWER = "error reading from server: EOF"
+# The engine's errors when the program has ended during a call, and before one.
+_NO_ANSWER = re.compile(r"error reading from server: EOF|dial unix \S+/program: connect: connection refused")
 _HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTALL)
@@ -136,7 +137,7 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
 def _is_program_gone(texts: list[str]) -> bool:
     """Return whether the engine only reports that the program no longer answers."""
     lines = [text.strip() for text in texts if text.strip()]
-    return all(_NO_ANSWER in line and "\n" not in line for line in lines)
+    return all(_NO_ANSWER.search(line) and "\n" not in line for line in lines)
 
 
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:

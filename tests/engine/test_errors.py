@@ -172,6 +172,12 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         ("error: something new\nand more", "something new (rl).", 1),
         ("", "the program of rl was killed.", 2),
         (
+            'error: failed to discover package requirements: connection error: desc = "transport: Error '
+            'while dialing: dial unix /h/processes/7-ab/cd/program: connect: connection refused"',
+            "the program of rl was killed.",
+            2,
+        ),
+        (
             f"error: The Pulumi CLI encountered a fatal error. {BUG}Panic:  nil map",
             "CLI crashed: nil map (rl)",
             1,
