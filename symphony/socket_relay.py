@@ -1,9 +1,10 @@
-"""Relays bytes between sockets. As a script, it connects a program with an engine in a network namespace.
+"""Relays bytes between sockets. As a script, it connects a program with an engine that it cannot dial itself.
 
     python -I -S socket_relay.py FOLDER
 
-The script runs inside the namespace. A process outside asks for a port through the script's standard input,
-a socket, and then connects to FOLDER/PORT. Standard library only, so that it starts within milliseconds.
+The script runs where the engine does: in its network namespace, or beside a program whose environment has a
+proxy. The program asks for a port through the script's standard input, a socket, and then connects to
+FOLDER/PORT. Standard library only, so that it starts within milliseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def main(folder: str) -> None:
 
 
 def relayed_address(folder: str, address: str) -> str:
-    """Return the address as it is, or, if the listener is in a network namespace, that of a relay socket."""
+    """Return the address as it is, or, if the run has a relay, that of a socket of the relay."""
     if not os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : pathlib is not worth its import here
         return address
     port = address.rpartition(":")[2]

@@ -51,7 +51,7 @@ def for_engine(
     env.setdefault("GOGC", _COLLECT_AT)
     # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
     env.setdefault("USER", f"uid-{os.getuid()}")
-    if any(env.get(name) for name in _PROXIES):
+    if has_proxy(env):
         # gRPC in Python would dial the engine, which is on this machine, through a proxy.
         direct = env.get("no_grpc_proxy") or env.get("no_proxy") or env.get("NO_PROXY")
         env["no_grpc_proxy"] = ",".join(filter(None, [direct, "127.0.0.1"]))
@@ -72,6 +72,11 @@ def defaults() -> dict[str, str]:
     if url.startswith("file://"):
         variables["PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS"] = "true"
     return variables | passphrase_variables(url)
+
+
+def has_proxy(env: Mapping[str, str]) -> bool:
+    """Return whether gRPC dials through a proxy in this environment."""
+    return any(env.get(name) for name in _PROXIES)
 
 
 def python() -> dict[str, str]:

@@ -429,7 +429,7 @@ def engine_command(
     The private `folder` holds the sockets of this run, such as that of the project's program.
     """
     python = python_of(workspace, env)
-    environment = _activated(workspace, python, env)
+    activated = _activated(workspace, python, env)
     project = workspace.program.parent
     program = [python, "-u", "-P", "-m", "symphony.engine.run.program_host", str(folder)]
     parameters: dict[str, Any] = {
@@ -437,18 +437,20 @@ def engine_command(
         "engine": list(engine),
         "program": {
             "command": [*program, "--skips-checkpoints"] if skips_checkpoints else program,
-            "environment": environment,
+            "environment": activated,
             "folder": str(project),
         }
         if serves_program
         else None,
         "providers": {
             "command": [python, "-u", "-m", "symphony_dynamic.host", "--attached", str(folder)],
-            "environment": {**environment, "PULUMI_PROJECT": workspace.project},
+            "environment": {**activated, "PULUMI_PROJECT": workspace.project},
             "folder": str(project if project.is_dir() else workspace.folder),
         },
         "relay": [sys.executable, "-I", "-S", socket_relay.__file__, str(folder)],
         "namespace": namespace,
+        # The program of a script runs in the script's own environment, which stays as it is.
+        "relays": not serves_program and environment.has_proxy(env),
     }
     return [sys.executable, "-I", "-S", start.__file__, json.dumps(parameters)]
 

@@ -39,11 +39,13 @@ def main(
     providers: dict[str, Any] | None,
     relay: list[str],
     namespace: bool,
+    relays: bool,
 ) -> None:
     """Start the processes, then become the engine.
 
     `program` runs the program of the project, `providers` serves dynamic providers; both have a `command`, an
-    `environment` and a `folder`. `relay` is the command of socket_relay.py, for a network namespace.
+    `environment` and a `folder`. `relay` is the command of socket_relay.py, for a network namespace and for
+    a program that would dial the engine through a proxy (`relays`).
     """
     if program is not None:
         # A caller that dials before the program is ready waits instead of being refused.
@@ -54,6 +56,7 @@ def main(
     is_isolated = namespace and is_possible()
     if is_isolated:
         enter()
+    if is_isolated or relays:
         _start({"command": relay, "environment": {}, "folder": "/"}, _listen(f"{folder}/{RELAY}"))
     if providers is not None:
         listener = socket.create_server((_LOOPBACK, 0), backlog=128)

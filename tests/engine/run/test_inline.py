@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,3 +84,25 @@ errors.check(run.outcome)
     _, output = process.communicate(timeout=15)
     assert "up of pi was interrupted" in output
     assert processes_with(f"MARK=inline-{tmp_path.name}") == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_script_dials_the_engine_without_the_proxy_of_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = workspace_for("pi")
+    workspace.create_stack(place, "pi")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    variables: list[dict[str, str]] = []
+
+    def program() -> None:
+        variables.append(dict(os.environ))
+        thing("one")
+
+    before = dict(os.environ)
+    with InlineRun("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
+        list(run)
+    errors.check(run.outcome)
+    assert variables == [before]
