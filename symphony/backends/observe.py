@@ -134,12 +134,16 @@ class Port:
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a process's output, or, if `ended`, symphony's line that the process has ended."""
+    """A line of a process's output.
+
+    ended: it is symphony's line that the process has ended. is_note: it is symphony's, about the log itself.
+    """
 
     path: str
     text: str
     time: float | None = None
     ended: bool = False
+    is_note: bool = False
 
 
 @dataclass(frozen=True)

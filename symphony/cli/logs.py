@@ -112,7 +112,9 @@ def _show(
     lines = lines if grep is None else run_logs.matching(lines, grep, context)
     if as_json:
         for line in lines:
-            print(json.dumps({**vars(line), "text": screen.without_colours(line.text)}), flush=follow)
+            text = screen.without_colours(line.text)
+            shown = {"path": line.path, "text": text, "time": line.time, "ended": line.ended}
+            print(json.dumps(shown), flush=follow)
     else:
         _print(lines, paths, follow=follow, times=times)
 

@@ -22,15 +22,17 @@ _MOST = 100 * 1024 * 1024
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
     """Append the new output of pods since `began` to the logs in a folder; return an error."""
     assert stack.recorded is not None
+    unread: list[str] = []
     with Keeper(stack.processes, folder, began) as keeper:
         try:
             for line in stack.observer().logs(stack.recorded, list(stack.processes), since=keeper.since):
                 keeper.add(line)
+                unread += [f"{line.path}: {line.text}"] * line.is_note
         except SymphonyError as error:
             return error.what
         except OSError as error:
             return error.strerror or str(error)
-    return ""
+    return "; ".join(unread)
 
 
 def keeping(stack: stacks.Stack, folder: Path, began: float, lines: Iterable[LogLine]) -> Iterator[LogLine]:
@@ -72,7 +74,9 @@ class Keeper:
         return max(self._began - 60, min(self._last.values(), default=0))
 
     def add(self, line: LogLine) -> None:
-        """Append a line unless the log already has it."""
+        """Append a line of output unless the log already has it."""
+        if line.is_note:
+            return
         time = line.time or 0
         # A process that is not one of the run's is absent from _last: its lines are dropped, too.
         if not self._has_lock or time <= self._last.get(line.path, time):

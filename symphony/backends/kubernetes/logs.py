@@ -293,7 +293,8 @@ class _Reader:
         reasons = list(self._unread.values())
         self._unread.clear()
         path = self.container.path
-        return [LogLine(path, f"could not read the log: {why}", time.time()) for why in reasons]
+        text = "could not read the log: {}"
+        return [LogLine(path, text.format(why), time.time(), is_note=True) for why in reasons]
 
     def _stream(self, pod: Body, ended: threading.Event) -> Generator[LogLine, None, bool]:
         """Yield new lines; return whether a start has ended and its exit code is not known yet."""
