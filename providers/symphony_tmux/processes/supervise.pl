@@ -64,7 +64,8 @@ my ($cat, $held, $status) = ($is_step ? -1 : undef, '', 0);
 # When a file requested the end of the process, and whether it is held afterwards.
 my ($asked, $to_hold, $to_restart, $orders, @unheard) = (0, 0, 0, '');
 while (1) {
-    hold_back();
+    # A process that is ended while it waits has no further start, or end, in its log.
+    if (hold_back() && $stopping && !$is_step) { $status = $sigterm; last }
     my $began = now();
     # The user may have removed the log.
     open_log() if $restarts;
@@ -117,12 +118,16 @@ sub stop_after_grace {
     syswrite $bell, 'x';
 }
 
-# Waits while the file `hold` exists: the supervisor of the experiment removes it, and sends SIGCHLD.
+# Waits while the file `hold` exists: the supervisor of the experiment removes it, and sends SIGCHLD. Returns whether
+# it had to wait.
 sub hold_back {
+    my $waited = 0;
     while (-e "$folder/hold" && !$stopping) {
+        $waited = 1;
         wait_for_news(undef, 1);
         if (take_news()) { put($held); $held = '' }
     }
+    return $waited;
 }
 
 # Ends the process group when the supervisor of the experiment requests it by a file.

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -83,6 +84,43 @@ def test_the_exit_is_noticed_without_sigchld(tmp_path: Path) -> None:
     finally:
         supervisor.kill()
         supervisor.wait()
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_a_process_that_is_ended_while_it_waits_is_not_started_once_more(
+    tmp_path: Path, *, has_run: bool
+) -> None:
+    """Its log said that it had ended by SIGTERM twice, or once although it had never run."""
+    (tmp_path / "launch.sh").write_text("sleep 100\n")
+    os.mkfifo(tmp_path / "pipe")
+    hold = tmp_path / "hold"
+    if not has_run:
+        hold.touch()
+    command = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
+    supervisor = subprocess.Popen(command, start_new_session=True)
+    try:
+        if has_run:
+            _until(lambda: process_table.children(supervisor.pid))
+            hold.touch()
+            _until(
+                lambda: reader.events(tmp_path / "log")[-1:] and not process_table.children(supervisor.pid)
+            )
+        time.sleep(1)
+        before = reader.events(tmp_path / "log")
+        supervisor.terminate()
+        assert supervisor.wait(10) == -signal.SIGTERM
+        assert reader.events(tmp_path / "log") == before
+        assert [mark.event for mark in before] == ["start", "signal"] * has_run
+    finally:
+        supervisor.kill()
+        supervisor.wait()
+
+
+def _until(is_over: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_over():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_the_recorder_ends_if_the_server_is_killed_before_the_supervisor_reads(
