@@ -97,7 +97,10 @@ def tokens(services: Iterable[str]) -> dict[str, int]:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A requested start of a process, beside its launch file; code: the digest in the plan."""
+    """A requested start of a process, beside its launch file.
+
+    code: the digest in the plan. uses: the services that it binds or connects to.
+    """
 
     path: str
     attempt: int
@@ -106,13 +109,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = "Never"
     cwd: str = ""
     code: DeclaredCode | None = None
+    uses: tuple[str, ...] = ()
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a start; the supervisor alone writes it.
 
     state: a `held` one does not run, and hold says why; how a `lost` one ended is unknown.
-    began: the moment of its start, or of its hold.
+    began: the moment of its start, or of its hold. addresses: those of the services of other processes that
+    it uses, as it was started with them.
     """
 
     path: str
@@ -127,6 +132,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     exit: int = 0
     signal: int = 0
     hold: Hold | None = None
+    addresses: dict[str, str] = {}
 
     @property
     def start(self) -> str:
@@ -147,6 +153,9 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     node: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):

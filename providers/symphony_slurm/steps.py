@@ -138,6 +138,7 @@ def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Q
             policy=step.restart_policy,
             cwd=step.cwd,
             code=code,
+            uses=step.uses,
         )
     )
     allocations.ensure_job(folder, queue)

@@ -363,8 +363,17 @@ class Slurm(logs.Outputs):
         for path, running in self._running.items():
             if running.record.state == "running" and not running.record.ended:
                 why = not_ready.get(path, "")
-                self._change(running, why=why, ready=not why)
+                self._change(running, why=why or self._moved(running.record), ready=not why)
         return bool(not_ready)
+
+    def _moved(self, record: Record) -> str:
+        """Return which services have other addresses than when the process started; empty if none has."""
+        moved = [
+            f"{name} has moved to {address}"
+            for name, known in record.addresses.items()
+            if (address := self._addresses.get(name)) is not None and str(address) != known
+        ]
+        return ", ".join(moved)
 
     # starts
 
@@ -389,7 +398,13 @@ class Slurm(logs.Outputs):
                 *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
                 *map(str, sorted(ports)),
             ]
-            self._run_step(self._starting(wish.path, wish.attempt, node), words)
+            addresses = {
+                name: str(self._addresses[name])
+                for name in wish.uses
+                if name in self._addresses and self._experiment.services[name].path != wish.path
+            }
+            record = self._starting(wish.path, wish.attempt, node)
+            self._run_step(msgspec.structs.replace(record, addresses=addresses), words)
 
     def _starting(self, path: str, attempt: int, node: str) -> Record:
         return Record(path=path, attempt=attempt, job=self._job, state="starting", node=node)

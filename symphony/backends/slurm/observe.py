@@ -241,6 +241,13 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     elif now.state == "running":
         left = f"; the job's time limit is in {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)
+        if now.reason:
+            yield Link(
+                "services",
+                f"{now.reason} since",
+                broken=True,
+                remedy=f"`symphony restart {name} {path}` gives it the address",
+            )
     elif now.state == "lost":
         yield Link("lost", now.reason, broken=True, more=_last_words(str(facts["log"])), remedy=again)
     elif record is not None and now.state == "completed":

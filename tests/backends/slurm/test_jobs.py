@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.backends.slurm.conftest import Lab
@@ -33,6 +35,25 @@ def test_service_addresses_point_to_the_node_that_serves_them(lab: Lab) -> None:
     assert output.strip() == f"{NODES[node]}:{web['port']}"
     call = f"import urllib.request as u; print(u.urlopen('http://{NODES[node]}:{web['port']}').status)"
     assert lab.sandbox.symphony("exec", "rl", "client", "--", "python3", "-c", call).out == "200\n"
+
+
+def test_clients_of_a_service_that_moved_are_reported(lab: Lab) -> None:
+    up(lab)
+    port = lab.addresses()["web"]["port"]
+    for pid in lab.sandbox.trees()["rl/server"]:
+        psutil.Process(pid).kill()
+    lab.becomes("server", "failed")
+    with socket.create_server(("0.0.0.0", port)):
+        output = lab.sandbox.symphony("restart", "rl", "server", "-y", timeout=60).out
+    web = lab.addresses()["web"]
+    assert web["port"] != port
+    moved = f"web has moved to {web['host']}:{web['port']}"
+    assert moved in output
+    client = lab.sandbox.processes("rl")["client"]
+    assert (client["state"], client["why"], client["ready"]) == ("running", moved, True)
+    assert moved in lab.sandbox.symphony("why", "rl", "client").out
+    lab.sandbox.symphony("restart", "rl", "client", "-y", timeout=60)
+    assert not lab.sandbox.processes("rl")["client"]["why"]
 
 
 def test_an_edit_restarts_only_its_process_in_the_running_job(lab: Lab) -> None:
