@@ -30,6 +30,8 @@ PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 PIPE = "pipe"
 # While this file exists, the supervisor ends the process; then the restart policy decides.
 RESTART = "restart"
+# The restart policy of supervise.pl that is Always without a limit on failures.
+FOREVER = "Forever"
 TRIES = 5
 
 
@@ -153,6 +155,8 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
     interpreter = perl()
     if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
+    # Without the supervisor of the experiment, those that wait would wait forever.
+    policy = FOREVER if inputs.path == names.SUPERVISOR else inputs.restart_policy
     return [
         interpreter,
         _installed_supervisor(paths.home()),
@@ -160,7 +164,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
         str(attempt),
         launch_file.shell(inputs),
         str(_cap()),
-        inputs.restart_policy,
+        policy,
         str(inputs.grace),
         os.uname().machine,
         *map(str, sorted(variables.bound_ports(inputs.services))),

@@ -13,7 +13,7 @@
 # Arguments: folder of the process, attempt, shell, size limit of the log in bytes, restart policy, grace period in
 # seconds, machine of `uname -m`, and the ports on which the process should listen.
 # With the policy OnFailure or Always it restarts the process after 1, 2, 4, at most 60 seconds, and gives up after
-# five failures in a row; a process that has run for ten minutes starts with 1 second again.
+# five failures in a row; a process that has run for ten minutes starts with 1 second again. Forever never gives up.
 use strict;
 use Fcntl;
 # `use warnings`, and modules that load it (Config, glob), would take a third of the start.
@@ -87,7 +87,7 @@ while (1) {
     last if $stopping || $policy eq 'Never' || ($policy eq 'OnFailure' && !$status);
     ($pause, $failures) = (1, 0) if now() - $began > $long;
     $failures = $status ? $failures + 1 : 0;
-    last if $failures > $most_failures;
+    last if $failures > $most_failures && $policy ne 'Forever';
     keep_reading($pause);
     last if $stopping;
     $pause = $pause < 30 ? $pause * 2 : 60;

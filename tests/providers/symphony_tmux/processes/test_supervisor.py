@@ -21,6 +21,7 @@ from symphony.backends import process_logs
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux import logs as reader
+from symphony_tmux import names
 from symphony_tmux.processes import process_table, start
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -55,6 +56,17 @@ def test_a_process_has_failed_after_five_restarts(
     assert (status.state, status.restarts) == ("failed", 5)
     assert status.why == "exit 7 after 5 restarts: no such module"
     assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
+
+
+def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_killed(
+    rig: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After six kills in a row, processes that waited would have waited forever."""
+    _short_pauses(rig, monkeypatch)
+    rig.session("a")
+    outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
+    rig.until(lambda: reader.restarts(outputs["log"]) > 7)
+    assert rig.condition(outputs).state == "running"
 
 
 def test_only_consecutive_failures_count_toward_the_restart_limit(
