@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -137,9 +138,25 @@ def _joined(rows: Sequence[Job]) -> Job:
     )
 
 
-def partitions(configuration: str) -> list[str]:
-    """Return the names of the partitions of the cluster."""
-    return call(configuration, ["sinfo", "-h", "-a", "-o", "%R"]).split()
+def time_limits(configuration: str) -> dict[str, str]:
+    """Return the time limit of each partition, such as 1-00:00:00 or infinite; "" is the default one."""
+    rows = [line.split() for line in call(configuration, ["sinfo", "-h", "-a", "-o", "%P %l"]).splitlines()]
+    default = [("", limit) for name, limit in rows if name.endswith("*")]
+    return dict([*((name.removesuffix("*"), limit) for name, limit in rows), *default])
+
+
+def seconds_of(limit: str) -> float:
+    """Return the seconds of a time limit: 90 (minutes), 90:00, 1:30:00, 2-12, 2-12:00 or infinite."""
+    days, _, clock = limit.rpartition("-")
+    try:
+        parts = [int(part) for part in clock.split(":")]
+        if days:
+            hours, minutes, seconds = (*parts, 0, 0)[:3]
+        else:
+            hours, minutes, seconds = parts if len(parts) == 3 else (0, *parts, 0)[:3]
+        return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+    except ValueError:
+        return math.inf
 
 
 def submit(configuration: str, options: Sequence[str], script: str) -> int:

@@ -154,6 +154,11 @@ def partition_of(options: Sequence[str]) -> str:
     return _value(options[:1], "partition")
 
 
+def time_of(options: Sequence[str]) -> str:
+    """Return the time limit that a component asks for; empty for the default of its partition."""
+    return _value(options, "time")
+
+
 def _of_the_supervisor(processes: int) -> int:
     """Return the MiB that the supervisor and an srun a process take, on the node that Slurm makes the first.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
@@ -75,13 +75,11 @@ def _split_groups(spec: ExperimentSpec) -> Iterator[Problem]:
             yield Problem(what, "place all of them in one partition: a group runs on one node", lines)
 
 
-def _unknown_partitions(spec: ExperimentSpec, configuration: str) -> Iterator[Problem]:
+def _unknown_partitions(spec: ExperimentSpec, known: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for each process in a partition that the cluster does not have."""
-    placed = [(group, process) for group, process in spec.members() if process.place.partition]
-    known = commands.partitions(configuration) if placed else []
-    for group, process in placed:
+    for group, process in spec.members():
         # Slurm chooses among several, as in "gpu,big".
-        for name in {*str(process.place.partition).split(",")}.difference(known):
+        for name in {*(process.place.partition or "").split(",")}.difference(["", *known]):
             remedy = did_you_mean(name, known, f"its partitions are {', '.join(known)}")
             path = path_of(group, process)
             what = f"{path} is placed in the partition {quoted(name)}, which the cluster does not have"
@@ -102,7 +100,8 @@ def _of_the_job(
         return (), ()
     again = f"; needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
     try:
-        if unknown := [*_unknown_partitions(spec, settings.slurm_conf or "")]:
+        limits = commands.time_limits(settings.slurm_conf or "")
+        if unknown := [*_unknown_partitions(spec, [name for name in limits if name])]:
             return tuple(unknown), ()
         start = commands.expected_start(settings.slurm_conf or "", options)
     except commands.NoAnswer as error:
@@ -113,8 +112,21 @@ def _of_the_job(
     when = start[:16].replace("T", " ")
     start = f"{again}; Slurm expects to start it at about {when}"
     components = job_size.components(options)
+    over = _over_limits(components, limits)
     if len(components) == 1:
-        return (), (Problem(f"{asked}{start}", ""),)
+        return (), (Problem(f"{asked}{start}", ""), *over)
     sizes = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
     lines = [f"The job has {len(components)} components{start}", *sizes]
-    return (), tuple(Problem(line, "") for line in lines)
+    return (), (*(Problem(line, "") for line in lines), *over)
+
+
+def _over_limits(components: Iterable[Sequence[str]], limits: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a remark for each component whose time exceeds its partition's limit; a QOS may allow more."""
+    for options in components:
+        names, asked = job_size.partition_of(options), job_size.time_of(options)
+        allowed = [limits[name] for name in names.split(",") if name in limits]
+        longest = max(allowed, key=commands.seconds_of, default="")
+        if asked and longest and commands.seconds_of(asked) > commands.seconds_of(longest):
+            where = f"the partition {names}" if names else "the default partition"
+            what = f"the job asks for {asked}, but {where} allows {longest} (PartitionTimeLimit)"
+            yield Problem(what, f"set symphony:time to {longest} or less")

@@ -86,6 +86,13 @@ def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
     assert lab.jobs() == []
 
 
+def test_plan_says_that_the_partition_allows_less_time(lab: Lab) -> None:
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources()"))
+    lab.sandbox.config("rl", partition="short", nodes="1", time="9:00:00")
+    plan = lab.sandbox.symphony("plan", "rl").out
+    assert "asks for 9:00:00, but the partition short allows 10:00" in plan
+
+
 def test_plan_says_that_notify_does_not_run_on_slurm(lab: Lab) -> None:
     lab.sandbox.config("rl", notify="python tell.py")
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))

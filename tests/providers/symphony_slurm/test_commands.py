@@ -51,6 +51,19 @@ def test_squeue_output_of_three_slurm_versions_is_parsed(
     assert in_queue(today) == f"{words} 23:59"
 
 
+def test_time_limits_of_sinfo_and_times_of_sbatch_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_program(
+        tmp_path, "sinfo", "printf 'main* 1-00:00:00\\nshort 10:00\\nlong infinite\\n'", monkeypatch
+    )
+    limits = commands.time_limits("")
+    assert limits == {"main": "1-00:00:00", "short": "10:00", "long": "infinite", "": "1-00:00:00"}
+    assert [commands.seconds_of(limit) for limit in limits.values()] == [86400, 600, float("inf"), 86400]
+    times = ["90", "90:30", "1:30:00", "2-12", "2-12:30"]
+    assert [commands.seconds_of(time) for time in times] == [5400, 5430, 5400, 216000, 217800]
+
+
 def test_the_components_of_a_heterogeneous_job_are_one_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
