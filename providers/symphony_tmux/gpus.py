@@ -72,7 +72,8 @@ def main() -> None:
     note, last_reason = Path(folder, NOTE), ""
     files.remove(note)
     if int(count) > len(devices()):
-        raise SystemExit(f"symphony: {who} needs {count} GPUs, but this machine has {len(devices())}")
+        here = len(devices())
+        raise SystemExit(f"symphony: {who} needs {_amount(int(count))}, but this machine has {here}")
     asked = time.time()
     while not isinstance(result := claim(int(count), who, asked), tuple):
         if result != last_reason:
@@ -89,7 +90,7 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
     """Return the UUIDs of the GPUs that this process now holds, or what it waits for."""
     pid = os.getpid()
     own = Claim(pid=pid, start=process_table.start_of(pid), who=who, count=count, asked=asked)
-    amount = f"{count} GPU{'s' if count > 1 else ''}"
+    amount = _amount(count)
     try:
         with _locked():
             others = [other for other in claims() if other.pid != pid]
@@ -104,6 +105,10 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
         return f"{amount}: {error}"
     queue = [f"{other.who} asked before" for other in earlier[:1]]
     return own.gpus or f"{amount}: {'; '.join([*reasons, *queue])}"
+
+
+def _amount(count: int) -> str:
+    return f"{count} GPU{'s' if count > 1 else ''}"
 
 
 def _free(others: list[Claim]) -> tuple[list[str], list[str]]:
