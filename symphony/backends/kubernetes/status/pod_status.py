@@ -79,7 +79,8 @@ def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Val
         pods: The pods of the experiment, by their names in the plan.
     """
     waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in facts["waits_for"]))
-    why, supervisor_pod = status.why or f"for {', '.join(waits)}", pods.get(facts["supervisor"])
+    why = status.why or f"for {', '.join(waits) or 'the other workers'}"
+    supervisor_pod = pods.get(facts["supervisor"])
     if status.state == "waiting" and supervisor_pod is not None and is_hopeless(supervisor_pod):
         trouble = statuses(supervisor_pod)[0].why
         why = f"{why}; the supervisor {facts['supervisor']}, which would start it, does not run: {trouble}"

@@ -174,6 +174,8 @@ def test_a_gated_pod_reports_that_its_supervisor_does_not_run() -> None:
     status = pod_status.held(pod_status.status("a", "a", gated()), facts, {"s": keeper})
     assert status.waits_for == ("b (ready)",)
     assert all(word in status.why for word in ("b (ready)", "ErrImagePull"))
+    worker = pod_status.held(pod_status.status("a", "a", gated()), {**facts, "waits_for": []}, {"s": keeper})
+    assert worker.why.startswith("for the other workers; "), "equal workers wait for each other"
 
 
 @pytest.mark.parametrize("why", [supervisor.COMPLETED, "the time limit of 60 s (stop_after) is over"])
