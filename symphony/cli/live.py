@@ -65,7 +65,8 @@ class Live(App[None]):
         Binding("p", "stack", "stack"),
         Binding("d", "check", "connect"),
         Binding("f", "fold", "fold"),
-        Binding("slash", "filter", "filter", key_display="/"),
+        # Keys that are typed at once after it belong to the filter.
+        Binding("slash", "filter", "filter", key_display="/", priority=True),
         Binding("escape", "unfilter", show=False),
         Binding("q", "quit", "quit"),
         Binding("ctrl+c", "quit", show=False, priority=True),
@@ -273,10 +274,14 @@ class Live(App[None]):
         self._folds = not self._folds
         self.show(self._view)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Return whether a key does its action now; in the filter, a slash is text."""
+        return action != "filter" or not isinstance(self.focused, Input)
+
     def action_filter(self) -> None:
         box = self.query_one("#filter", Input)
         box.display = True
-        box.focus()
+        self.screen.set_focus(box)
 
     def action_unfilter(self) -> None:
         self.query_one("#filter", Input).value = ""

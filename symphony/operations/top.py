@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from symphony.backends.observe import Port, PortObserver, ProcessStatus, Usage
+from symphony.engine.state import store
 from symphony.errors import SymphonyError
 from symphony.operations import graph, stacks, usage
 from symphony.operations.graph import Graph
@@ -108,21 +109,18 @@ class Looker:
     """Takes snapshots of an experiment."""
 
     def __init__(self, stack: stacks.Stack) -> None:
-        self._stack = stacks.ensure_same_location(stack)
-        if self._stack.recorded is None:
-            raise stack.not_up()
         self._used: Mapping[str, Usage] | None = None
-        self._declared = graph.declared(self._stack)
-        self._edges = _edges(self._stack, self._declared)
-        self._next_sockets = 0.0
+        self._version = store.version(stack.name)
+        self._use(stack)
 
     def look(self, lines: Collection[str] | None = ()) -> View:
         """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
-        stack, backend = self._stack, self._stack.backend or ""
         try:
-            statuses = processes(stack)
+            self._read_again()
+            statuses = processes(self._stack)
         except SymphonyError as error:
-            return View(stack.display_name, backend, (), (), error.line)
+            return View(self._stack.display_name, self._stack.backend or "", (), (), error.line)
+        stack, backend = self._stack, self._stack.backend or ""
         self._used = used = usage.usage_of(stack, statuses, self._used)
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
         rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
@@ -140,6 +138,26 @@ class Looker:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self._edges = list(pool.map(_connected, self._edges))
         return True
+
+    def _read_again(self) -> None:
+        """Read the state again after an `up`, a restart or a deletion."""
+        version = store.version(self._stack.name)
+        if version != self._version:
+            self._use(stacks.read(self._stack.name))
+            self._version = version
+
+    def _use(self, stack: stacks.Stack) -> None:
+        """Look at the processes of this state from now on.
+
+        Raises:
+            UserError: It has no processes.
+        """
+        if stack.recorded is None:
+            raise stack.not_up()
+        self._stack = stacks.ensure_same_location(stack)
+        self._declared = graph.declared(self._stack)
+        self._edges = _edges(self._stack, self._declared)
+        self._next_sockets = 0.0
 
     def _last_lines(self, wanted: Collection[str]) -> dict[str, str]:
         recorded = self._stack.recorded

@@ -101,9 +101,7 @@ def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
         time.sleep(1)
         shown.type("C-c")
         shown.shows("filter")
-        shown.type("/")
-        shown.shows("part of a name")
-        shown.type("serv")
+        shown.type("/serv")
         wait_for(lambda: "client-1 " not in shown.screen(), 20, "the filter holds")
         shown.type("Escape")
         shown.shows("client-1 ")
@@ -118,6 +116,23 @@ def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
         shown.type("q")
         assert shown.ends() == 0
     sandbox.symphony("delete", "rl", "-y")
+
+
+def test_top_shows_what_another_terminal_restarts_adds_and_deletes(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    sandbox.symphony("up", "rl", "-y")
+    with terminal(sandbox, [str(sandbox.program), "top", "rl"], columns=80, rows=24) as shown:
+        shown.shows("3/3", 60)
+        sandbox.symphony("restart", "rl", "client-*", "-y")
+        sandbox.write(PROGRAM.replace("range(3)", "range(4)"))
+        sandbox.symphony("up", "rl", "-y")
+        screen = shown.shows("5 of 5 ready")
+        assert "client-0..3" in screen
+        assert "lost" not in screen
+        sandbox.symphony("delete", "rl", "-y")
+        shown.shows("rl is not up")
+        shown.type("q")
+        assert shown.ends() == 0
 
 
 def test_top_respects_no_color(sandbox: Sandbox) -> None:

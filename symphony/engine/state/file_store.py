@@ -161,6 +161,17 @@ def exists(name: StackName) -> bool:
     return _file(name) is not None
 
 
+def version(name: StackName) -> tuple[int, ...]:
+    """Return a value that changes whenever the engine writes the state of a stack."""
+    file = _file(name)
+    try:
+        status = file.stat() if file else None
+    except OSError:
+        # The engine replaces the file at this moment.
+        status = None
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status else ()
+
+
 def read(name: StackName) -> StackState:
     """Return the state of a stack; one that is damaged is restored from the engine's newest copy.
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,11 @@ def read(name: StackName) -> StackState:
         return file_store.read(name)
     raw = _json_of(["stack", "export", f"--stack={name}"], name)
     return file_store.from_deployment(name, raw.get("deployment") or {})
+
+
+def version(name: StackName) -> tuple[int, ...]:
+    """Return a value that changes when the state of a stack changes, for a cloud once a minute."""
+    return file_store.version(name) if file_store.is_files() else (int(time.time() // 60),)
 
 
 def last_plain_update(name: StackName) -> dict[str, Any] | None:
