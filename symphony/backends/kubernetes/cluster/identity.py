@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
@@ -43,7 +44,8 @@ def client_for(recorded: Recorded) -> Client:
     try:
         client = client_of("" if is_encrypted else config, context)
     except UserError as error:
-        remedy = _ENCRYPTED_REMEDY if is_encrypted else _or_forget(error.remedy, recorded)
+        otherwise = _of_current_context(recorded) or _or_forget(error.remedy, recorded)
+        remedy = _ENCRYPTED_REMEDY if is_encrypted else otherwise
         raise UserError(error.what, where=error.where, remedy=remedy) from error
     if not _is_same_cluster(client, recorded):
         stack = paths.stack_of(recorded.owner)
@@ -54,6 +56,24 @@ def client_for(recorded: Recorded) -> Client:
             remedy=f"{remedy}; if that cluster no longer exists, {_forget(stack)}",
         )
     return client
+
+
+def _of_current_context(recorded: Recorded) -> str:
+    """Return the remedy if the current context reaches the experiment's cluster; else empty.
+
+    Another kubeconfig of the same cluster may name its context differently.
+    """
+    if not recorded.connection.get("clusterIdentifier"):
+        return ""
+    with contextlib.suppress(SymphonyError), short_timeouts():
+        client = client_of(recorded.connection.get("kubeconfig", ""), "")
+        if _is_same_cluster(client, recorded):
+            name = client.access.context
+            return (
+                f"Its current context {name} reaches that cluster: run `pulumi config set kubernetes:context"
+                f" {name}`, then `symphony up {paths.stack_of(recorded.owner)}`"
+            )
+    return ""
 
 
 def ensure_reachable(recorded: Recorded) -> Client:

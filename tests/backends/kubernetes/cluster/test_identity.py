@@ -118,13 +118,27 @@ def test_new_settings_cannot_move_an_experiment_to_another_cluster() -> None:
         assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
 
 
+def test_a_renamed_context_of_the_same_cluster_is_named_instead_of_pulumi_stack_rm() -> None:
+    """`stack rm --force` would leave the pods running without a stack."""
+    with serving(Cluster()) as api:
+        state = recorded(api, kubeconfig=api.kubeconfig("renamed"))
+        with pytest.raises(UserError, match='no context "c"') as error:
+            identity.client_for(state)
+        assert "kubernetes:context renamed" in error.value.remedy
+        assert "stack rm" not in error.value.remedy
+        state = recorded(api, kubeconfig=api.kubeconfig("renamed"), clusterIdentifier="another")
+        with pytest.raises(UserError) as error:
+            identity.client_for(state)
+        assert "stack rm" in error.value.remedy
+
+
 def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
     forget = "no longer exists, `pulumi stack rm rl --force` forgets the experiment"
     with serving(Cluster()) as api:
         before = recorded(api, clusterIdentifier="")
         with pytest.raises(UserError) as error:
-            observe.ensure_reachable(recorded(api, context="deleted"))
+            observe.ensure_reachable(recorded(api, context="deleted", clusterIdentifier=""))
         assert forget in error.value.remedy
     with pytest.raises(SymphonyError) as silent:
         observe.ensure_reachable(before)
