@@ -40,22 +40,24 @@ def _arguments(folder: Path, policy: str, grace: str) -> list[str]:
     return [str(folder), "1", "/bin/sh", "4096", policy, grace, os.uname().machine]
 
 
-@pytest.mark.parametrize("policy", ["OnFailure", "Always"])
-def test_a_process_has_failed_after_five_restarts(
-    rig: Any, monkeypatch: pytest.MonkeyPatch, policy: str
-) -> None:
+def test_a_process_has_failed_after_five_restarts(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _short_pauses(rig, monkeypatch)
-    rig.session("a")
-    outputs = rig.start("a", "sh", "-c", "echo no such module; exit 7", restart_policy=policy)
-    result = rig.ended(outputs)
-    assert (result.state, result.pane.exit_code) == ("failed", 7)
-    assert len(reader.attempts(outputs["log"])) == 6
-    assert reader.restarts(outputs["log"]) == 5
-    recorded = Recorded(rig.owner, "rl", {"a": outputs})
-    [[status]] = tmux_observe.statuses([recorded])
-    assert (status.state, status.restarts) == ("failed", 5)
-    assert status.why == "exit 7 after 5 restarts: no such module"
-    assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
+    rig.session("a", "b")
+    command = ("sh", "-c", "echo no such module; exit 7")
+    started = {
+        path: rig.start(path, *command, restart_policy=policy)
+        for path, policy in (("a", "OnFailure"), ("b", "Always"))
+    }
+    recorded = Recorded(rig.owner, "rl", started)
+    for path, outputs in started.items():
+        result = rig.ended(outputs)
+        assert (result.state, result.pane.exit_code) == ("failed", 7)
+        assert len(reader.attempts(outputs["log"])) == 6
+        assert reader.restarts(outputs["log"]) == 5
+        assert "exit 7 after 5 restarts" in [link.what for link in tmux_observe.why(recorded, path, "rl")]
+    for status in tmux_observe.statuses([recorded])[0]:
+        assert (status.state, status.restarts) == ("failed", 5)
+        assert status.why == "exit 7 after 5 restarts: no such module"
 
 
 def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_killed(
@@ -226,40 +228,43 @@ def test_the_recorder_ends_with_the_process(rig: Any) -> None:
     rig.until(lambda: not _recorders(rig.home))
 
 
-@pytest.mark.parametrize("what", ["log", "folder"])
-def test_a_process_keeps_running_after_its_log_was_removed(rig: Any, what: str) -> None:
+def test_a_process_keeps_running_after_its_log_was_removed(rig: Any) -> None:
     rig.session("a")
     outputs = rig.start("a", "sh", "-c", "while :; do echo one; sleep 0.2; done")
     log = Path(outputs["log"])
     rig.until(lambda: b"one" in rig.printed(outputs))
-    removed = log if what == "log" else log.parent
-    files.remove(removed)
     recorded = _recorded_experiment(rig, outputs)
-    [[status]] = tmux_observe.statuses([recorded])
-    assert status.state == "running"
-    assert "was removed" in status.why
-    assert [line.text for line in tmux_observe.logs(recorded, ["a"])] == [f"[symphony: {status.why}]"]
+    for removed in (log, log.parent):
+        files.remove(removed)
+        [[status]] = tmux_observe.statuses([recorded])
+        assert status.state == "running"
+        assert "was removed" in status.why
+        assert [line.text for line in tmux_observe.logs(recorded, ["a"])] == [f"[symphony: {status.why}]"]
 
 
 def _recorded_experiment(rig: Any, outputs: dict[str, Any]) -> Recorded:
     return Recorded(rig.owner, "rl", {"a": {**rig.inputs("a"), **outputs}})
 
 
-@pytest.mark.parametrize("restart_policy", [None, "Always"])
-def test_the_shown_pid_is_that_of_the_program(rig: Any, restart_policy: str | None) -> None:
-    rig.session("a", "b")
-    command = rig.start("a", "sleep", "100", restart_policy=restart_policy)
-    script = rig.script("b", "true", "sleep 100", restart_policy=restart_policy)
-    facts = {"a": {**rig.inputs("a"), **command}, "b": {**rig.inputs("b"), "script": ["x"], **script}}
+def test_the_shown_pid_is_that_of_the_program(rig: Any) -> None:
+    paths = ("a", "b", "c", "d")
+    rig.session(*paths)
+    facts: dict[str, Any] = {}
+    for path, policy in zip(paths, (None, "Always"), strict=False):
+        facts[path] = {**rig.inputs(path), **rig.start(path, "sleep", "100", restart_policy=policy)}
+    for path, policy in zip(paths[2:], (None, "Always"), strict=True):
+        script = rig.script(path, "true", "sleep 100", restart_policy=policy)
+        facts[path] = {**rig.inputs(path), "script": ["x"], **script}
     recorded = Recorded(rig.owner, "rl", facts)
 
     def names() -> list[str]:
         [statuses] = tmux_observe.statuses([recorded])
         return [process_table.command_name(status.pid or 0) for status in statuses]
 
-    rig.until(lambda: names() == ["sleep", "sleep"])
-    [[status, _]] = tmux_observe.statuses([recorded])
-    assert f"running, process {status.pid}" in [link.what for link in tmux_observe.why(recorded, "a", "rl")]
+    rig.until(lambda: names() == ["sleep"] * 4)
+    for status in tmux_observe.statuses([recorded])[0][:2]:
+        why = tmux_observe.why(recorded, status.path, "rl")
+        assert f"running, process {status.pid}" in [link.what for link in why]
 
 
 # Listens without SO_REUSEADDR, accepts one connection, and closes it first.

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_delete_ends_the_whole_process_tree(rig: Any, name: str) -> None:
-    rig.session("a", "b")
-    other = rig.start("b", "sleep", "100")
-    outputs = rig.start("a", *CASES[name], grace=0.3)
+def test_delete_ends_the_whole_process_tree(rig: Any) -> None:
+    rig.session("other", *CASES)
+    other = rig.start("other", "sleep", "100")
+    started = {name: rig.start(name, *command, grace=0.3) for name, command in CASES.items()}
     time.sleep(0.3)
-    assert any(process.marker == f"{rig.owner}/a/1" for process in rig.living())
-    windows.delete(outputs, Snapshot())
-    assert not [process for process in rig.living() if "/a/" in process.marker]
+    for name, outputs in started.items():
+        assert any(process.marker == f"{rig.owner}/{name}/1" for process in rig.living())
+        windows.delete(outputs, Snapshot())
+        assert not [process for process in rig.living() if f"/{name}/" in process.marker]
     assert rig.condition(other).state == "running"
 
 
@@ -75,36 +76,35 @@ CALLED_LIKE_A_SERVER = """
 """
 
 
-@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EMFILE])
-def test_delete_works_without_pidfd_open(rig: Any, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def refused(pid: int, flags: int = 0) -> int:
+def test_delete_works_without_pidfd_open(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(number: int, pid: int, flags: int = 0) -> int:
         raise OSError(number, os.strerror(number))
 
-    rig.session("a")
-    outputs = rig.start("a", "sleep", "100")
-    monkeypatch.setattr(os, "pidfd_open", refused)
-    windows.delete(outputs, Snapshot())
-    assert not [process for process in rig.living() if "/a/" in process.marker]
+    numbers = (errno.ENOSYS, errno.EPERM, errno.EMFILE)
+    rig.session("a", "b", "c")
+    started = [rig.start(name, "sleep", "100") for name in "abc"]
+    for number, outputs in zip(numbers, started, strict=True):
+        monkeypatch.setattr(os, "pidfd_open", partial(refused, number))
+        windows.delete(outputs, Snapshot())
+    assert not rig.living()
 
 
-@pytest.mark.parametrize("clear", ["", SCRUBBED])
-def test_delete_ends_a_daemonized_process(rig: Any, clear: str) -> None:
+def test_delete_ends_a_daemonized_process(rig: Any) -> None:
     """The daemon has no environment, its own session and no parent: the supervisor adopts it."""
     rig.session("a")
     file = rig.home / "pid"
-    outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=clear), str(file), grace=0.3)
+    outputs = rig.start("a", sys.executable, "-c", DAEMON.format(clear=SCRUBBED), str(file), grace=0.3)
     pid = _pid_in(rig, file)
-    rig.until(lambda: (result := process_table.process(pid)) and (result.marker == "" or not clear))
+    rig.until(lambda: (result := process_table.process(pid)) and result.marker == "")
     rig.until(lambda: (result := process_table.process(pid)) and result.parent == outputs["pid"])
     windows.delete(outputs, Snapshot())
     assert process_table.start_of(pid) == 0
 
 
-@pytest.mark.parametrize("clear", ["", SCRUBBED])
-def test_children_left_by_an_exited_process_are_ended(rig: Any, clear: str) -> None:
+def test_children_left_by_an_exited_process_are_ended(rig: Any) -> None:
     rig.session("a")
     file = rig.home / "pid"
-    code = DAEMON.format(clear=clear).removesuffix("time.sleep(1000)\n") + "time.sleep(0.5); sys.exit(3)"
+    code = DAEMON.format(clear=SCRUBBED).removesuffix("time.sleep(1000)\n") + "time.sleep(0.5); sys.exit(3)"
     outputs = rig.start("a", sys.executable, "-c", code, str(file), grace=0.3)
     pid = _pid_in(rig, file)
     assert rig.ended(outputs).pane.exit_code == 3

@@ -65,12 +65,10 @@ def test_a_planted_link_is_not_followed(rig: Any, tmp_path: Path) -> None:
     assert not (folder / "log").is_symlink()
 
 
-@pytest.mark.parametrize(
-    "name", ["../x", "-x", "é", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"]
-)
-def test_hostile_process_and_session_names_are_refused(rig: Any, name: str) -> None:
-    with pytest.raises(UserError):
-        windows.create(rig.inputs(name, "true"), Snapshot())
-    with pytest.raises(UserError):
-        windows.create({**rig.inputs("a", "true"), "session": name}, Snapshot())
+def test_hostile_process_and_session_names_are_refused(rig: Any) -> None:
+    for name in ("../x", "-x", "é", "a b", "#(touch x)", "a/b/c", "", "x" * 64, "a;", "a\n", "a.b", "a:b"):
+        with pytest.raises(UserError):
+            windows.create(rig.inputs(name, "true"), Snapshot())
+        with pytest.raises(UserError):
+            windows.create({**rig.inputs("a", "true"), "session": name}, Snapshot())
     assert not (rig.home / "tmux").exists()

@@ -26,30 +26,20 @@ def ended_attempts(outputs: dict[str, Any]) -> list[tuple[int, str, int]]:
     return [(number, mark.event, mark.number) for number, _, mark in reader.attempts(outputs["log"]) if mark]
 
 
-@pytest.mark.parametrize("code", [0, 1, 7, 126, 127, 137, 255])
-def test_exit_code_is_recorded(rig: Any, code: int) -> None:
-    rig.session("a")
-    outputs = rig.start("a", "sh", "-c", f"exit {code}")
-    result = rig.ended(outputs)
-    assert result.pane.exit_code == code
-    assert result.pane.signal is None
-    assert result.state == ("failed" if code else "completed")
-    assert ended_attempts(outputs) == [(1, "exit", code)]
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
-def test_a_killing_signal_is_recorded(rig: Any, number: int) -> None:
-    rig.session("a")
-    result = rig.ended(rig.start("a", "sh", "-c", f"kill -{number} $$"))
-    assert result.pane.signal == number
-    assert signal.Signals(number).name in result.reason
-
-
-def test_a_missing_command_ends_with_127_and_a_log_line(rig: Any) -> None:
-    rig.session("a")
-    outputs = rig.start("a", "no-such-command-here")
-    assert rig.ended(outputs).pane.exit_code == 127
-    assert b"no-such-command-here" in rig.printed(outputs)
+def test_exit_codes_and_killing_signals_are_recorded(rig: Any) -> None:
+    codes, signals = (0, 1, 7, 126, 127, 137, 255), (1, 2, 3, 6, 9, 11, 13, 15)
+    rig.session(*(f"exit-{code}" for code in codes), *(f"signal-{number}" for number in signals))
+    exited = {code: rig.start(f"exit-{code}", "sh", "-c", f"exit {code}") for code in codes}
+    killed = {number: rig.start(f"signal-{number}", "sh", "-c", f"kill -{number} $$") for number in signals}
+    for code, outputs in exited.items():
+        result = rig.ended(outputs)
+        assert (result.pane.exit_code, result.pane.signal) == (code, None)
+        assert result.state == ("failed" if code else "completed")
+        assert ended_attempts(outputs) == [(1, "exit", code)]
+    for number, outputs in killed.items():
+        result = rig.ended(outputs)
+        assert result.pane.signal == number
+        assert signal.Signals(number).name in result.reason
 
 
 def test_short_processes_lose_no_output(rig: Any) -> None:
@@ -169,19 +159,6 @@ def test_a_restart_keeps_the_window_and_increments_the_attempt(rig: Any) -> None
         f"{rig.owner}/a/2",
         f"{rig.owner}/b/1",
     ]
-
-
-def test_all_attempts_of_a_process_share_one_log(rig: Any) -> None:
-    rig.session("a")
-    outputs = rig.start("a", "sh", "-c", "echo one; exit 3")
-    rig.ended(outputs)
-    outputs = windows.update(outputs, rig.inputs("a", "sh", "-c", "echo two"), Snapshot())
-    rig.ended(outputs)
-    assert [(part.attempt, part.data) for part in reader.read(outputs["log"])] == [
-        (1, b"one\r\n"),
-        (2, b"two\r\n"),
-    ]
-    assert ended_attempts(outputs) == [(1, "exit", 3), (2, "exit", 0)]
 
 
 def test_conditions_and_diff_reasons(rig: Any) -> None:
