@@ -50,12 +50,11 @@ def flood(port):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts what a connection brought")
 @pytest.mark.timeout(90)
-@pytest.mark.parametrize("connections", [1, 20])
-def test_a_publisher_disconnects_a_flood_of_subscriptions(spawn, connections):
+def test_a_publisher_disconnects_a_flood_of_subscriptions(spawn):
     """One such subscriber once took 950 MB, and 18 s of one pub()."""
     program = spawn(PUBLISHER, 8)
     port, before = map(int, program.line().split())
-    floods = [threading.Thread(target=flood, args=(port,), daemon=True) for _ in range(connections)]
+    floods = [threading.Thread(target=flood, args=(port,), daemon=True) for _ in range(20)]
     for thread in floods:
         thread.start()
     longest, most, rejected = map(float, program.line().split())

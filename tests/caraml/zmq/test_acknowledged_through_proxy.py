@@ -55,10 +55,9 @@ def wait_until(true, seconds=10):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spawn, count):
-    receivers = [spawn(RECEIVER, proxy.out_add, "received") for _ in range(count)]
-    assert [receiver.line() for receiver in receivers] == ["up"] * count
+def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spawn):
+    receivers = [spawn(RECEIVER, proxy.out_add, "received") for _ in range(2)]
+    assert [receiver.line() for receiver in receivers] == ["up"] * 2
     got = [[] for _ in receivers]
     for receiver, lines in zip(receivers, got, strict=True):
         lines_of(receiver, lines)
@@ -74,7 +73,7 @@ def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spa
 
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize("finish", ["received", "processed"])
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 2])
 def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
     """It was processing one message and had fetched others; if it was the only one, a new one starts."""
     doomed = spawn(RECEIVER, proxy.out_add, finish, 5)

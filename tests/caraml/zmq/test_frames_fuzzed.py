@@ -20,8 +20,8 @@ ROUNDS = 1500
 class MalformedFrames:
     """Generate messages similar to those of the protocols: wrong numbers, truncated, too many parts."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+    def __init__(self) -> None:
+        self.random = random.Random(0)
 
     def number(self) -> int:
         return self.random.choice([0, 1, 2, 3, 64, 65535, (1 << 63) - 1, (1 << 64) - 1])
@@ -55,9 +55,9 @@ class MalformedFrames:
         return [whole, *(roll.randbytes(roll.randrange(9)) for _ in range(roll.choice([0, 0, 0, 1, 2, 9])))]
 
 
-def attack(mode, address, seed, count=ROUNDS, answers=False):
+def attack(mode, address, count=ROUNDS, answers=False):
     """Send all messages over a few connections, and read the answers."""
-    harm = MalformedFrames(seed)
+    harm = MalformedFrames()
     with zmq.Context() as context:
         for _ in range(5):
             with context.socket(mode) as raw:
@@ -67,7 +67,7 @@ def attack(mode, address, seed, count=ROUNDS, answers=False):
                     raw.send_multipart(([b""] if answers else []) + harm.message())
 
 
-def served_meanwhile(receive, seed, mode, address, honest, **options):
+def served_meanwhile(receive, mode, address, honest, **options):
     """Receive in a thread during the attack until the correct message arrives; raise its errors here."""
     failed, got = [], []
 
@@ -82,7 +82,7 @@ def served_meanwhile(receive, seed, mode, address, honest, **options):
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    attack(mode, address, seed, **options)
+    attack(mode, address, **options)
     honest()
     thread.join(20)
     if failed:
@@ -91,26 +91,23 @@ def served_meanwhile(receive, seed, mode, address, honest, **options):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_receiver_survives_malformed_frames(seed):
+def test_a_receiver_survives_malformed_frames():
     receiver = caraml.ZmqReceiver(port=0, deserializer="msgpack")
     sender = caraml.ZmqSender(address=receiver.address, serializer="msgpack", timeout=10)
-    served_meanwhile(receiver.recv, seed, zmq.DEALER, receiver.address, lambda: sender.send("honest"))
+    served_meanwhile(receiver.recv, zmq.DEALER, receiver.address, lambda: sender.send("honest"))
     assert receiver.rejected > 0
     sender.close(0)
     receiver.close(0)
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("seed", range(3))
-def test_a_binding_sender_survives_malformed_frames(seed):
+def test_a_binding_sender_survives_malformed_frames():
     sender = caraml.ZmqSender(port=0, bind=True, serializer="msgpack", timeout=20)
     receiver = caraml.ZmqReceiver(address=sender.address, bind=False, deserializer="msgpack")
-    attacked = threading.Thread(target=attack, args=(zmq.DEALER, sender.address, seed))
+    attacked = threading.Thread(target=attack, args=(zmq.DEALER, sender.address))
     attacked.start()
     served_meanwhile(
         receiver.recv,
-        seed,
         zmq.DEALER,
         sender.address,
         lambda: (attacked.join(), sender._read_answers(), sender.send("honest"), sender.flush(timeout=20)),
@@ -123,8 +120,7 @@ def test_a_binding_sender_survives_malformed_frames(seed):
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("policy", ["all", "latest"])
-@pytest.mark.parametrize("seed", range(2))
-def test_a_subscriber_survives_malformed_frames(seed, policy):
+def test_a_subscriber_survives_malformed_frames(policy):
     subscriber = caraml.ZmqSub(port=0, bind=True, topic="", deserializer="msgpack", policy=policy)
     publisher = caraml.ZmqPub(address=subscriber.address, bind=False, serializer="msgpack")
 
@@ -134,16 +130,15 @@ def test_a_subscriber_survives_malformed_frames(seed, policy):
             publisher.pub("t", "honest")
             time.sleep(0.02)
 
-    served_meanwhile(subscriber.recv, seed, zmq.PUB, subscriber.address, honest)
+    served_meanwhile(subscriber.recv, zmq.PUB, subscriber.address, honest)
     publisher.close(0)
     subscriber.close(0)
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("seed", range(2))
-def test_a_publisher_survives_malformed_frames(seed):
+def test_a_publisher_survives_malformed_frames():
     with caraml.ZmqPub(port=0) as publisher:
-        attack(zmq.XSUB, publisher.address, seed)
+        attack(zmq.XSUB, publisher.address)
         with caraml.ZmqSub(address=publisher.address, topic="mine") as subscriber:
             publisher.wait_subscribers(1, timeout=10, topic="mine")
             publisher.pub("mine", b"honest")
@@ -151,11 +146,10 @@ def test_a_publisher_survives_malformed_frames(seed):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("seed", range(2))
-def test_a_server_survives_malformed_frames(seed):
+def test_a_server_survives_malformed_frames():
     server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
     server.start_loop(lambda request: request)
-    attack(zmq.DEALER, server.address, seed, answers=True)
+    attack(zmq.DEALER, server.address, answers=True)
     with caraml.ZmqClient(
         address=server.address, serializer="msgpack", deserializer="msgpack", timeout=20
     ) as client:
