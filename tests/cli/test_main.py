@@ -25,7 +25,7 @@ def call(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+@pytest.mark.parametrize("words", [[], ["--help"]])
 def test_overview_names_every_command(words: list[str]) -> None:
     done = call(*words)
     assert (done.returncode, done.stderr) == (0, "")
@@ -77,17 +77,19 @@ def test_reading_commands_on_tmux_import_only_what_they_need() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("row", commands.COMMANDS, ids=lambda row: row.name)
-def test_help_of_each_command_has_examples_and_imports_no_pulumi(row: commands.Row) -> None:
+def test_help_of_each_command_has_examples_and_imports_no_pulumi() -> None:
+    names = [row.name for row in commands.COMMANDS]
     program = (
-        f"import sys; from symphony.cli.main import main; code = main([{row.name!r}, '-h']); "
-        "print(); print(code, 'pulumi' in sys.modules, 'grpc' in sys.modules)"
+        "import sys; from symphony.cli.main import main\n"
+        f"for name in {names}:\n"
+        "    code = main([name, '-h']); print(f'\\0{code}', 'pulumi' in sys.modules, 'grpc' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"Usage: symphony {row.name} ")
-    examples = done.stdout.partition("Examples:\n")[2]
-    assert f"symphony {row.name}" in examples.replace('eval "$(', "")
-    assert done.stdout.splitlines()[-1] == "0 False False"
+    helps = done.stdout.split("\x000 False False\n")
+    assert helps.pop() == ""
+    for name, shown in zip(names, helps, strict=True):
+        assert shown.startswith(f"Usage: symphony {name} ")
+        assert f"symphony {name}" in shown.partition("Examples:\n")[2].replace('eval "$(', "")
 
 
 def test_an_option_has_the_same_short_name_in_every_command() -> None:
@@ -105,7 +107,6 @@ def test_an_option_has_the_same_short_name_in_every_command() -> None:
         (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'? See `symphony --help`.\n"),
         (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
         (["env", "--bogus"], "symphony: No such option: --bogus. See `symphony env --help`.\n"),
-        (["env", "more"], "symphony: Got unexpected extra argument(s) (more). See `symphony env --help`.\n"),
     ],
 )
 def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
@@ -188,9 +189,7 @@ def test_output_to_a_full_disk_is_a_one_line_error() -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-"])
-@pytest.mark.parametrize(
-    ("words", "code"), [("--help", 0), ("nonsense", 2), ("up x", 2), ("exec x -- true", 2)]
-)
+@pytest.mark.parametrize(("words", "code"), [("--help", 0), ("up x", 2)])
 def test_closed_standard_streams_cause_no_traceback(
     own_home: Path, words: str, code: int, closed: str
 ) -> None:
@@ -215,7 +214,7 @@ def test_the_exit_code_is_kept_when_the_output_pipe_is_closed(tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize("term", [None, "", "dumb", "xterm-256color"])
+@pytest.mark.parametrize("term", [None, "dumb", "xterm-256color"])
 def test_colour_depends_on_term(term: str | None) -> None:
     env = {name: value for name, value in os.environ.items() if name != "TERM"}
     if term is not None:

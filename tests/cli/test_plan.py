@@ -61,14 +61,3 @@ def test_plan_yaml_prints_manifests_without_a_cluster(sandbox: Sandbox) -> None:
     sandbox.config("rl", sourceRanges="everywhere")
     assert "sourceRanges" in sandbox.symphony("plan", "rl", "--yaml", code=2, env=nowhere).err
     assert sandbox.stacks() == set()
-
-
-def test_a_setting_that_restarts_nothing_is_not_shown_as_a_restart(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
-    sandbox.symphony("up", "rl", "-y")
-    before = sandbox.trees()
-    sandbox.config("rl", grace="7")
-    out = sandbox.symphony("up", "rl", "-y").out
-    assert "Nothing changes: 1 process unchanged." in out
-    assert "restarted" not in out
-    assert sandbox.trees() == before

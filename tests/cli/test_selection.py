@@ -20,7 +20,6 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
             "why rl",
             "this command needs a process of rl. Name one of: agent-0, agent-1, learner, wild, eval/agent-0.",
         ),
-        ("exec rl -- true", "this command needs a process of rl"),
         ("why rl agentt", 'Did you mean "agent-1" or "agent-0"?'),
         ("logs rl -t abc", '--tail "abc" is not a number of lines. Write `-t 20`.'),
     ],

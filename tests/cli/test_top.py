@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -17,7 +18,7 @@ from symphony.cli.top_table import SERVICES, edge_cells
 from symphony.operations import graph
 from tests.cli.top_views import Scripted, view
 from tests.documents import text
-from tests.sandbox import Sandbox, wait_for
+from tests.sandbox import Sandbox, sandbox_in, wait_for
 from tests.terminal import terminal
 
 SERVER = (
@@ -39,10 +40,17 @@ with Experiment() as e:
 """
 
 
-def test_top_once_as_json_and_table(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y")
-    look = lambda: sandbox.symphony("top", "rl", "--once", "--json", code=None)  # noqa: E731
+@pytest.fixture(scope="module")
+def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """An experiment `rl` of a server and its clients."""
+    with sandbox_in(tmp_path_factory.mktemp("top")) as made:
+        made.write(PROGRAM)
+        made.symphony("up", "rl", "-y")
+        yield made
+
+
+def test_top_once_as_json_and_table(connected: Sandbox) -> None:
+    look = lambda: connected.symphony("top", "rl", "--once", "--json", code=None)  # noqa: E731
     wait_for(lambda: len(look().json["services"][0]["connected"]) == 3, 30, "all are connected")
     ran = look()
     assert (ran.code, ran.json["ready"]) == (0, True)
@@ -52,41 +60,15 @@ def test_top_once_as_json_and_table(sandbox: Sandbox) -> None:
     assert by_path["client-1"]["line"] == "connected"
     assert by_path["server"]["memory"] > 1 << 20
     assert by_path["server"]["cpu"] is not None
-    shown = sandbox.symphony("top", "--once").out
+    shown = connected.symphony("top", "--once").out
     assert "4 of 4 ready" in shown
     assert re.search(r"^s +\d+ +server +client-0..2 +3/3 +yes", shown, re.MULTILINE)
-    sandbox.symphony("delete", "rl", "-y")
 
 
-def test_top_once_exits_with_1_if_a_process_or_service_is_not_ready(sandbox: Sandbox) -> None:
-    """One process failed, and nothing listens on the port of a service."""
-    sandbox.write(
-        "with Experiment() as e:\n"
-        ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
-        ' e.new_process("client", command=["sleep", "99"], connects=["s"])'
-    )
-    sandbox.config("rl", patience="1")
-    sandbox.symphony("up", "rl", "-y")
-    ran = sandbox.symphony("top", "rl", "--once", "--json", code=1)
-    assert {process["path"]: process["ready"] for process in ran.json["processes"]} == {
-        "client": True,
-        "server": False,
-    }
-    assert ran.json["services"][0]["trouble"] == "not listening"
-    assert "terminal" in sandbox.symphony("top", "rl", code=2).err
-    sandbox.write('with Experiment() as e: e.new_process("bad", command=["false"])')
-    sandbox.symphony("up", "rl", "-y", code=1)
-    assert "failed" in sandbox.symphony("top", "rl", "--once", code=1).out
-    sandbox.symphony("delete", "rl", "-y")
-    assert sandbox.symphony("top", "rl", "--once", code=2).err.count("\n") == 1
-
-
-def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y")
-    with terminal(sandbox, [str(sandbox.program), "top", "rl"], columns=80, rows=24) as shown:
-        screen = shown.shows("3/3", 60)
-        assert "4 of 4 ready" in screen
+def test_top_screen_and_keys_in_a_terminal(connected: Sandbox) -> None:
+    with terminal(connected, [str(connected.program), "top", "rl"], columns=80, rows=24) as shown:
+        shown.shows("3/3", 60)
+        screen = shown.shows("4 of 4 ready")
         assert all(len(line) <= 80 for line in screen.splitlines())
         shown.type("d")
         shown.shows(" ms")
@@ -115,36 +97,54 @@ def test_top_screen_and_keys_in_a_terminal(sandbox: Sandbox) -> None:
         shown.shows("filter")
         shown.type("q")
         assert shown.ends() == 0
-    sandbox.symphony("delete", "rl", "-y")
 
 
-def test_top_shows_what_another_terminal_restarts_adds_and_deletes(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM)
-    sandbox.symphony("up", "rl", "-y")
-    with terminal(sandbox, [str(sandbox.program), "top", "rl"], columns=80, rows=24) as shown:
-        shown.shows("3/3", 60)
-        sandbox.symphony("restart", "rl", "client-*", "-y")
-        sandbox.write(PROGRAM.replace("range(3)", "range(4)"))
-        sandbox.symphony("up", "rl", "-y")
-        screen = shown.shows("5 of 5 ready")
-        assert "client-0..3" in screen
-        assert "lost" not in screen
-        sandbox.symphony("delete", "rl", "-y")
-        shown.shows("rl is not up")
-        shown.type("q")
-        assert shown.ends() == 0
-
-
-def test_top_respects_no_color(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "99"])')
-    sandbox.symphony("up", "rl", "-y")
-    with terminal(sandbox, [str(sandbox.program), "top", "rl"], env={"NO_COLOR": "1"}) as shown:
+def test_top_respects_no_color(connected: Sandbox) -> None:
+    with terminal(connected, [str(connected.program), "top", "rl"], env={"NO_COLOR": "1"}) as shown:
         shown.shows("running", 60)
         coloured = re.findall(r"\x1b\[(?:\d+;)*([34][0-8]|9[0-7]|10[0-7])[m;]", shown.colours())
         assert not coloured
         shown.type("q")
         assert shown.ends() == 0
+
+
+def test_top_shows_what_another_terminal_restarts_adds_and_deletes(connected: Sandbox) -> None:
+    """It is the last test of the shared experiment, which it deletes."""
+    with terminal(connected, [str(connected.program), "top", "rl"], columns=80, rows=24) as shown:
+        shown.shows("3/3", 60)
+        connected.symphony("restart", "rl", "client-*", "-y")
+        connected.write(PROGRAM.replace("range(3)", "range(4)"))
+        connected.symphony("up", "rl", "-y")
+        screen = shown.shows("5 of 5 ready")
+        assert "client-0..3" in screen
+        assert "lost" not in screen
+        connected.symphony("delete", "rl", "-y")
+        shown.shows("rl is not up")
+        shown.type("q")
+        assert shown.ends() == 0
+
+
+def test_top_once_exits_with_1_if_a_process_or_service_is_not_ready(sandbox: Sandbox) -> None:
+    """One process failed, and nothing listens on the port of a service."""
+    sandbox.write(
+        "with Experiment() as e:\n"
+        ' e.new_process("server", command=["sleep", "99"], binds=["s"])\n'
+        ' e.new_process("client", command=["sleep", "99"], connects=["s"])'
+    )
+    sandbox.config("rl", patience="1")
+    sandbox.symphony("up", "rl", "-y")
+    ran = sandbox.symphony("top", "rl", "--once", "--json", code=1)
+    assert {process["path"]: process["ready"] for process in ran.json["processes"]} == {
+        "client": True,
+        "server": False,
+    }
+    assert ran.json["services"][0]["trouble"] == "not listening"
+    assert "terminal" in sandbox.symphony("top", "rl", code=2).err
+    sandbox.write('with Experiment() as e: e.new_process("bad", command=["false"])')
+    sandbox.symphony("up", "rl", "-y", code=1)
+    assert "failed" in sandbox.symphony("top", "rl", "--once", code=1).out
     sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.symphony("top", "rl", "--once", code=2).err.count("\n") == 1
 
 
 def test_notifications_use_the_default_colours_of_the_terminal() -> None:
