@@ -84,15 +84,6 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     assert not folder.exists()
 
 
-def test_delete_forget_also_deletes_the_runs(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM.format(word="x"))
-    sandbox.symphony("up", "rl", "-y")
-    sandbox.symphony("restart", "rl", "a")
-    assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == ["restart", "up"]
-    sandbox.symphony("delete", "rl", "--forget", "-y")
-    assert "no experiment" in sandbox.symphony("history", "rl", code=2).err
-
-
 def test_concurrent_runs_have_different_numbers(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     words = ["up", "rl", "-y"]
@@ -315,3 +306,6 @@ def test_the_next_command_records_a_plain_pulumi_up(sandbox: Sandbox) -> None:
         "restart",
         "pulumi up",
     ]
+    # Of a running experiment, --forget deletes the runs too.
+    sandbox.symphony("delete", "rl", "--forget", "-y")
+    assert "no experiment" in sandbox.symphony("history", "rl", code=2).err

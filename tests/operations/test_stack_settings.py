@@ -23,10 +23,9 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
-@pytest.mark.parametrize("backend", ["tmux", "kubernetes"])
-def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: Sandbox, backend: str) -> None:
+def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: Sandbox) -> None:
     file = sandbox.folder / "Pulumi.rl.yaml"
-    text = f"symphony:grace: 3\nconfig:\n  symphony:backend: {backend}\n  symphony:podSecurty: restricted\n"
+    text = "symphony:grace: 3\nconfig:\n  symphony:backend: kubernetes\n  symphony:podSecurty: restricted\n"
     file.write_text(text)
     for words in (("plan", "rl"), ("up", "rl", "-y")):
         head, *lines, end = sandbox.symphony(*words, code=2).err.splitlines()
@@ -43,12 +42,11 @@ def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: S
 @pytest.mark.parametrize(
     ("project", "stack", "file"),
     [
-        ("", "short", "stacks/Pulumi.short.yaml"),
         ("", "other", "stacks/Pulumi.other.yaml"),
         ("stackConfigDir: settings\n", "short", "Pulumi.short.yaml"),
         ("stackConfigDir: stacks\n", "short", "stacks/Pulumi.short.yml"),
     ],
-    ids=["beside the program", "that name the program", "beside Pulumi.yaml", "yml"],
+    ids=["that name the program", "beside Pulumi.yaml", "yml"],
 )
 def test_settings_files_that_pulumi_does_not_read_are_refused(
     sandbox: Sandbox, project: str, stack: str, file: str
