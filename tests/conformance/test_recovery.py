@@ -205,7 +205,6 @@ with Experiment() as e:
 """
 
 
-@pytest.mark.needs("restart_policy")
 @pytest.mark.thorough
 def test_restart_policies_restart_or_keep_ended_processes(backend: Backend, stack: str) -> None:
     backend.up(stack, POLICIES, fails=True, patience="3")
