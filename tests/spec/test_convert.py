@@ -33,19 +33,6 @@ def test_args_and_env_accept_the_same_values(value, text):
     assert convert.environment({"A": value}, "env") == {"A": text}
 
 
-def test_numpy_numbers_are_accepted():
-    assert convert.NUMBER(np.int32(1), "gpu") == 1
-    assert convert.QUANTITY(np.float64(0.5), "cpu") == 0.5
-    assert convert.FLAG(np.bool_(True), "spot") is True
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [("python -u 'a b'", ("python", "-u", "a b")), ("", ()), (None, None)]
-)
-def test_a_command_is_split_into_words(text, words):
-    assert convert.words(text, "command") == words
-
-
 @pytest.mark.parametrize(
     ("converter", "value", "part", "kind"),
     [

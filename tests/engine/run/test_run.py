@@ -50,11 +50,18 @@ def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace)
     assert file_store.read(NAME).resources == ()
 
 
-def test_finished_events_have_the_duration_of_the_resource(run: Runner) -> None:
-    made = run("up", program="Thing('slow', sleep=1); Thing('fast')")
+def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run: Runner) -> None:
+    program = "print('hello'); pulumi.log.warn('careful'); Thing('slow', sleep=1); Thing('fast')"
+    made = run("up", program=program)
     seconds = {event.step.name: event.seconds for event in made.of(Finished)}
     assert seconds["slow"] >= 0.9
     assert seconds["slow"] > seconds["fast"]
+    # Printed and logged lines arrive in different kinds of events.
+    assert {(d.severity, d.message.strip()) for d in made.of(Diagnostic)} == {
+        ("info", "hello"),
+        ("warning", "careful"),
+    }
+    assert made.outcome.stderr == ""
 
 
 def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
@@ -89,19 +96,6 @@ def test_each_failure_is_one_line_with_its_exit_code(
 ) -> None:
     error = errors.error_of(run("up", program=program).outcome)
     assert (error.line, "\n".join(error.details), error.exit_code) == (message, details, code)
-
-
-def test_program_output_becomes_diagnostic_events(run: Runner) -> None:
-    output = run("up", program="print('hello'); pulumi.log.warn('careful')")
-    # Printed and logged lines arrive in different kinds of events.
-    assert {(d.severity, d.message.strip()) for d in output.of(Diagnostic)} == {
-        ("info", "hello"),
-        ("warning", "careful"),
-    }
-
-
-def test_a_successful_run_writes_nothing_to_stderr(run: Runner) -> None:
-    assert run("up", program="Thing('one')").outcome.stderr == ""
 
 
 @pytest.mark.thorough

@@ -85,31 +85,6 @@ def test_a_line_cut_off_by_a_broken_stream_is_printed_once_and_whole(cut: int) -
         assert lines(api, follow=True) == ["n 1", "n 2", "n 3"]
 
 
-def test_a_late_exit_status_is_printed_before_lines_after_the_restart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reader, "_EXIT_STATUS_WITHIN", 10)
-
-    class Late(Node):
-        """A node that reports the first end only at the third request."""
-
-        untold = 3
-
-        def pod(self) -> dict[str, Any]:
-            pod = super().pod()
-            self.untold -= len(self.asked) == 2
-            if self.untold <= 0:
-                died = {"exitCode": 5, "finishedAt": "2026-01-01T00:00:02Z"}
-                more = {"restartCount": 1, "lastState": {"terminated": died}}
-                pod["status"]["containerStatuses"][0].update(more)
-            return pod
-
-    node = Late(chunked(stamped(1)), chunked(stamped(1, 2)), chunked(stamped(3)), chunked(stamped(3)))
-    with serving(node) as api:
-        result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=None)
-        assert [line.text for line in result] == ["n 1", "n 2", "ended: exit 5", "n 3", "ended: exit 0"]
-
-
 def test_following_continues_with_the_new_pod_after_up_replaced_it() -> None:
     """The pod is deleted, is gone for a while, and comes back under the same name."""
     going = {"deletionTimestamp": "2026-01-01T00:00:02Z"}

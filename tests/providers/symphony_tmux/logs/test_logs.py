@@ -279,19 +279,3 @@ def test_parts_are_the_same_for_any_read_size(
         parts = list(reader.read(log, since=since, tail=tail))
         assert _text(parts) == log.read_bytes()[skipped:]
         assert [(part.time, part.attempt) for part in parts for _ in part.data] == wanted[skipped:]
-
-
-def test_following_after_two_rotations_prints_the_exit(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SYMPHONY_LOG_CAP", "5000")
-    monkeypatch.setattr(followed, "_ENDED_AFTER", 0.1)
-    rig.session("a")
-    # Each pause starts a new part, of more than half the size limit of a log.
-    lines = "for i in 1 2 3 4 5; do printf %3000s; echo line $i; sleep 0.2; done"
-    outputs = rig.script("a", f"{lines}; sleep 1.5; echo late; exit 3")
-    rig.until(lambda: b"line 5\r\n" in _text(reader.read(outputs["log"])))
-    for name in ("index", "index.1"):
-        assert b" 0 more 1 0\n" in Path(outputs["log"]).with_name(name).read_bytes()
-    result = followed.merged(
-        {"a": outputs}, ["a"], since=None, tail=1, follow=True, alive=lambda: Path(outputs["log"]).exists()
-    )
-    assert [line.text.strip() for line in result] == ["line 5", "late", "ended: exit 3"]
