@@ -24,7 +24,8 @@ side_by_side() {
     local workers=$1
     shift
     rm -f .pytest_cache/v/cache/lastfailed
-    "${pytest[@]}" -n "$workers" --max-worker-restart=0 --dist loadfile "$@"
+    # In the order of tests/conftest.py, not by the number of tests in a file.
+    "${pytest[@]}" -n "$workers" --max-worker-restart=0 --dist loadfile --no-loadscope-reorder "$@"
     local code=$?
     [ "$code" = 1 ] || return "$code"
     failed=$("$python" -c '
