@@ -91,17 +91,6 @@ def test_the_cluster_is_ready_within_30_s_and_down_leaves_nothing(elsewhere: Els
     assert min(taken) <= 30, taken
 
 
-@pytest.mark.thorough
-def test_up_works_after_an_interrupted_up(elsewhere: Elsewhere, folder: Path):
-    before = machine_state(elsewhere, folder)
-    command = (sys.executable, "-m", "toolchain.kubernetes")
-    for seconds in ("0.4", "1", "2.5"):
-        elsewhere.run("timeout", "-s", "KILL", seconds, *command, "up", "--folder", str(folder), ok=False)
-    assert json.loads(elsewhere.run(*command, "up", "--folder", str(folder)))["ready"]
-    elsewhere.run(*command, "down", "--folder", str(folder))
-    assert machine_state(elsewhere, folder) == before
-
-
 def test_a_second_cluster_does_not_affect_the_first(elsewhere: Elsewhere, cluster: Access, tmp_path: Path):
     second = Layout(tmp_path / "c")
     if len(str(second.folder)) > 70:
@@ -111,25 +100,6 @@ def test_a_second_cluster_does_not_affect_the_first(elsewhere: Elsewhere, cluste
     one_machine.down(second, purge=True, say=lambda text: None)
     assert one_machine.status(Layout.default()).ready
     assert "symph-node" in subprocess.run(["ip", "link"], capture_output=True, text=True, timeout=10).stdout
-
-
-@pytest.mark.thorough
-def test_a_port_in_use_is_a_one_line_error(elsewhere: Elsewhere, folder: Path):
-    taken = "import socket, time; _ = socket.create_server(('', 5000)); print(flush=True); time.sleep(200)"
-    script = f"""
-import subprocess, sys
-held = subprocess.Popen([sys.executable, "-c", {taken!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-held.stdout.readline()
-done = subprocess.run([sys.executable, "-m", "toolchain.kubernetes", "up", "--folder", sys.argv[1]],
-                      capture_output=True, text=True, timeout=120)
-held.kill()
-print(done.returncode, done.stderr.splitlines()[-1])
-"""
-    output = elsewhere.run(sys.executable, "-c", script, str(folder))
-    assert output.startswith("1 ")
-    assert "registry" in output
-    assert "address already in use" in output
-    elsewhere.run(sys.executable, "-m", "toolchain.kubernetes", "down", "--folder", str(folder))
 
 
 def test_a_folder_too_deep_for_sockets_is_a_one_line_error(tmp_path: Path):
