@@ -26,7 +26,7 @@ from caraml.address import Address, resolve
 from caraml.errors import AddressError, AddressInUseError, SocketError
 from caraml.keys import Keys
 from caraml.limits import DEFAULT_LIMITS, Limits
-from caraml.transport.socket_monitor import Link, watch
+from caraml.transport.socket_monitor import ConnectionState, monitor
 from caraml.transport.zap import NULL_DOMAIN, secure
 
 log = logging.getLogger("caraml")
@@ -110,7 +110,7 @@ class ZmqSocket:
         self._wire_timeouts: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
         self.context: zmq.Context[Any] = process.context(keyed) if context is None else context
-        self.link = Link(self.address, bind, keyed=keyed)
+        self.link = ConnectionState(self.address, bind, keyed=keyed)
         try:
             self._raw: zmq.Socket[Any] = self.context.socket(self.socket_mode, zmq.Socket)
         except zmq.ZMQError as error:
@@ -186,7 +186,7 @@ class ZmqSocket:
         if self.established:
             return self
         if self.scheme != "inproc":
-            watch(self._raw, self.link)
+            monitor(self._raw, self.link)
         try:
             if self.bind:
                 self._bind()

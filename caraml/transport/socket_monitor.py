@@ -40,8 +40,8 @@ _RETRY_PAUSE = 1.0
 _MAX_UNEXPLAINED = 2  # a restarting server closes handshakes without a reason, too
 
 
-class Link:
-    """State of a socket's connections: refusals, losses, and the error that calls raise."""
+class ConnectionState:
+    """The state of a socket's connections: refusals, losses, and the error that calls raise."""
 
     def __init__(self, endpoint: str, bind: bool, *, keyed: bool = False) -> None:
         self.endpoint = endpoint
@@ -55,7 +55,7 @@ class Link:
         self.changes = 0  # counts the changes of `lost` and `fault`
         self.handshakes = 0
         self.counts_unsent = False
-        self.without_peer = False  # no peer is connected, and sent messages are counted
+        self.counting_unsent = False  # no peer is connected, and sent messages are counted
         self.unsent = 0
         self.unexplained_refusals = 0
         self.refused_at = 0.0
@@ -72,7 +72,7 @@ class Link:
         elif event == zmq.Event.HANDSHAKE_SUCCEEDED:
             self.fault, self.unexplained_refusals = None, 0
             self.handshakes += 1
-            self.without_peer = False
+            self.counting_unsent = False
             self._end_oldest_handshake()
         elif event == zmq.Event.DISCONNECTED:
             if descriptor in self.handshaking:
@@ -82,7 +82,7 @@ class Link:
             else:
                 self.lost += 1
                 self.changes += 1
-                self._count_from_zero()
+                self._restart_count()
         elif event in _HANDSHAKE_ERRORS:
             self._end_oldest_handshake()
             self._refused(event)
@@ -90,15 +90,15 @@ class Link:
     def count_unsent(self) -> None:
         """Count the messages that are sent while no peer is connected."""
         self.counts_unsent = True
-        self._count_from_zero()
+        self._restart_count()
 
-    def _count_from_zero(self) -> None:
+    def _restart_count(self) -> None:
         self.unsent = 0
-        self.without_peer = self.counts_unsent
+        self.counting_unsent = self.counts_unsent
 
     def waiting_messages(self) -> int:
         """Return the number of messages that wait for a peer to connect."""
-        return self.unsent if self.without_peer else 0
+        return self.unsent if self.counting_unsent else 0
 
     def _end_oldest_handshake(self) -> None:
         """Forget the oldest handshake: ZeroMQ does not say which one ended."""
@@ -109,7 +109,7 @@ class Link:
     def _refused(self, event: zmq.Event) -> None:
         """Record a refusal; a connecting socket fails after a clear reason, or several without one."""
         if self.bind and not self.keyed and event == zmq.Event.HANDSHAKE_FAILED_NO_DETAIL:
-            return  # such as a tcp probe of Kubernetes
+            return  # such as a TCP probe of Kubernetes
         error = AuthenticationError(f"{self.endpoint}: refused: {_HANDSHAKE_ERRORS[event]}")
         self.denied_count += 1
         self.denied.append(error)
@@ -127,22 +127,22 @@ class Link:
             self.changes += 1
 
 
-def watch(raw: zmq.Socket[Any], link: Link) -> None:
+def monitor(raw: zmq.Socket[Any], link: ConnectionState) -> None:
     """Report the events of `raw` to `link` until its monitor is disabled."""
     name = f"inproc://caraml-monitor-{next(_numbers)}"
     raw.monitor(name, _EVENTS)
-    monitor = private_socket(raw.context, zmq.PAIR)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    monitor.connect(name)
-    background_thread().add(monitor, partial(_read_event, link))
+    events = private_socket(raw.context, zmq.PAIR)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    events.connect(name)
+    background_thread().add(events, partial(_read_event, link))
 
 
-def _read_event(link: Link, monitor: zmq.Socket[Any]) -> bool:
+def _read_event(link: ConnectionState, events: zmq.Socket[Any]) -> bool:
     """Pass the next event to `link`; return False after the last one."""
     try:
-        event, value = _event.unpack(monitor.recv_multipart(zmq.NOBLOCK)[0])
+        event, descriptor = _event.unpack(events.recv_multipart(zmq.NOBLOCK)[0])
         if event == zmq.Event.MONITOR_STOPPED:
             return False
-        link.handle(zmq.Event(event), value)
+        link.handle(zmq.Event(event), descriptor)
         return True
     except (zmq.ZMQError, ValueError, IndexError, struct.error):
         return False
@@ -154,7 +154,7 @@ Handle: TypeAlias = Callable[[zmq.Socket[Any]], bool]
 OnArrival: TypeAlias = Callable[[int], None]
 
 
-class Watch(Protocol):
+class Periodic(Protocol):
     """An object whose `look()` the background thread calls periodically."""
 
     def wait_ms(self) -> int:
@@ -167,16 +167,16 @@ class Watch(Protocol):
 
 
 class BackgroundThread:
-    """A thread that serves monitors, ZAP requests and watches; messages of programs never pass through it."""
+    """A thread for monitors, ZAP requests and periodic tasks; messages of programs never pass through it."""
 
     def __init__(self) -> None:
         self._wake_sender, self._wake_receiver = _socket_pair(process.context())
         self._added: deque[tuple[zmq.Socket[Any], Handle] | None] = deque()
         self._lock = threading.Lock()
         self._handlers: dict[zmq.Socket[Any], Handle] = {}
-        self._watches: list[weakref.ref[Watch]] = []
+        self._periodic: list[weakref.ref[Periodic]] = []
         self._looked_at = 0.0
-        self._arrivals = select.epoll() if sys.platform == "linux" else None
+        self._epoll = select.epoll() if sys.platform == "linux" else None
         self._on_arrival: dict[int, weakref.WeakMethod[OnArrival]] = {}
         self._thread = threading.Thread(target=self._run, name="caraml-background", daemon=True)
         self._thread.start()
@@ -186,11 +186,11 @@ class BackgroundThread:
         """Call `handle(raw)` whenever the socket is readable; close the socket when it returns False."""
         self._send((raw, handle))
 
-    def watch(self, watch: Watch) -> None:
+    def add_periodic(self, task: Periodic) -> None:
         """Call `look()` of an object periodically, as long as it lives."""
         with self._lock:
-            self._watches = [known for known in self._watches if known() is not None]
-            self._watches.append(weakref.ref(watch))
+            self._periodic = [reference for reference in self._periodic if reference() is not None]
+            self._periodic.append(weakref.ref(task))
 
     def on_arrival(self, descriptor: int, handle: OnArrival) -> None:
         """Call the method `handle(descriptor)` whenever bytes arrive, until its object or the connection is
@@ -198,9 +198,9 @@ class BackgroundThread:
 
         Only on Linux, and only from the background thread.
         """
-        if self._arrivals is not None:
+        if self._epoll is not None:
             self._on_arrival[descriptor] = weakref.WeakMethod(handle)
-            self._arrivals.register(descriptor, select.EPOLLIN | select.EPOLLET)
+            self._epoll.register(descriptor, select.EPOLLIN | select.EPOLLET)
 
     def _report_arrivals(self, arrivals: select.epoll) -> None:
         for descriptor, _ in arrivals.poll(0):
@@ -208,16 +208,16 @@ class BackgroundThread:
                 handle(descriptor)
 
     def _look(self) -> int | None:
-        """Call `look()` of the watches when due; return the milliseconds until the next time, or None."""
-        watches = [watch for known in self._watches if (watch := known()) is not None]
-        waits = [wait for watch in watches if (wait := watch.wait_ms()) >= 0]
+        """Call `look()` of the tasks that are due; return the milliseconds until the next one, or None."""
+        tasks = [task for reference in self._periodic if (task := reference()) is not None]
+        waits = [wait for task in tasks if (wait := task.wait_ms()) >= 0]
         if not waits:
             return None
         left = min(waits) - int((time.monotonic() - self._looked_at) * 1000)
         if left > 0:
             return left
-        for watch in watches:
-            watch.look()
+        for task in tasks:
+            task.look()
         self._looked_at = time.monotonic()
         return min(waits)
 
@@ -229,8 +229,8 @@ class BackgroundThread:
     def _run(self) -> None:
         poller = zmq.Poller()
         poller.register(self._wake_receiver, zmq.POLLIN)
-        if self._arrivals is not None:
-            poller.register(self._arrivals.fileno(), zmq.POLLIN)
+        if self._epoll is not None:
+            poller.register(self._epoll.fileno(), zmq.POLLIN)
         while True:
             try:
                 ready = poller.poll(self._look())
@@ -242,8 +242,8 @@ class BackgroundThread:
                     if not self._register_added(poller):
                         return
                 elif isinstance(raw, int):
-                    if self._arrivals is not None:
-                        self._report_arrivals(self._arrivals)
+                    if self._epoll is not None:
+                        self._report_arrivals(self._epoll)
                 elif raw not in self._handlers:
                     self._drop_terminated(poller)
                 elif not self._handlers[raw](raw):

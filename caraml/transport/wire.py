@@ -252,7 +252,7 @@ class Wire:
                     self.retry_send(message, timeout, error)
             else:
                 self._send_large(message, timeout)
-            if self.link.without_peer:
+            if self.link.counting_unsent:
                 self.link.unsent += 1
         finally:
             self.turns.append(1)
@@ -317,7 +317,7 @@ class Wire:
                     self.send_part(part, flags, True, timeout)
                 else:
                     trackers.append(self.send_part(part, flags, False, timeout, True))
-            if self.link.without_peer:
+            if self.link.counting_unsent:
                 self.link.unsent += 1
             return MessageTracker(self.socket.address, trackers) if trackers else DONE
         finally:
@@ -411,7 +411,7 @@ class Wire:
         """Disconnect peers that exceed `unread_bytes`. Call before the socket is established."""
         if self.link.budget is None and (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
             self.link.budget = ReceiveBudget(self, most + self.socket.limits.message_bytes)
-            background_thread().watch(self.link.budget)
+            background_thread().add_periodic(self.link.budget)
 
     def has_more(self) -> bool:
         """Return whether more parts follow the last received frame."""

@@ -115,7 +115,7 @@ class ZmqPusher(Endpoint):
     def _send_batch(self, batch: list[bytes], timeout: float | None) -> None:
         if batch:
             self._wire.send(Parts((BATCH, _pack(batch))), timeout)
-            if self.socket.link.without_peer:
+            if self.socket.link.counting_unsent:
                 self.socket.link.unsent += len(batch) - 1
 
 

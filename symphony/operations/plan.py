@@ -54,15 +54,15 @@ class MakeRun(Protocol):
 
 @dataclass(frozen=True)
 class ImageChange:
-    """An image to build and push, and the reasons; or, not `is_built`, one that an earlier run pushed."""
+    """An image to build and push, with the reasons; unless `needs_build`, an earlier run has pushed it."""
 
     name: str
     reference: str
     reasons: tuple[str, ...]
-    is_built: bool = True
+    needs_build: bool = True
 
     def __str__(self) -> str:
-        if not self.is_built:
+        if not self.needs_build:
             return f"image {self.name}: {self.reference}, not built again"
         return f"image {self.name}: build and push {self.reference} ({'; '.join(self.reasons)})"
 
@@ -215,9 +215,9 @@ class ProgramOutput:
 
 def _is_program_output(event: Diagnostic, *, warnings: bool) -> bool:
     """Return whether the program printed a line; a line with a resource's urn is from a plugin."""
-    is_resources = event.urn and _STACK not in event.urn
+    is_from_resource = event.urn and _STACK not in event.urn
     is_wanted = event.severity.startswith("info") or (warnings and event.severity == "warning")
-    return is_wanted and not event.ephemeral and not is_resources
+    return is_wanted and not event.ephemeral and not is_from_resource
 
 
 def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
@@ -281,9 +281,9 @@ def manifests(
 
 def _previewed(
     selected: selected_stack.SelectedStack, start: Callable[[], Run], output: ProgramOutput | None
-) -> Program:
+) -> ReportedDeclaration:
     """Return the declaration of the program in one preview."""
-    program = Program()
+    program = ReportedDeclaration()
     with selected_stack.ensure_stack(selected):
         with start() as run:
             for event in run:
@@ -319,7 +319,7 @@ def project_run(
 _project_run = partial(project_run, "preview")
 
 
-class Program:
+class ReportedDeclaration:
     """The declaration of the program of a run, collected from the events of the engine."""
 
     def __init__(self) -> None:
@@ -430,7 +430,7 @@ class RecordedStack:
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )
 
-    def planned(self, selected: selected_stack.SelectedStack, program: Program) -> AnyPlanned:
+    def planned(self, selected: selected_stack.SelectedStack, program: ReportedDeclaration) -> AnyPlanned:
         """Return the changes from the state to the declaration of a program."""
         stack, project = selected.name.stack, selected.workspace.project
         if not program.is_declared:
@@ -486,7 +486,9 @@ def _image_change(image: Mapping[str, Any], before: Resource | None, known: Code
     reasons = _reasons(before.inputs if before else None, image["inputs"], known)
     if pinned := str(image["inputs"].get("pinned") or ""):
         is_same = before is not None and not reasons and before.outputs.get("image") == pinned
-        return None if is_same else ImageChange(image["name"], pinned, ("of an earlier run",), is_built=False)
+        return (
+            None if is_same else ImageChange(image["name"], pinned, ("of an earlier run",), needs_build=False)
+        )
     return ImageChange(image["name"], image["reference"], reasons) if reasons else None
 
 

@@ -24,9 +24,9 @@ from symphony.operations.plan import (
     IMAGE,
     MakeRun,
     Planned,
-    Program,
     ProgramOutput,
     RecordedStack,
+    ReportedDeclaration,
     project_run,
 )
 from symphony.operations.selected_stack import SelectedStack
@@ -213,7 +213,7 @@ def _up(
     done: set[str] = set()
     cancelled: set[str] = set()
     owners: dict[str, str] = {}
-    program = Program()
+    program = ReportedDeclaration()
     fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
     # Unlike in TMPDIR, symphony later removes this folder if the process is killed.
     folder = files.process_folder()
@@ -267,7 +267,7 @@ def _up(
     yield from _coming_up(selected, run.outcome.seconds)
 
 
-def _recorded(recording: runs.Recording, planned: Planned, program: Program) -> Iterator[str]:
+def _recorded(recording: runs.Recording, planned: Planned, program: ReportedDeclaration) -> Iterator[str]:
     """Begin the record of a run that changes something; yield the error if it cannot be written."""
     if planned.changes_nothing or recording.has_begun:
         return

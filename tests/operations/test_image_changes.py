@@ -59,6 +59,6 @@ def test_a_pinned_image_of_an_earlier_run_is_not_built() -> None:
     pinned = "r/rl@sha256:1"
     planned = [{"name": "rl", "reference": "r/rl:x", "inputs": inputs("1") | {"pinned": pinned}}]
     (row,) = image_changes([Recorded(inputs("2"), outputs={"image": "r/rl@sha256:2"})], planned, KNOWN)
-    assert (row.reference, row.is_built) == (pinned, False)
+    assert (row.reference, row.needs_build) == (pinned, False)
     assert "build and push" not in str(row)
     assert image_changes([Recorded(inputs("1"), outputs={"image": pinned})], planned, KNOWN) == ()

@@ -24,11 +24,11 @@ def test_a_used_name_is_refused_and_the_new_value_reaches_its_reader():
     get(old).delete()
     new = pool.put(large(2))
     assert pool.nbytes < 2 * large(1).nbytes  # the same memory
-    with pytest.raises(SharedMemoryError, match="used already"):
+    with pytest.raises(SharedMemoryError, match="was read already"):
         get(old)
     with get(new) as value:
         assert value[0] == 2
-        with pytest.raises(SharedMemoryError, match="used already"):
+        with pytest.raises(SharedMemoryError, match="was read already"):
             get(new)
 
 

@@ -135,7 +135,7 @@ def test_the_deadline_of_recv_holds_while_unwanted_messages_keep_coming(kind):
 
 def test_slow_handshakes_are_not_mistaken_for_refusals(monkeypatch):
     """Slow handshakes fail one by one at their deadline; those with a wrong key fail three at once."""
-    link = socket_monitor.Link("tcp://127.0.0.1:9", bind=False)
+    link = socket_monitor.ConnectionState("tcp://127.0.0.1:9", bind=False)
     clock = [100.0]
     monkeypatch.setattr(socket_monitor.time, "monotonic", lambda: clock[0])
     for _ in range(5):
