@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import pulumi
 
 from symphony.components.errors import as_usage_error
@@ -26,6 +27,7 @@ from symphony.spec.convert import (
     convert,
     instance_of,
     of_type,
+    optional,
     strict_text,
     texts,
     variables,
@@ -53,6 +55,7 @@ _NODE_ACCOUNT = 30
 _DISK_GB = (10, 65536)
 _Channel = Literal["RAPID", "REGULAR", "STABLE"]
 _COUNT: Converter = of_type(int)
+_SIZE: Converter = optional(of_type(Annotated[float, msgspec.Meta(gt=0)]))
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,9 @@ class NodePool(Checked):
     labels: Mapping[str, str] = setting(variables, {})
     taints: Sequence[tuple[str, str, str]] = setting(of_type(list[tuple[str, str, str]]), ())
     zones: Sequence[str] = setting(texts, ())
-    cpus: float | None = setting(of_type(float | None))
-    memory_gb: float | None = setting(of_type(float | None))
-    gpus: int | None = setting(of_type(int | None))
+    cpus: float | None = setting(_SIZE)
+    memory_gb: float | None = setting(_SIZE)
+    gpus: int | None = setting(optional(of_type(Annotated[int, msgspec.Meta(ge=0)])))
     where: Location = field(default_factory=caller, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from symphony import NodePool
+from symphony.errors import UserError
 from symphony.placement.machines import GIB
 from symphony.placement.pool import Pool, faults, unknown_machines
 
@@ -47,3 +48,5 @@ def test_sizes_of_an_unknown_machine_type_can_be_declared():
 def test_valid_pools_have_no_problems():
     good = Pool(name="a", machine_type="n1-standard-8", cpu=8, memory=GIB, max=2, zones=("us-central1-b",))
     assert not list(faults([good], "us-central1"))
+    with pytest.raises(UserError, match="cpus"):
+        NodePool("x", "z9-mega-8", cpus=-1)
