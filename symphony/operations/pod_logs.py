@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -13,6 +14,7 @@ from symphony import files, paths
 from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
+from symphony_tmux import logs
 
 _ENDED = re.compile(r"ended: exit (\d+)")
 # The maximum bytes kept for a process; later output is dropped.
@@ -20,7 +22,10 @@ _MOST = 100 * 1024 * 1024
 
 
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
-    """Append the new output of pods since `began` to the logs in a folder; return an error."""
+    """Append the new output of pods since `began` to the logs in a folder.
+
+    Return an error message and the notes about unread logs; empty if all was read.
+    """
     assert stack.recorded is not None
     unread: list[str] = []
     with Keeper(stack.processes, folder, began) as keeper:
@@ -46,7 +51,7 @@ def keeping(stack: stacks.Stack, folder: Path, began: float, lines: Iterable[Log
 
 
 class Keeper:
-    """Appends lines to the logs of a run, unless another process does."""
+    """Appends lines to the logs of a run, unless another `symphony` command does at this moment."""
 
     def __init__(self, processes: Iterable[str], folder: Path, began: float) -> None:
         self._folders = {path: log_folder(folder, path) for path in processes}
@@ -79,7 +84,8 @@ class Keeper:
             return
         time = line.time or 0
         # A process that is not one of the run's is absent from _last: its lines are dropped, too.
-        if not self._has_lock or time <= self._last.get(line.path, time):
+        last = self._last.get(line.path, math.inf)
+        if not self._has_lock or time < last or (time == last and self._is_kept(line)):
             return
         log, index = self._files.get(line.path) or self._opened(line.path)
         offset = log.tell()
@@ -90,6 +96,13 @@ class Keeper:
         if not ended:
             log.write(f"{line.text}\n".encode("utf-8", "replace"))
         self._last[line.path] = time
+
+    def _is_kept(self, line: LogLine) -> bool:
+        """Return whether a line with the time of the last one was kept earlier; an end may come later."""
+        if line.path in self._files:
+            return False
+        folder = self._folders[line.path]
+        return not line.ended or _has_end(folder) or logs.last(folder / "log", 1) == f"{line.text}\n".encode()
 
     def _opened(self, path: str) -> tuple[FileIO, FileIO]:
         folder = paths.private_folder(self._folders[path])
@@ -106,6 +119,17 @@ def log_folder(folder: Path, path: str) -> Path:
 
 def _last(folder: Path) -> float:
     """Return the time of the last kept line."""
-    with suppress(OSError, ValueError, IndexError):
-        return float(files.read(folder / "index", limit=1 << 30).rsplit(b"\n", 2)[-2].split()[0])
+    with suppress(ValueError, IndexError):
+        return float(_last_mark(folder).split()[0])
     return 0.0
+
+
+def _has_end(folder: Path) -> bool:
+    """Return whether the last kept line is an end."""
+    return b" exit " in _last_mark(folder)
+
+
+def _last_mark(folder: Path) -> bytes:
+    with suppress(OSError, IndexError):
+        return files.read(folder / "index", limit=1 << 30).rsplit(b"\n", 2)[-2]
+    return b""
