@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +52,7 @@ class Reader:
         self._offset = 0
 
     def new(self) -> list[Report]:
-        """Return the new reports; of each step only the last one."""
+        """Return the new reports: for each step the last one, in the order of the reports."""
         try:
             with self._file.open("rb") as stream:
                 stream.seek(self._offset)
@@ -63,4 +62,5 @@ class Reader:
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
         reports = [Report(*json.loads(line)) for line in whole.splitlines()]
-        return [[*group][-1] for _, group in groupby(reports, key=lambda report: (report.image, report.step))]
+        last = {(report.image, report.step): number for number, report in enumerate(reports)}
+        return [reports[number] for number in sorted(last.values())]

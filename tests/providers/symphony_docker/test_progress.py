@@ -1,0 +1,23 @@
+"""The progress of images that are built at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from symphony_docker.progress import VARIABLE, Reader, Report, report
+
+
+def test_the_last_report_of_each_step_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reports of two images that are pushed at once alternate."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "reports"))
+    reader = Reader(tmp_path / "reports")
+    for done in (1, 2, 3):
+        report(Report("learner", "push", done, 3))
+        report(Report("agent", "push", done, 9))
+    report(Report("learner", "done"))
+    pushed = [Report("learner", "push", 3, 3), Report("agent", "push", 3, 9)]
+    assert reader.new() == [*pushed, Report("learner", "done")]
+    report(Report("agent", "push", 4, 9))
+    assert reader.new() == [Report("agent", "push", 4, 9)]
