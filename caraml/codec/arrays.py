@@ -60,17 +60,17 @@ class Layouts:
     """Reads descriptions, and caches the layouts."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Layout] = {}
+        self._cached: dict[bytes, Layout] = {}
 
     def read(self, description: bytes) -> Layout:
         """Return the layout of a description. Raises ValueError, TypeError."""
-        layout = self._known.get(description)
+        layout = self._cached.get(description)
         if layout is None:
             layout = check_layout(_decode(description))
             if len(description) <= REMEMBERED_BYTES:
-                if len(self._known) >= REMEMBERED:
-                    self._known.clear()
-                self._known[description] = layout
+                if len(self._cached) >= REMEMBERED:
+                    self._cached.clear()
+                self._cached[description] = layout
         return layout
 
 

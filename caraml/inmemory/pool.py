@@ -264,7 +264,9 @@ def _parse_name(name: bytes) -> _Name:
     try:
         return _unpack(memoryview(name)[2:])
     except msgspec.MsgspecError as error:
-        raise MalformedMessageError(f"the message does not name shared memory: {error}") from None
+        raise MalformedMessageError(
+            f"the name of shared memory in the message is malformed: {error}"
+        ) from None
 
 
 def _decoded_value(head: bytes, parts: list[memoryview], raw: bytes | None) -> Shared:

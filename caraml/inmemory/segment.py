@@ -83,9 +83,9 @@ class Segment:
     def take(self, generation: int, reader: int) -> bool:
         """Give a generation to a reader, or free it (reader 0); return whether it was still full.
 
-        Of several simultaneous callers, in any process and thread, one gets True.
+        If several callers do so at once, in any process and thread, one gets True.
         """
-        with _Mapped.taking:
+        with _Mapped.take_lock:
             _flock(self.descriptor, _LOCK)
             try:
                 if _state.unpack_from(self.map) != (FULL, 0, generation):
@@ -113,20 +113,20 @@ class _Mapped:
     """The open segments of other processes, cached so that their pages stay mapped between messages."""
 
     segments: dict[tuple[int, int, bytes], Segment] = {}
-    taking = threading.Lock()
+    take_lock = threading.Lock()
 
 
 def _forget() -> None:
     """Drop the open segments in a forked child, which would share their file locks with the parent."""
     _Mapped.segments = {}
-    _Mapped.taking = threading.Lock()
+    _Mapped.take_lock = threading.Lock()
 
 
 process.after_fork(_forget)
 
 
 def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
-    """Return the segment of a name. Raises SharedMemoryError if its owner ended or is on another host."""
+    """Return the segment with the parts of its name. Raises SharedMemoryError if it cannot be opened."""
     key = owner, descriptor, cookie
     segment = _Mapped.segments.get(key)
     if segment is None:

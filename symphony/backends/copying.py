@@ -31,7 +31,10 @@ class _Header(tarfile.TarInfo):
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0 or (header.type in _EXTENSIONS and header.size > _LONGEST_HEADER):
-            raise SymphonyError(f"the tar archive is refused: one of its headers has {header.size} bytes")
+            raise SymphonyError(
+                f"the tar archive is refused: one of its headers has {header.size} bytes;"
+                f" symphony reads 0 to {_LONGEST_HEADER}"
+            )
         return header
 
 

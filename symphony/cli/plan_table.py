@@ -79,9 +79,9 @@ def _gpus(planned: Planned) -> str:
     if not registry.get(planned.backend).local or not any(count for _, count in counts):
         return ""
     parts = [
-        f"{folded_name([path for path, _ in run])} {run[0][1]}{' each' if len(run) > 1 else ''}"
-        for run in runs(counts, name=itemgetter(0), key=itemgetter(1))
-        if run[0][1]
+        f"{folded_name([path for path, _ in alike])} {alike[0][1]}{' each' if len(alike) > 1 else ''}"
+        for alike in ranges(counts, name=itemgetter(0), key=itemgetter(1))
+        if alike[0][1]
     ]
     return f"{', '.join(parts)}; {sum(count for _, count in counts)} in all"
 
@@ -131,8 +131,8 @@ def _rows(planned: Planned) -> Iterator[_Row]:
     by_path = {process["path"]: process for process in planned.plan["processes"]}
     ports = {service["name"]: service["port"] for service in planned.plan["services"]}
     rows = [_row(change, by_path.get(change.path), ports) for change in planned.changes]
-    for run in runs(rows, name=lambda row: row[1], key=lambda row: row[2:]):
-        yield (run[0][0], folded_name([row[1] for row in run]), *run[0][2:])
+    for alike in ranges(rows, name=lambda row: row[1], key=lambda row: row[2:]):
+        yield (alike[0][0], folded_name([row[1] for row in alike]), *alike[0][2:])
 
 
 def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) -> _Row:
@@ -171,8 +171,8 @@ def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         names = [str(pod["pod"]) for pod in alike]
         each = " each" if len(names) > 1 else ""
         share = f"1/{parts}{each}: " if parts > 1 else ""
-        ranges = ", ".join(map(folded_name, runs(names, name=str, key=lambda _: None)))
-        yield f"{ranges} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{ranges} (no request)"
+        folded = ", ".join(map(folded_name, ranges(names, name=str, key=lambda _: None)))
+        yield f"{folded} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{folded} (no request)"
 
 
 def _claimed(cpu: int, memory: int, gpus: int) -> Iterator[str]:
@@ -188,16 +188,18 @@ def _dollars(hourly: float | None) -> str:
     return "-" if hourly is None else f"{hourly:.2f}"
 
 
-def runs(items: Sequence[_T], name: Callable[[_T], str], key: Callable[[_T], Hashable]) -> Iterator[list[_T]]:
-    """Yield runs of items with equal keys whose names count up: agent-0, agent-1, ... agent-7."""
-    run: list[_T] = []
+def ranges(
+    items: Sequence[_T], name: Callable[[_T], str], key: Callable[[_T], Hashable]
+) -> Iterator[list[_T]]:
+    """Yield lists of neighbours with equal keys whose names count up: agent-0, agent-1, ... agent-7."""
+    alike: list[_T] = []
     for item in items:
-        if run and not (key(item) == key(run[-1]) and _counts_up(name(run[-1]), name(item))):
-            yield run
-            run = []
-        run.append(item)
-    if run:
-        yield run
+        if alike and not (key(item) == key(alike[-1]) and _counts_up(name(alike[-1]), name(item))):
+            yield alike
+            alike = []
+        alike.append(item)
+    if alike:
+        yield alike
 
 
 def _counts_up(before: str, name: str) -> bool:

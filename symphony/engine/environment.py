@@ -20,7 +20,7 @@ PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
 # Variables that the engine needs on some machines: the user's name, and an exception from the proxy.
 MACHINE = ("USER", "no_grpc_proxy")
-# The folder of a plugin that a plain `pulumi` prefers to its own when it is on PATH.
+# The folder of a plugin: with this folder on PATH, a plain `pulumi` starts it instead of its own plugin.
 BIN = Path(__file__).with_name("bin")
 # The variables in which gRPC looks for a proxy.
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -66,7 +66,7 @@ def defaults() -> dict[str, str]:
     variables = {
         "PULUMI_BACKEND_URL": url,
         "PULUMI_SKIP_UPDATE_CHECK": "true",
-        # A preview prints each event when it comes instead of a digest at its end.
+        # A preview prints each event when it comes instead of a summary at its end.
         "PULUMI_ENABLE_STREAMING_JSON_PREVIEW": "true",
     }
     if url.startswith("file://"):

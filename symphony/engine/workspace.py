@@ -145,7 +145,10 @@ def for_stack(name: file_store.StackName) -> Workspace:
 
 
 def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
-    """Return `rl`, `project/rl` or `organization/project/rl` as a full name, by default of the workspace."""
+    """Return `rl`, `project/rl` or `organization/project/rl` as a full name.
+
+    The default project is that of the workspace.
+    """
     *above, stack = text.split("/")
     project = above[-1] if above else (workspace.project if workspace else DEFAULT_PROJECT)
     if len(above) > 2 or not _STACK.fullmatch(stack) or not _PROJECT.fullmatch(project):

@@ -18,14 +18,19 @@ from symphony.operations import stacks
 # Fields that Kubernetes adds to objects.
 _SERVER_FIELDS = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
 _DEADLINE = 120.0
-_ABSENT = "absent"
+_PRESENT, _ABSENT = "present", "absent"
 # States in which `up` leaves a process.
 _WELL = ("running", "completed", "stopped", "waiting")
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A field that differs from its declaration; the field is empty if the object no longer exists."""
+    """A field that differs from its declaration; the field is empty if the object no longer exists.
+
+    Attributes:
+        declared: The value of the field in the declaration.
+        lives: The value of the field in the running object.
+    """
 
     path: str
     object: str
@@ -91,7 +96,7 @@ def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
     path = stacks.component_path(str(old.get("parent") or "")) or name
     label = f"{kind.rpartition(':')[2]} {name}"
     if not new:
-        yield Drift(path, label, "", "there", _ABSENT)
+        yield Drift(path, label, "", _PRESENT, _ABSENT)
         return
     is_ours = kind.startswith("pulumi-python:")
     declared, live = (_flat(state.get("outputs")) for state in (old, new))
@@ -118,7 +123,7 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 def leaks() -> tuple[list[Leak], list[str]]:
     """Return the leaks on this machine and in all contexts, and the contexts that do not answer."""
-    known = stacks.every()
+    all_stacks = stacks.every()
     leaked = [
         Leak(
             str(orphan.name),
@@ -127,9 +132,9 @@ def leaks() -> tuple[list[Leak], list[str]]:
             tuple(orphan.processes),
             f"symphony delete {orphan.name}",
         )
-        for orphan in stacks.orphans(stack.name for stack in known)
+        for orphan in stacks.orphans(stack.name for stack in all_stacks)
     ]
-    owners = {stack.owner for stack in known if stack.recorded is not None}
+    owners = {stack.owner for stack in all_stacks if stack.recorded is not None}
     troubles: list[str] = []
     for row in registry.every():
         if not isinstance(row.observer, RemoteLister):

@@ -150,10 +150,10 @@ def table(
 
 def require(rows: Sequence[Row], name: str) -> None:
     """Raise UserError unless a process reports a value with this name."""
-    known = names_of(rows)
-    if name not in known:
-        near = nearest(name, known)
-        remedy = f"Did you mean {near}?" if near else f"Reported: {listed(known) or 'nothing'}"
+    reported = names_of(rows)
+    if name not in reported:
+        near = nearest(name, reported)
+        remedy = f"Did you mean {near}?" if near else f"Reported: {listed(reported) or 'nothing'}"
         raise UserError(f"no process reports {quoted(name)}", remedy=remedy)
 
 
@@ -169,7 +169,8 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise UserError(
-            "the package matplotlib, which draws, is not installed", remedy="Run `pip install matplotlib`"
+            "the package matplotlib, which draws the curves, is not installed",
+            remedy="Run `pip install matplotlib`",
         ) from None
     figure = figures.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()

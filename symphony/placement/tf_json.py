@@ -22,7 +22,7 @@ _Amount = Annotated[float, Meta(gt=0)]
 
 
 class MissingError(UserError, KeyError):
-    """A node pool or a field is missing; a KeyError as in the original."""
+    """A node pool is missing; also a KeyError, as in the original Symphony."""
 
 
 class _Labels(msgspec.Struct):
@@ -175,7 +175,7 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
 
 
 def _read(kind: type[Any], entry: object, label: str, faults: list[str]) -> Any:
-    """Return a block as an instance of its class; None, with a message added to `wrong`, if it is invalid."""
+    """Return a block as an instance of its class; None, and add a message to faults, if it is invalid."""
     try:
         return msgspec.convert(_unlisted(entry), kind, strict=False)
     except msgspec.ValidationError as error:

@@ -330,7 +330,9 @@ class ZmqReceiver(LoopingEndpoint):
         session = self._sessions.get(head.session)
         if isinstance(session, SharedSession):
             self._reject(
-                MalformedMessageError("the session of the message is behind a proxy, but the message is not")
+                MalformedMessageError(
+                    "the message did not come through the proxy of the earlier messages of its session"
+                )
             )
         elif head.first < 1:
             self._reject(MalformedMessageError("the message has sequence number 0"))

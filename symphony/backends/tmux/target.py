@@ -60,7 +60,7 @@ def _gpus(spec: ExperimentSpec) -> int:
 
 
 def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Yield a problem for each restart policy and end if perl, which supervises, is missing."""
+    """Yield a problem for each setting that restarts processes or ends the experiment, if perl is missing."""
     if start.perl():
         return
     for setting in ("primary", "stop_after", "idle_after"):

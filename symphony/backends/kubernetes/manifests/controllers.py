@@ -34,7 +34,7 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
         return pod
     spec = _job_spec(pod)
     metadata, template = pod["metadata"], spec["template"]
-    # Without scheduling gates, so that a changed order restarts nothing.
+    # Without scheduling gates, so that a changed order of starts restarts nothing.
     ungated = {name: field for name, field in template["spec"].items() if name != "schedulingGates"}
     digest = labels.digest({**spec, "template": {**template, "spec": ungated}})
     return {

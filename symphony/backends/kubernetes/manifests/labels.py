@@ -76,7 +76,7 @@ def annotation(manifest: Mapping[str, Any], name: str) -> str:
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the pods by their names in the plan; the last try that is not being deleted wins."""
     pods_by_name: dict[str, dict[str, Any]] = {}
-    for pod in sorted(pods, key=_age):
+    for pod in sorted(pods, key=_recency):
         pods_by_name[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
     return pods_by_name
 
@@ -84,12 +84,13 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def earlier_tries(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return the tries of Jobs except the last, by the pod's name in the plan; each try is a pod."""
     tries_of: dict[str, list[dict[str, Any]]] = {}
-    for pod in sorted(pods, key=_age):
+    for pod in sorted(pods, key=_recency):
         tries_of.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)
     return {name: tries[:-1] for name, tries in tries_of.items() if name and len(tries) > 1}
 
 
-def _age(pod: Mapping[str, Any]) -> tuple[bool, str]:
+def _recency(pod: Mapping[str, Any]) -> tuple[bool, str]:
+    """Return a sort key: pods that are being deleted come first, then the others from old to new."""
     return not text(pod, "metadata", "deletionTimestamp"), text(pod, "metadata", "creationTimestamp")
 
 

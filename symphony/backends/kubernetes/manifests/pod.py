@@ -227,7 +227,7 @@ def _gates(of: PlannedPod) -> list[dict[str, str]]:
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    """Return the digest of the spec without gates, so that a changed order restarts nothing.
+    """Return the digest of the spec without gates, so that a changed order of starts restarts nothing.
 
     For a pod with a gate, the user's labels count too: Pulumi writes a whole pod even for a changed label,
     and the API server refuses to restore a removed gate.

@@ -85,7 +85,9 @@ def fingerprint(manifest: Mapping[str, Any]) -> str:
 
 def secret_digests(manifest: Mapping[str, Any], name: str) -> dict[str, str]:
     """Return the digests of the values of a process's secret_env, by variable."""
-    containers = {each["name"]: each for each in listing(pod_in(manifest), "spec", "containers")}
+    containers = {
+        container["name"]: container for container in listing(pod_in(manifest), "spec", "containers")
+    }
     variables = listing(containers.get(name), "env")
     return {variable["name"]: digest for variable in variables if (digest := _digest(variable))}
 
