@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symphony.errors import SymphonyError
 from symphony.paths import experiment_folder
+from symphony_tmux import names
 from symphony_tmux.processes import observe
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing, Pane
@@ -25,6 +26,8 @@ class Look:
         self._states: dict[Path, State] = {}
         self._sockets: Sockets | None = None
         self._listeners: dict[str, Listeners] = {}
+        # By server, the owners whose experiment has a running supervisor.
+        self._supervised: dict[str, set[str]] = {}
 
     def listing(self, server: str) -> Listing | SymphonyError:
         if server not in self._listings:
@@ -33,6 +36,16 @@ class Look:
             except SymphonyError as error:
                 self._listings[server] = error
         return self._listings[server]
+
+    def has_supervisor(self, facts: Mapping[str, Any]) -> bool:
+        """Return whether the supervisor of the experiment of a process runs."""
+        server = str(facts["server"])
+        if server not in self._supervised:
+            listing = self.listing(server)
+            panes = () if isinstance(listing, SymphonyError) else listing.panes
+            own = {pane.owner for pane in panes if pane.path == names.SUPERVISOR and not pane.dead}
+            self._supervised[server] = own
+        return str(facts["owner"]) in self._supervised[server]
 
     def why_not_ready(self, facts: Mapping[str, Any], pane: Pane) -> str:
         """Return why a running process is not ready; empty if it is."""

@@ -246,7 +246,7 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
 def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: Look) -> ProcessStatus:
     launched = float(facts["launched"]) if facts.get("launched") else None
     if condition.state in ("running", "stopped") and names.is_held(str(facts["log"])):
-        return _held(path, facts, launched)
+        return _held(path, facts, launched, look)
     if condition.state == "running" and (holder := observe.waits_for(facts)):
         return ProcessStatus(path, "waiting", ready=False, why=holder)
     why = condition.reason or observe.log_trouble(str(facts["log"]))
@@ -269,7 +269,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
     return diagnosis.ended(status, condition.pane, facts)
 
 
-def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> ProcessStatus:
+def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Look) -> ProcessStatus:
     """Return the status of a process that waits, is blocked, or was stopped with its experiment."""
     # Imported here: few experiments declare an order or an end.
     from symphony_tmux.processes import hold, process_table
@@ -282,7 +282,10 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None) -> Proces
     if held.stopped == "completed":
         return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
     state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"
-    return ProcessStatus(path, state, ready=False, why=held.why, since=since, waits_for=held.waits())
+    why = held.why
+    if state == "waiting" and not look.has_supervisor(facts):
+        why = f"{why}; the window {names.SUPERVISOR} is gone, which `symphony up` opens again"
+    return ProcessStatus(path, state, ready=False, why=why, since=since, waits_for=held.waits())
 
 
 def _since(condition: Condition, launched: float | None) -> float | None:

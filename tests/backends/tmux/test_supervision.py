@@ -40,6 +40,24 @@ def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: 
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
 
 
+def test_a_process_that_waits_says_that_the_window_which_starts_it_was_closed(sandbox: Sandbox) -> None:
+    sandbox.write(
+        "with Experiment() as e:\n"
+        '    prepare = e.new_process("prepare", "while ! [ -e go ]; do sleep 0.1; done")\n'
+        '    e.new_process("train", "echo").depends_on(prepare, condition="completed")'
+    )
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.processes("rl")["train"]["why"] == "for prepare (completed)"
+    supervisor = sandbox.supervisor("rl")
+    assert supervisor is not None
+    pid = str(supervisor.ppid())
+    next(pane for pane in sandbox.tmux().panes if pane.pane_pid == pid).window.kill()
+    wait_for(lambda: "`symphony up`" in sandbox.processes("rl")["train"]["why"], 10, "it says so")
+    (sandbox.folder / "go").touch()
+    sandbox.symphony("up", "rl", "-y")
+    _becomes(sandbox, "train", "completed")
+
+
 @pytest.mark.thorough
 def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -> None:
     sandbox.write(
