@@ -76,66 +76,39 @@ with Experiment("e") as e:
     assert [each.text for each in observe.logs(recorded, ["q"], tail=1) if not each.ended] == ["q3"]
 
 
-def test_a_secret_reaches_the_process_and_no_file_of_symphony(
-    sandbox: Sandbox, stack: str, tmp_path: Path
+def test_a_non_root_process_reads_its_secret_and_no_file_of_symphony_has_it(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
+    """It reads the file through its group, at the restricted level."""
     (tmp_path / "key.txt").write_text("hush-hush-7")
+    sandbox.config(stack, podSecurity="restricted")
+    script = "id -u; cat $SYMPH_SECRETS_DIR/*; echo; ls -lL /etc/secrets"
     up(
         sandbox,
         stack,
         f"""
 with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
-    e.new_process("a", command="sh", args=["-c", "cat $SYMPH_SECRETS_DIR/key.txt; ls -lL /etc/secrets"])
+    p = e.new_process("a", command="sh", args=["-c", "{script}"])
+    p.container_yml["securityContext"] = {{"runAsUser": 65534}}
 """,
     )
     becomes(sandbox, stack, "a", "completed")
-    output = sandbox.symphony("logs", stack).out
-    assert "hush-hush-7" in output
+    output = sandbox.symphony("logs", stack, "a").out
+    assert output.splitlines()[:2] == ["65534", "hush-hush-7"]
     assert "r--r-----" in output
-    # The process printed it, so its kept log has it.
-    sandbox.symphony("delete", stack, "-y", "--forget", timeout=120)
-    for file in sandbox.home.rglob("*"):
-        assert not file.is_file() or b"hush" not in file.read_bytes(), file
-        assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
-
-
-def test_a_non_root_process_can_read_its_secret_at_the_restricted_level(
-    sandbox: Sandbox, stack: str, tmp_path: Path
-) -> None:
-    """It reads the file through its group."""
-    (tmp_path / "key.txt").write_text("hush-hush-7")
-    sandbox.config(stack, podSecurity="restricted")
-    output = up(
-        sandbox,
-        stack,
-        f"""
-with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
-    p = e.new_process("a", command="sh", args=["-c", "id -u; cat $SYMPH_SECRETS_DIR/*; echo; sleep 999"])
-    p.container_yml["securityContext"] = {{"runAsUser": 65534}}
-""",
-        code=0,
-    )
-    assert "1 of 1" in output, output
-
-    def printed() -> list[str]:
-        return [line.split()[-1] for line in sandbox.symphony("logs", stack, "a").out.splitlines()]
-
-    wait_for(lambda: len(printed()) == 2, 20, "it has read", pause=0.5)
-    assert printed() == ["65534", "hush-hush-7"]
-
-
-def test_the_state_contains_no_credentials_of_the_kubeconfig(
-    sandbox: Sandbox, stack: str, cluster: Cluster
-) -> None:
     user = yaml.safe_load(Path(cluster.kubeconfig).read_text())["users"][0]["user"]
-    up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")')
-    secret = (
+    credentials = (
         user.get("client-key-data")
         or user.get("token")
         or Path(user["client-key"]).read_text().splitlines()[1]
     )
     for file in sandbox.home.rglob("*.json*"):
-        assert secret[:60] not in file.read_text(errors="replace"), file
+        assert credentials[:60] not in file.read_text(errors="replace"), file
+    # The process printed the secret, so its kept log has it.
+    sandbox.symphony("delete", stack, "-y", "--forget", timeout=120)
+    for file in sandbox.home.rglob("*"):
+        assert not file.is_file() or b"hush" not in file.read_bytes(), file
+        assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
 
 
 def test_up_and_delete_leave_a_foreign_namespace_untouched(

@@ -18,17 +18,18 @@ Kubectl = Callable[..., str]
 
 
 @pytest.mark.thorough
-def test_delete_names_the_finalizer_that_blocks_a_namespace(
-    sandbox: Sandbox, stack: str, kubectl: Kubectl
+def test_up_names_the_finalizer_that_blocks_a_namespace_and_recreates_everything_afterwards(
+    sandbox: Sandbox, stack: str, kubectl: Kubectl, live: Live
 ) -> None:
-    up(sandbox, stack, SLEEPER, code=0)
+    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"]).binds("alpha")'
+    up(sandbox, stack, program, code=0)
     finalizer = '{"metadata": {"finalizers": ["test.example/held"]}}'
     kubectl("-n", stack, "create", "configmap", "held")
     kubectl("-n", stack, "patch", "configmap", "held", "--type=merge", "-p", finalizer)
     kubectl("delete", "namespace", stack, "--wait=false")
     try:
-        wait_for(lambda: "held in 1" in up(sandbox, stack, SLEEPER, code=2), 60, "its reason", pause=1)
-        (problem,) = [line for line in up(sandbox, stack, SLEEPER, code=2).splitlines() if "still" in line]
+        wait_for(lambda: "held in 1" in up(sandbox, stack, program, code=2), 60, "its reason", pause=1)
+        (problem,) = [line for line in up(sandbox, stack, program, code=2).splitlines() if "still" in line]
         assert f"{stack} is still being deleted" in problem
     finally:
         kubectl(
@@ -41,7 +42,12 @@ def test_delete_names_the_finalizer_that_blocks_a_namespace(
             "-p",
             '{"metadata": {"finalizers": []}}',
         )
+    kubectl("wait", "--for=delete", f"namespace/{stack}", "--timeout=60s")
+    up(sandbox, stack, program, code=0)
+    assert becomes(sandbox, stack, "a", "running")
+    assert [each["metadata"]["name"] for each in live("services", stack)] == ["alpha"]
     sandbox.symphony("delete", stack, "-y")
+    assert live("pods", stack) == []
 
 
 @pytest.mark.slow  # The engine waits two minutes; and meanwhile no namespace of the cluster goes.
@@ -68,23 +74,6 @@ def test_delete_names_an_unserved_api_that_blocks_a_namespace(
     assert stack in ran.err
     assert f"{name.removeprefix('v1.')}/v1" in ran.err, ran.err
     sandbox.symphony("delete", stack, "-y", timeout=120)
-
-
-@pytest.mark.thorough
-def test_up_fails_while_the_namespace_terminates_and_recreates_everything_afterwards(
-    sandbox: Sandbox, stack: str, kubectl: Kubectl, live: Live
-) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"]).binds("alpha")'
-    up(sandbox, stack, program, code=0)
-    kubectl("delete", "namespace", stack, "--wait=false")
-    output = up(sandbox, stack, program, code=2)
-    assert f"the namespace {stack} is still being deleted" in output
-    kubectl("wait", "--for=delete", f"namespace/{stack}", "--timeout=60s")
-    up(sandbox, stack, program, code=0)
-    assert becomes(sandbox, stack, "a", "running")
-    assert [each["metadata"]["name"] for each in live("services", stack)] == ["alpha"]
-    sandbox.symphony("delete", stack, "-y")
-    assert live("pods", stack) == []
 
 
 def test_up_does_not_take_over_a_foreign_pod(

@@ -26,30 +26,6 @@ def pods(live: Live, namespace: str) -> dict[str, str]:
     return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
 
 
-def check_lifecycle(sandbox: Sandbox, stack: str, live: Live, *kinds: str) -> None:
-    """Check that logs, exec, edits and delete work with a Job as with a plain pod."""
-    up(sandbox, stack, PAIR, code=0)
-    assert {each["metadata"]["name"] for each in live(kinds[-1], stack)} == {"server", "pool"}
-    before = pods(live, stack)
-    up(sandbox, stack, PAIR, code=0)
-    assert pods(live, stack) == before
-
-    edited = PAIR.replace(
-        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
-    )
-    assert "2 to restart" in up(sandbox, stack, edited, code=0)
-    after = pods(live, stack)
-    assert [name for name in before if before[name] != after[name]] == ["pool"]
-
-    assert f"SYMPH_ALPHA_HOST=alpha.{stack}.svc" in sandbox.symphony("logs", stack, "server").out
-    assert sandbox.symphony("exec", stack, "server", "--", "hostname").out.startswith("server-")
-    result = steps(sandbox, stack, "pool/w0")
-    assert list(result)[-1] == "ready"
-    assert result["created"]["what"].startswith("pod pool-")
-    sandbox.symphony("delete", stack, "-y", timeout=120)
-    assert [live(kind, stack) for kind in ("pods", *kinds)] == [[]] * (1 + len(kinds))
-
-
 def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
     body = (
         '{"apiVersion":"policy/v1","kind":"Eviction",'
@@ -59,7 +35,29 @@ def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
 
 
 def test_a_job_has_the_lifecycle_of_a_plain_pod(sandbox: Sandbox, jobs: str, live: Live) -> None:
-    check_lifecycle(sandbox, jobs, live, "jobs")
+    """Logs, exec, edits, `pulumi refresh` and delete work as with a plain pod."""
+    up(sandbox, jobs, PAIR, code=0)
+    assert {each["metadata"]["name"] for each in live("jobs", jobs)} == {"server", "pool"}
+    before = pods(live, jobs)
+    sandbox.pulumi("refresh", "--stack", jobs, "--yes", "--skip-preview")
+    for _ in range(2):
+        assert "Nothing changes" in up(sandbox, jobs, PAIR, code=0)
+        assert pods(live, jobs) == before
+
+    edited = PAIR.replace(
+        'f"w{i}", command="sleep", args=["1000"]', 'f"w{i}", command="sleep", args=["1001"]'
+    )
+    assert "2 to restart" in up(sandbox, jobs, edited, code=0)
+    after = pods(live, jobs)
+    assert [name for name in before if before[name] != after[name]] == ["pool"]
+
+    assert f"SYMPH_ALPHA_HOST=alpha.{jobs}.svc" in sandbox.symphony("logs", jobs, "server").out
+    assert sandbox.symphony("exec", jobs, "server", "--", "hostname").out.startswith("server-")
+    result = steps(sandbox, jobs, "pool/w0")
+    assert list(result)[-1] == "ready"
+    assert result["created"]["what"].startswith("pod pool-")
+    sandbox.symphony("delete", jobs, "-y", timeout=120)
+    assert live("pods", jobs) == live("jobs", jobs) == []
 
 
 def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
@@ -82,15 +80,6 @@ def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
     (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
     # The log of the first pod was deleted with it.
     wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
-
-
-def test_pulumi_refresh_restarts_no_job(sandbox: Sandbox, jobs: str, live: Live) -> None:
-    up(sandbox, jobs, PAIR, code=0)
-    before = pods(live, jobs)
-    sandbox.pulumi("refresh", "--stack", jobs, "--yes", "--skip-preview")
-    for _ in range(2):
-        assert "Nothing changes" in up(sandbox, jobs, PAIR, code=0)
-        assert pods(live, jobs) == before
 
 
 def test_a_failed_job_stays_failed_until_the_next_up(sandbox: Sandbox, jobs: str, live: Live) -> None:
