@@ -46,7 +46,7 @@ def partitions(lab: Lab) -> list[str]:
     return [found[job] for job in sorted(jobs)]
 
 
-def test_each_partition_is_a_component_and_its_processes_run_there(lab: Lab) -> None:
+def test_processes_run_in_the_component_of_their_partition_and_edits_restart_their_steps(lab: Lab) -> None:
     lab.sandbox.write(program())
     plan = lab.sandbox.symphony("plan", "rl").out
     assert "component 1 asks for 2 nodes with 1 cpu each (partition cpu)" in plan
@@ -66,9 +66,7 @@ def test_each_partition_is_a_component_and_its_processes_run_there(lab: Lab) -> 
         out = lab.sandbox.symphony("exec", "rl", path, "--", "python3", "-c", call).out
         assert out == f"{where[path]} 200\n"
 
-
-def test_an_edit_or_a_change_of_component_restarts_its_step_in_the_same_job(lab: Lab) -> None:
-    up(lab)
+    # An edit or a change of component restarts its step in the same job.
     jobs, before = lab.jobs(), lab.sandbox.trees()
     up(lab, program(seconds=1001))
     after = lab.sandbox.trees()
@@ -133,24 +131,11 @@ def test_a_cancelled_component_ends_the_job_and_up_submits_another(lab: Lab) -> 
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
-def test_a_requeued_heterogeneous_job_restarts_its_processes(lab: Lab) -> None:
-    up(lab)
-    jobs, before = sorted(lab.jobs()), lab.sandbox.trees()
-    leader = jobs[0].partition("+")[0]
-    lab.ask("scontrol", "requeue", leader)
-    assert "in the queue" in lab.becomes("learner", "waiting")["why"]
-    lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
-    for path in ("learner", "one", "two"):
-        lab.becomes(path, "running", 60)
-    assert sorted(lab.jobs()) == jobs
-    after = lab.sandbox.trees()
-    assert not {*before["rl/learner"], *before["rl/one"]} & {*after["rl/learner"], *after["rl/one"]}
-
-
 def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None:
     text = program(two="spare")
     up(lab, text)
-    leader, node = sorted(lab.jobs())[0].partition("+")[0], nodes(lab)["two"]
+    jobs, before = sorted(lab.jobs()), lab.sandbox.trees()
+    leader, node = jobs[0].partition("+")[0], nodes(lab)["two"]
     try:
         lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         for path in ("one", "two"):
@@ -162,6 +147,9 @@ def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None
     lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
     for path in ("learner", "one", "two"):
         lab.becomes(path, "running", 60)
+    assert sorted(lab.jobs()) == jobs
+    after = lab.sandbox.trees()
+    assert not {*before["rl/learner"], *before["rl/one"]} & {*after["rl/learner"], *after["rl/one"]}
 
 
 def test_a_pending_heterogeneous_job_shows_the_reason_and_starts_later(lab: Lab) -> None:

@@ -26,7 +26,8 @@ def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: An
     return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
 
 
-def test_service_addresses_point_to_the_node_that_serves_them(lab: Lab) -> None:
+def test_edits_keep_the_job_and_processes_too_large_for_it_get_another(lab: Lab) -> None:
+    """The addresses of services point to the node that serves them."""
     up(lab)
     node = lab.sandbox.processes("rl")["server"]["node"]
     web = lab.addresses()["web"]
@@ -35,6 +36,23 @@ def test_service_addresses_point_to_the_node_that_serves_them(lab: Lab) -> None:
     assert output.strip() == f"{NODES[node]}:{web['port']}"
     call = f"import urllib.request as u; print(u.urlopen('http://{NODES[node]}:{web['port']}').status)"
     assert lab.sandbox.symphony("exec", "rl", "client", "--", "python3", "-c", call).out == "200\n"
+
+    # An edit restarts only its process.
+    (job,), before = lab.jobs(), lab.sandbox.trees()
+    out = up(lab, seconds=1001)
+    assert "new allocation" not in out
+    assert lab.jobs() == [job]
+    assert lab.sandbox.trees()["rl/server"] == before["rl/server"]
+    assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
+
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources(cpu=3)"))
+    plan = lab.sandbox.symphony("plan", "rl").out
+    assert re.search(rf"needs a new allocation: job {job} has 2 nodes with 1 cpu", plan)
+    assert lab.jobs() == [job]
+    up(lab, resources="Resources(cpu=3)")
+    assert len(lab.jobs()) == 1
+    assert lab.jobs() != [job]
+    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
 def test_clients_of_a_service_that_moved_are_reported(lab: Lab) -> None:
@@ -54,29 +72,6 @@ def test_clients_of_a_service_that_moved_are_reported(lab: Lab) -> None:
     assert moved in lab.sandbox.symphony("why", "rl", "client").out
     lab.sandbox.symphony("restart", "rl", "client", "-y", timeout=60)
     assert not lab.sandbox.processes("rl")["client"]["why"]
-
-
-def test_an_edit_restarts_only_its_process_in_the_running_job(lab: Lab) -> None:
-    up(lab)
-    job, before = lab.jobs(), lab.sandbox.trees()
-    out = up(lab, seconds=1001)
-    assert "new allocation" not in out
-    assert lab.jobs() == job
-    assert lab.sandbox.trees()["rl/server"] == before["rl/server"]
-    assert lab.sandbox.trees()["rl/client"] != before["rl/client"]
-
-
-def test_processes_too_large_for_the_job_get_a_new_job(lab: Lab) -> None:
-    up(lab)
-    (job,) = lab.jobs()
-    lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources(cpu=3)"))
-    plan = lab.sandbox.symphony("plan", "rl").out
-    assert re.search(rf"needs a new allocation: job {job} has 2 nodes with 1 cpu", plan)
-    assert lab.jobs() == [job]
-    up(lab, resources="Resources(cpu=3)")
-    assert len(lab.jobs()) == 1
-    assert lab.jobs() != [job]
-    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
 def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
@@ -135,19 +130,6 @@ def test_a_cancelled_job_is_reported_even_after_slurm_forgot_it(lab: Lab) -> Non
     assert lab.sandbox.trees() == {}
     up(lab)
     assert lab.jobs() != [job]
-
-
-def test_a_requeued_job_restarts_its_processes(lab: Lab) -> None:
-    up(lab)
-    (job,) = lab.jobs()
-    before = lab.sandbox.trees()
-    lab.ask("scontrol", "requeue", job)
-    lab.becomes("client", "waiting")
-    lab.ask("scontrol", "update", f"jobid={job}", "starttime=now")
-    lab.becomes("client", "running", 60)
-    lab.becomes("server", "running")
-    assert lab.jobs() == [job]
-    assert not {*before["rl/client"]} & {*lab.sandbox.trees()["rl/client"]}
 
 
 def test_at_the_time_limit_processes_get_sigterm_and_can_save(lab: Lab) -> None:
