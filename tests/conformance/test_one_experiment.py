@@ -143,9 +143,12 @@ def test_exit_codes_and_killing_signals_are_shown_in_status_and_log(backend: Bac
     reasons = {f"exit-{code}": f"exit {code}" for code in (1, 7, 126, 127, 255)}
     killers = (signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM)
     reasons |= {f"signal-{int(number)}": number.name for number in killers}
-    for path in reasons:
-        backend.becomes(STACK, path, "failed")
-    statuses = backend.statuses(STACK)
+
+    def failed() -> dict[str, dict[str, Any]] | None:
+        statuses = backend.statuses(STACK)
+        return statuses if {statuses[path]["state"] for path in reasons} == {"failed"} else None
+
+    statuses = wait_for(failed, 20 * backend.patience, "all of them have failed", pause=0.3)
     ends = [(line["path"], line["text"]) for line in backend.lines(STACK) if line["ended"]]
     for path, reason in reasons.items():
         assert re.search(rf"\b{reason}\b", statuses[path]["why"])

@@ -253,24 +253,19 @@ with Experiment() as e:
     e.new_process("stubborn", command=["python3", "-u", "-c", code])
     e.new_process("stopped", command=["sh", "-c", "kill -STOP $$"])
     e.new_process("ends", command=["true"])
+    e.new_process("lost", command=["sleep", "3600"])
 """
 
 
 @pytest.mark.thorough
-def test_delete_ends_processes_that_resist(backend: Backend, stack: str) -> None:
+def test_delete_ends_processes_that_resist_beside_a_lost_one(backend: Backend, stack: str) -> None:
     """Children that ignore SIGTERM, left their session or are stopped."""
     backend.up(stack, STUBBORN, grace="1")
     backend.speaks(stack, "stubborn", "ready")
+    backend.lose(stack, "lost")
     backend.delete(stack)
     assert backend.leftovers(stack) == []
     assert stack not in backend.sandbox.symphony("ls").out
-
-
-@pytest.mark.thorough
-def test_delete_of_a_lost_experiment_succeeds(backend: Backend, stack: str) -> None:
-    backend.up(stack, 'with Experiment() as e: probe(e, "a")')
-    backend.lose(stack, "a")
-    backend.delete(stack)
     backend.delete(stack, code=None)
 
 
