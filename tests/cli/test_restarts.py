@@ -29,19 +29,6 @@ def test_follow_continues_over_restarts(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "rl", "-y")
 
 
-def test_a_changed_restart_policy_restarts_the_process(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "3600"])')
-    sandbox.symphony("up", "rl", "-y")
-    sandbox.write(
-        'with Experiment() as e: e.new_process("a", command=["sleep", "3600"]).restart_policy("Always")'
-    )
-    plan = sandbox.symphony("plan", "rl", "--json").json
-    (row,) = plan["changes"]
-    assert row["kind"] == "restart"
-    assert any("restart_policy" in why for why in row["why"])
-    assert plan["unused"] == []
-
-
 def test_restart_works_in_a_project_with_only_a_stacks_folder(sandbox: Sandbox) -> None:
     (sandbox.folder / "__main__.py").unlink(missing_ok=True)
     (sandbox.folder / "stacks").mkdir()

@@ -267,9 +267,7 @@ def test_a_syntax_error_points_to_the_program(error_text):
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [
-        ("backend", "tmx", ['"tmx" for symphony:backend', "did you mean tmux?"]),
         ("namespace", "My Name", ["1 problem in stacks/hello.py"]),
-        ("grace", "soon", ['"soon" for symphony:grace', "expected 0-600 seconds"]),
         ("program", "helo", ["stacks/helo.py does not exist", "Did you mean hello?"]),
     ],
 )

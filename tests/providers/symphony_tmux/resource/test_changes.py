@@ -30,6 +30,7 @@ BASE: dict[str, Any] = {
         ({"argv": None, "script": ["x"]}, ["argv", "script"]),
         ({"preamble": ["x"]}, ["preamble"]),
         ({"preamble": []}, []),
+        ({"restart_policy": "Always"}, ["restart_policy"]),
         ({"cwd": "/y"}, ["cwd"]),
         ({"env": {"A": "2"}}, ["env"]),
         ({"env": {}}, ["env"]),
