@@ -39,6 +39,8 @@ end() {
 trap 'end TERM' TERM
 trap 'end USR1' USR1
 again=
+# The records may be of the time before Slurm requeued the job: the supervisor removes this.
+: >%s
 while [ -z "$over" ]; do
     %s -P -m symphony_slurm.supervisor %s $again &
     pid=$!
@@ -188,6 +190,7 @@ def _submitted(folder: Folder, experiment: Experiment) -> int:
         f"--signal=B:TERM@{int(experiment.grace) + _BEFORE_LIMIT}",
     ]
     file = folder.place / "batch.sh"
-    python, place = (quote(text.encode()) for text in (sys.executable, str(folder.place)))
-    files.replace(file, _BATCH % (python, place), mode=0o700)
+    words = (folder.starting, sys.executable, folder.place)
+    starting, python, place = (quote(str(word).encode()) for word in words)
+    files.replace(file, _BATCH % (starting, python, place), mode=0o700)
     return commands.submit(experiment.configuration, options, str(file))

@@ -189,6 +189,11 @@ class Folder:
     def processes(self) -> Path:
         return self.place / names.PROCESSES
 
+    @property
+    def starting(self) -> Path:
+        """The file that exists until the supervisor of a job that has begun has read the records."""
+        return self.place / "starting"
+
     def process(self, path: str) -> Path:
         return self.processes / names.folder_name(path)
 

@@ -95,7 +95,8 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
         return Condition("lost", why_ended(folder, job), record)
     if job.is_waiting:
         return Condition("waiting", in_queue(job), record)
-    if record is None or record.attempt < attempt or record.job != job.number:
+    is_current = record is not None and record.attempt >= attempt and record.job == job.number
+    if record is None or not is_current or folder.starting.exists():
         return Condition("waiting", "its allocation has begun", None)
     if record.hold is not None:
         return Condition("blocked" if record.hold.blocked else "waiting", record.hold.why, record)

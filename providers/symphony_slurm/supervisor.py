@@ -682,6 +682,7 @@ def main() -> None:
     records = folder.records()
     if not is_again:
         _forget_runs(folder, records, is_requeued=is_requeued)
+        folder.starting.unlink(missing_ok=True)
     placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
     supervisor = Slurm(folder, job, Nodes(components, commands.addresses(configuration, names), placed))
     if is_again:
