@@ -21,6 +21,7 @@ from symphony import paths
 from symphony.content import digests
 from symphony.content.digests import DigestCache, stamp_of
 from symphony.errors import SymphonyError, UserError
+from symphony.files import read_source
 from symphony_docker import secrets
 
 _IGNORE = ".dockerignore"
@@ -83,7 +84,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
             f"the context {source.context} is not a folder", "Set it to the folder of the image's files"
         )
     try:
-        text = source.dockerfile_text or (root / source.dockerfile).read_text(encoding="utf-8")
+        text = source.dockerfile_text or _dockerfile(root / source.dockerfile)
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
         what = f"the Dockerfile {root / source.dockerfile} cannot be read: {reason}"
@@ -193,6 +194,10 @@ def _walk(root: Path, top: str, is_excluded: Any) -> Iterator[str]:
                 # Docker sends no sockets, pipes and devices.
                 elif (entry.is_symlink() or entry.is_file()) and not is_excluded(name, False):
                     yield name
+
+
+def _dockerfile(file: Path) -> str:
+    return read_source(file).decode().replace("\r\n", "\n")
 
 
 def _ignore_lines(root: Path, source: Source) -> list[str]:

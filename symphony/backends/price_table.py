@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from symphony.errors import UserError
+from symphony.files import read_source
 from symphony.placement.machines import GPU_TYPES, gpu_type_of
 from symphony.placement.prices import LIST_PRICES, Prices, Rates
 from symphony.plan.names import nearest
@@ -42,7 +43,7 @@ def read(name: str | None, folder: Path) -> Prices:
         return LIST_PRICES
     file = folder / Path(name).expanduser()
     try:
-        table = msgspec.yaml.decode(file.read_bytes(), type=_PriceFile)
+        table = msgspec.yaml.decode(read_source(file), type=_PriceFile)
     except OSError as error:
         raise _wrong(file, f"cannot be read: {(error.strerror or str(error)).lower()}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from symphony.errors import UserError
+from symphony.files import read_source
 from symphony.placement.machines import MIB, gpu_type_of
 from symphony.placement.pool import EFFECTS, Pool, Taint
 
@@ -156,7 +157,7 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
         return file, ""
     path = Path(file).expanduser()
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_source(path).decode())
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
         raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,9 @@ def test_an_invalid_price_file_is_an_error_that_names_the_field(tmp_path: Path, 
     assert caught.value.where == "symphony:prices"
 
 
-def test_a_missing_price_file_is_an_error(tmp_path: Path):
+def test_a_missing_price_file_or_a_pipe_is_an_error(tmp_path: Path):
     with pytest.raises(UserError, match=r"none.yaml cannot be read: no such file"):
         price_table.read("none.yaml", tmp_path)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(UserError, match=r"pipe.yaml cannot be read: not a regular file"):
+        price_table.read("pipe.yaml", tmp_path)

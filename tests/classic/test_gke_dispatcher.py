@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -211,6 +212,12 @@ def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, text: str | None, e
     if text is not None:
         (tmp_path / "x.tf.json").write_text(text)
     with pytest.raises(UserError, match=error):
+        GKEDispatcher(tmp_path / "x.tf.json")
+
+
+def test_a_pipe_as_tf_json_file_is_an_error(tmp_path: Path):
+    os.mkfifo(tmp_path / "x.tf.json")
+    with pytest.raises(UserError, match="not a regular file"):
         GKEDispatcher(tmp_path / "x.tf.json")
 
 

@@ -214,6 +214,10 @@ def test_each_problem_of_the_context_is_one_line_with_a_remedy(home: Path, tmp_p
     assert "Dockerfile.gpu cannot be read: no such file" in trouble(
         context.Source(str(home), dockerfile="Dockerfile.gpu")
     )
+    os.mkfifo(home / "Dockerfile.pipe")
+    assert "Dockerfile.pipe cannot be read: not a regular file" in trouble(
+        context.Source(str(home), dockerfile="Dockerfile.pipe")
+    )
     assert trouble(context.Source(str(home), include=("nothing",))) == f"nothing does not exist in {home}"
     assert trouble(context.Source(str(home), include=("no/*.py",))) == f"no/*.py does not exist in {home}"
     assert trouble(context.Source(str(home), include=("../x",))) == f"../x is outside of the context {home}"
