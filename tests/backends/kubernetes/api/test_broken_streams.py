@@ -95,7 +95,7 @@ def test_logs_renew_an_expired_token_while_following(
     assert seen == list(range(len(seen)))
 
 
-def test_exec_fails_with_one_line_when_its_connection_breaks(
+def test_exec_fails_with_one_line_when_its_connection_breaks_or_its_pod_is_killed(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
@@ -104,18 +104,14 @@ def test_exec_fails_with_one_line_when_its_connection_breaks(
         code, err, _ = _exec_interrupted_by(sandbox, stack, cut)
         assert code not in (0, None)
         assert len(err.splitlines()) == 1, err
+        pod = path_of("pods", stack, "a")
+        code, err, seconds = _exec_interrupted_by(
+            sandbox, stack, lambda: client_of(cluster.kubeconfig, "").delete(pod, grace=0)
+        )
+        assert code not in (0, None)
+        assert len(err.splitlines()) <= 1, err
+        assert seconds < 20
         sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
-
-
-def test_exec_fails_when_its_pod_is_killed(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
-    up(sandbox, stack, SLEEPER, code=0)
-    pod = path_of("pods", stack, "a")
-    code, err, seconds = _exec_interrupted_by(
-        sandbox, stack, lambda: client_of(cluster.kubeconfig, "").delete(pod, grace=0)
-    )
-    assert code not in (0, None)
-    assert len(err.splitlines()) <= 1, err
-    assert seconds < 20
 
 
 def _exec_interrupted_by(

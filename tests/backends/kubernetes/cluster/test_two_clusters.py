@@ -82,11 +82,21 @@ def kubeconfig(
     return write
 
 
-def test_after_switching_context_up_refuses_and_delete_uses_the_recorded_cluster(
+def test_commands_refuse_another_cluster_and_use_the_recorded_one(
     sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
 ) -> None:
-    """`up` refuses to move the experiment; reading and deleting commands use its own cluster."""
     sandbox.symphony("up", stack, "-y")
+    before = [each["metadata"]["uid"] for each in live("pods", stack)]
+    # The context now names another cluster.
+    kubeconfig("other", "mine")
+    for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
+        output = sandbox.symphony(*words, code=2).err
+        assert "runs in another cluster than context mine now names" in output, words
+    listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
+    assert listed[stack]["state"] == "unknown", listed
+    assert other.changes == []
+    assert [each["metadata"]["uid"] for each in live("pods", stack)] == before
+    # The current context is another one: `up` refuses, and other commands use the experiment's own cluster.
     kubeconfig("ours", "other")
     for words in (("plan", stack), ("up", stack, "-y")):
         output = sandbox.symphony(*words, code=2).err
@@ -96,21 +106,3 @@ def test_after_switching_context_up_refuses_and_delete_uses_the_recorded_cluster
     sandbox.symphony("delete", stack, "-y")
     assert live("pods", stack) == []
     assert other.changes == []
-
-
-def test_commands_refuse_when_the_context_now_names_another_cluster(
-    sandbox: Sandbox, stack: str, kubeconfig: Callable[[str, str], None], live: Any, other: Any
-) -> None:
-    sandbox.symphony("up", stack, "-y")
-    before = [each["metadata"]["uid"] for each in live("pods", stack)]
-    kubeconfig("other", "mine")
-    for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
-        output = sandbox.symphony(*words, code=2).err
-        assert "runs in another cluster than context mine now names" in output, words
-    listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
-    assert listed[stack]["state"] == "unknown", listed
-    assert other.changes == []
-    assert [each["metadata"]["uid"] for each in live("pods", stack)] == before
-    kubeconfig("ours", "mine")
-    sandbox.symphony("delete", stack, "-y")
-    assert live("pods", stack) == []

@@ -51,24 +51,7 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_up_reports_an_exhausted_quota_and_keeps_running_pods(
-    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
-) -> None:
-    up(sandbox, stack, SLEEPER)
-    before = live("pods", stack)[0]["metadata"]["uid"]
-    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
-    kubectl("-n", stack, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
-    output = up(sandbox, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
-    (line,) = lines(output)
-    assert (
-        'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
-    )
-    assert "(b)" in line
-    assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
-
-
-@pytest.mark.thorough
-def test_up_reports_a_limit_range_violation_and_keeps_running_pods(
+def test_up_reports_a_limit_range_and_an_exhausted_quota_and_keeps_running_pods(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
     up(sandbox, stack, SLEEPER)
@@ -80,6 +63,15 @@ def test_up_reports_a_limit_range_violation_and_keeps_running_pods(
     greedy = SLEEPER + '; p = e.new_process("b", command="true"); p.resource_request(cpu=1)'
     refused = up(sandbox, stack, greedy + "; p.resource_limit(cpu=1)", code=2)
     assert "b is refused by the cluster: maximum cpu usage per Container is 100m, but limit is 1" in refused
+    kubectl("-n", stack, "delete", "limitrange", "small")
+    kubectl("-n", stack, "create", "quota", "few", "--hard=pods=1")
+    kubectl("-n", stack, "wait", "--for=jsonpath={.status.used.pods}=1", "quota/few", "--timeout=30s")
+    output = up(sandbox, stack, SLEEPER + '; e.new_process("b", command="true")', code=1)
+    (line,) = lines(output)
+    assert (
+        'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
+    )
+    assert "(b)" in line
     assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
 
 
