@@ -21,7 +21,13 @@ class Parser(TyperCommand):
         if "--" in args:
             end = args.index("--")
             args, ctx.obj = args[:end], args[end + 1 :]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, list(args))
+        except typer.TyperException:
+            if ctx.obj is not None or not args or args[0].startswith("-"):
+                raise
+            # An option of the command to run: all are words, so that the error says where -- goes.
+            return super().parse_args(ctx, ["--", *args])
 
 
 def command(

@@ -78,6 +78,7 @@ def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox
         (("learner", "--", "/etc/passwd"), 126, "cannot be run"),
         (("learner", "--", "\x1b[31mred"), 127, "red"),
         (("rl", "learner", "sh", "x y"), 2, "symphony exec rl learner -- sh 'x y'"),
+        (("learner", "ls", "-a"), 2, "symphony exec learner -- ls -a"),
         (("learner", "--"), 2, "after --"),
         (("learner", "--", ""), 2, "the command to run is empty"),
         (("rl", "e", "--", "true"), 2, "eval/agent-0"),
