@@ -221,8 +221,9 @@ def _up(
         selected_stack.ensure_stack(selected, changes=True),
         tempfile.TemporaryDirectory(dir=folder) as images,
     ):
-        reports = progress.Reader(Path(images))
-        extra = {progress.VARIABLE: images}
+        steps = Path(images) / "progress"
+        reports = progress.Reader(steps)
+        extra = {progress.VARIABLE: str(steps)}
         with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():

@@ -46,6 +46,7 @@ def test_up_builds_only_a_changed_image_and_pods_run_its_digest(place: Place) ->
     first = place.up()
     assert "image rl: build and push" in first
     assert "(new)" in first
+    assert re.search(r"image rl +working .* step 2/3: RUN echo made of", first), "the steps of the build"
     before = place.images()
     assert re.fullmatch(rf"\S+ {place.repository}@sha256:[0-9a-f]{{64}}", before["a"])
     # Nothing changed: nothing is built or pushed.
