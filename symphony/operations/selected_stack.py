@@ -164,7 +164,7 @@ def _unnamed(workspace: workspaces.Workspace) -> str:
     full_names = {str(file_store.StackName(workspace.project, stack)): stack for stack in live}
     if current := full_names.get(stacks.current()):
         return current
-    if not programs and workspace.program.is_file() and (workspace.project in live or not known):
+    if not programs and workspace.program.is_file() and (workspace.project in (live or known) or not known):
         return workspace.project
     names = listed(sorted(live | programs or known))
     raise UserError("which stack?", remedy=f"Name one of: {names}" if names else "Write its name")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony.engine.state.file_store import StackName
+from symphony.errors import UserError
 from symphony.operations import selected_stack
 
 
@@ -42,3 +43,23 @@ def test_without_a_name_the_running_or_current_stack_is_selected(
     monkeypatch.setattr(selected_stack.stacks, "current", lambda: current)
     monkeypatch.setattr(selected_stack, "_live", lambda _: {*live})
     assert selected_stack.select(None).name.stack == stack
+
+
+def test_without_a_name_and_with_nothing_up_the_stack_named_after_the_project_is_selected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (tmp_path / "__main__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    names = ["lab", "lab.test"]
+    for name in names:
+        (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {}\n")
+    monkeypatch.setattr(selected_stack.store, "names", lambda: [StackName("lab", name) for name in names])
+    monkeypatch.setattr(selected_stack.stacks, "current", lambda: "")
+    monkeypatch.setattr(selected_stack, "_live", lambda _: set())
+    assert selected_stack.select(None).name.stack == "lab"
+    names.remove("lab")
+    names.append("prod")
+    (tmp_path / "Pulumi.prod.yaml").touch()
+    with pytest.raises(UserError, match="which stack"):
+        selected_stack.select(None)
