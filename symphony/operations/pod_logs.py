@@ -14,7 +14,6 @@ from symphony import files, paths
 from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
-from symphony_tmux import logs
 
 _ENDED = re.compile(r"ended: exit (\d+)")
 # The maximum bytes kept for a process; later output is dropped.
@@ -102,6 +101,9 @@ class Keeper:
         if line.path in self._files:
             return False
         folder = self._folders[line.path]
+        # Imported here: reading commands load this module.
+        from symphony_tmux import logs
+
         return not line.ended or _has_end(folder) or logs.last(folder / "log", 1) == f"{line.text}\n".encode()
 
     def _opened(self, path: str) -> tuple[FileIO, FileIO]:
