@@ -18,7 +18,6 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import runs, stacks
 from symphony.plan.names import quoted
-from symphony_tmux import logs as log_reader
 
 # The resolution of the times in the index of a log, in seconds.
 _RESOLUTION = 0.3
@@ -51,6 +50,9 @@ def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
 
 def _start_in_log(log: Path, since: float) -> float:
     """Return when a process was first started since a time; that time if the log does not tell."""
+    # Imported here: reading commands load this module.
+    from symphony_tmux import logs as log_reader
+
     events = log_reader.events(log)
     if starts := [mark.time for mark in events if mark.event == "start" and mark.time >= since]:
         return starts[0]
