@@ -35,6 +35,8 @@ _UNDER_WAY = ("working", "stopping")
 # More rows than this are shown as a bar and the last few rows.
 _ROWS = 16
 _BAR_COLUMNS = 10
+# The column of the notes.
+_NOTES = 3
 _NAMES = 3
 
 
@@ -180,7 +182,7 @@ class Board:
         grid = _grid()
         for row in rows:
             bar = ProgressBar(1, row.share, width=_BAR_COLUMNS) if row.share >= 0 else ""
-            cells = (lasted(row.seconds), row.note, bar, row.size if row.share >= 0 else "")
+            cells = (lasted(row.seconds), _shortened(row.note), bar, row.size if row.share >= 0 else "")
             grid.add_row(*_start(row.path, row.state), *cells)
         return Group(*parts, grid)
 
@@ -189,7 +191,7 @@ class Board:
         up = len(self._watched) - len(waiting)
         grid = _grid()
         for status in waiting[:_ROWS]:
-            grid.add_row(*_start(status.path, status.state), "", screen.clean(status.why))
+            grid.add_row(*_start(status.path, status.state), "", _shortened(status.why))
         more = [f"  and {len(waiting) - _ROWS} more"] if len(waiting) > _ROWS else []
         return [f"  {up} of {len(self._watched)} are up   {lasted(self._elapsed)}", grid, *more]
 
@@ -202,9 +204,17 @@ def _grid() -> Any:
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "left", "right", "left", "left", "left"):
-        grid.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+    for column, justify in enumerate(("left", "left", "right", "left", "left", "left")):
+        # On a narrow terminal, rich first shrinks a column that may wrap: the notes, not the names.
+        grid.add_column(justify=justify, no_wrap=column != _NOTES, overflow="ellipsis")
     return grid
+
+
+def _shortened(note: str) -> Any:
+    """Return a note that takes one line of any width."""
+    from rich.text import Text
+
+    return Text(screen.clean(note), no_wrap=True, overflow="ellipsis")
 
 
 def _start(path: str, state: str) -> tuple[Any, Any]:

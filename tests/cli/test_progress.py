@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli.progress import Board
+from symphony.operations.up import Progress
 from tests.sandbox import Sandbox
 from tests.terminal import terminal
 
@@ -22,6 +25,16 @@ def test_without_a_terminal_waiting_processes_are_one_line(capsys: pytest.Captur
         board.watch([status("a", "running"), status("b", "waiting"), status("c", "waiting")])
         board.watch([status("a", "running"), status("b", "running"), status("c", "waiting")])
     assert capsys.readouterr().out.splitlines() == ["  waiting for 2 of 3 to run"]
+
+
+def test_a_narrow_terminal_cuts_the_note_and_not_the_name() -> None:
+    console = Console(width=90, file=io.StringIO())
+    board = Board(quiet=True)
+    note = f"step 2/3: RUN {'make ' * 20}"
+    board.update(Progress("image examples", "working", 0.0, note, 0.5, "20 of 40 MB"))
+    console.print(board._drawn())  # pyright: ignore[reportPrivateUsage]
+    (line,) = console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
+    assert all(word in line for word in ("image examples  working", "step 2/3", "…", "20 of 40 MB"))
 
 
 SCRIPT = """
