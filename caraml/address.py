@@ -80,7 +80,7 @@ def parse(text: str) -> Address:
 def _tcp(host: str, port: int | str) -> Address:
     bare = host.strip("[]")
     if not bare or any(character.isspace() or character == "/" for character in bare):
-        raise AddressError(f"cannot parse address {f'{host}:{port}'!r}: expected tcp://host:port")
+        raise AddressError(f"cannot parse host {host!r} of the address: expected tcp://host:port")
     bare = LOOPBACK if bare == "localhost" else bare
     try:
         number = 0 if port == "*" else int(port)

@@ -58,7 +58,8 @@ class DockerBuilder:
         _refuse_unknown(settings, _SETTINGS, "DockerBuilder")
         missing = [name for name in _SETTINGS[:3] if name not in settings]
         if missing:
-            raise UserError(f"DockerBuilder lacks {', '.join(missing)}", remedy="Add it to its settings")
+            remedy = f"Pass {' and '.join(f'{name}=...' for name in missing)}"
+            raise UserError(f"DockerBuilder needs {', '.join(missing)}", remedy=remedy)
         return cls(**settings)
 
     def build(self, tag: str | None = None) -> str:

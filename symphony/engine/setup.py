@@ -55,7 +55,7 @@ def _install(target: Path) -> None:
 def _unavailable(reason: str) -> SymphonyError:
     return SymphonyError(
         f"the Pulumi engine cannot be installed: {reason}",
-        remedy="Install Pulumi (pulumi.com/docs/install); in a clone, `make setup` can build it with Go",
+        remedy="Install Pulumi (pulumi.com/docs/install), or build it by `make setup` in a clone of symphony",
     )
 
 

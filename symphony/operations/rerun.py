@@ -45,7 +45,8 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
     kept_code.set_images(code, images)
     project = workspace.find(code)
     if project is None:
-        raise UserError(f"the kept code of run {number} has no Pulumi.yaml", where=run.code)
+        remedy = f"Choose another run of `symphony history {target.name.stack}`"
+        raise UserError(f"the kept code of run {number} has no Pulumi.yaml", where=run.code, remedy=remedy)
     if project.virtualenv is not None:
         project = replace(project, virtualenv=str(Path(run.folder, project.virtualenv)))
     settings = workspace.config_file(project, target.name.stack)

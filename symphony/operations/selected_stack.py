@@ -260,7 +260,7 @@ def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -
         raise UserError(
             f"the cluster's stack {cluster} does not exist",
             where=str(selected.config_file),
-            remedy=f"Run `symphony up {name.stack}` first",
+            remedy=f"Run `symphony up {name.stack}` in the project {name.project} first",
         )
     runs_in = {str(workspaces.stack_name(name, selected.workspace)) for name in stacks.clusters_of(stack)}
     if runs_in and str(name) not in runs_in:

@@ -45,7 +45,10 @@ class Subscriptions:
             self.nbytes += len(prefix) + _OVERHEAD
             if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
                 _disconnect_sender(frame)
-                raise MalformedMessageError("a subscription is over the limits; its peer is disconnected")
+                raise MalformedMessageError(
+                    f"a subscriber was disconnected: its topics have over {MAX_SUBSCRIPTION_BYTES} bytes,"
+                    f" or one has over {MAX_TOPIC_BYTES}"
+                )
         elif change[:1] == b"\x00":
             self._remove(prefix)
         else:

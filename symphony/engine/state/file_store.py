@@ -281,9 +281,10 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
 def damaged(name: StackName, file: Path) -> SymphonyError:
     """Return the error of a damaged state that has no copy."""
     return SymphonyError(
-        f"the state of {name.stack} is damaged and has no copy",
+        f"the state of {name.stack} is damaged, and there is no backup of it",
         where=str(file),
-        remedy="Restore it with `pulumi stack import`, or move it away: `symphony ls` shows what still runs",
+        remedy="Load a file of `pulumi stack export` with `pulumi stack import`, or move the state away: "
+        "`symphony ls` then shows the processes that still run",
     )
 
 
