@@ -157,17 +157,25 @@ def _unnamed(workspace: workspaces.Workspace) -> str:
     live = {stack for stack in _live(workspace) if not _is_of_sweep(workspace.project, stack)}
     # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == workspace.project}
-    known, programs = known & workspaces.configured(workspace), _programs(workspace)
+    configured, programs = workspaces.configured(workspace), _programs(workspace)
+    known &= configured
+    has_own_program = not programs and workspace.program.is_file()
+    if has_own_program and not live and any(_is_named_after(workspace, stack) for stack in configured):
+        return workspace.project
     for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
     full_names = {str(file_store.StackName(workspace.project, stack)): stack for stack in live}
     if current := full_names.get(stacks.current()):
         return current
-    if not programs and workspace.program.is_file() and (workspace.project in (live or known) or not known):
+    if has_own_program and (workspace.project in live or not known):
         return workspace.project
     names = listed(sorted(live | programs or known))
     raise UserError("which stack?", remedy=f"Name one of: {names}" if names else "Write its name")
+
+
+def _is_named_after(workspace: workspaces.Workspace, stack: str) -> bool:
+    return stack == workspace.project or stack.startswith(f"{workspace.project}.")
 
 
 def _live(workspace: workspaces.Workspace) -> set[str]:

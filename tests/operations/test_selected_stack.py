@@ -45,21 +45,33 @@ def test_without_a_name_the_running_or_current_stack_is_selected(
     assert selected_stack.select(None).name.stack == stack
 
 
+@pytest.mark.parametrize("names", [["lab", "lab.test"], ["lab.test"], ["lab", "prod"]])
 def test_without_a_name_and_with_nothing_up_the_stack_named_after_the_project_is_selected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    _make_stacks_that_were_up(tmp_path, monkeypatch, names)
+    assert selected_stack.select(None).name.stack == "lab"
+
+
+def test_stacks_that_are_not_named_after_the_project_are_selected_if_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
-    (tmp_path / "__main__.py").touch()
-    monkeypatch.chdir(tmp_path)
-    names = ["lab", "lab.test"]
-    for name in names:
-        (tmp_path / f"Pulumi.{name}.yaml").write_text("config: {}\n")
-    monkeypatch.setattr(selected_stack.store, "names", lambda: [StackName("lab", name) for name in names])
-    monkeypatch.setattr(selected_stack.stacks, "current", lambda: "")
-    monkeypatch.setattr(selected_stack, "_live", lambda _: set())
-    assert selected_stack.select(None).name.stack == "lab"
-    names.remove("lab")
+    names = ["dev"]
+    _make_stacks_that_were_up(tmp_path, monkeypatch, names)
+    assert selected_stack.select(None).name.stack == "dev"
     names.append("prod")
     (tmp_path / "Pulumi.prod.yaml").touch()
     with pytest.raises(UserError, match="which stack"):
         selected_stack.select(None)
+
+
+def _make_stacks_that_were_up(folder: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
+    """Make a project `lab` with these stacks, of which none is up now."""
+    (folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    (folder / "__main__.py").touch()
+    for name in names:
+        (folder / f"Pulumi.{name}.yaml").touch()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(selected_stack.store, "names", lambda: [StackName("lab", name) for name in names])
+    monkeypatch.setattr(selected_stack.stacks, "current", lambda: "")
+    monkeypatch.setattr(selected_stack, "_live", lambda _: set())
