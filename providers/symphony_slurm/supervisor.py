@@ -569,9 +569,11 @@ class Slurm(logs.Outputs):
             running.srun.wait()
         record = running.record
         self._forget(running)
-        if (record.signal or record.exit > 128) and not running.asked_to_end:
+        is_killed = bool(record.signal) or record.exit > 128 or not record.ended
+        if is_killed and not running.asked_to_end:
             self._await_signal()
-        if not (self._why or running.asked_to_end) and self._experiment.component(record.path):
+        is_in_component = self._experiment.component(record.path) is not None
+        if not (self._why or running.asked_to_end) and (is_killed or is_in_component):
             self._why = self._why_broken()
         if self._why:
             # The end of the job ended the process: the next job starts it again.
@@ -589,13 +591,18 @@ class Slurm(logs.Outputs):
             self._change(running, state="lost", ended=time.time(), why=why, ready=False)
 
     def _why_broken(self) -> str:
-        """Return which component of the job has ended, such as by `scancel 12+1`; empty if none has.
+        """Return why the job cannot go on, although Slurm has sent no signal; empty if it can.
 
-        Slurm lets the other components run, and no step starts in that one any more.
+        After the failure of a node, Slurm may end all steps some seconds before this supervisor. If a
+        component has ended, such as by `scancel 12+1`, Slurm lets the others run, but starts no step in it.
         """
         with suppress(SymphonyError):
             job = commands.jobs(self._experiment.configuration).get(self._job)
-            for number, component in enumerate(job.components if job and not job.has_ended else (), 1):
+            if job is None:
+                return ""
+            if job.has_ended or any(part.is_waiting for part in (job, *job.components)):
+                return _WHY[signal.SIGTERM]
+            for number, component in enumerate(job.components, 1):
                 if component.has_ended:
                     partition = self._experiment.partitions[number] or "by default"
                     return f"its component {self._job}+{number} (partition {partition}) is {component.state}"
