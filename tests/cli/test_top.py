@@ -40,6 +40,13 @@ with Experiment() as e:
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def event_loop_for_others() -> Iterator[None]:
+    """Set an event loop at the end: asyncio.run() leaves none, which Outputs in other tests need."""
+    yield
+    asyncio.set_event_loop(asyncio.new_event_loop())
+
+
 @pytest.fixture(scope="module")
 def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """An experiment `rl` of a server and its clients."""
