@@ -131,6 +131,8 @@ def test_a_cancelled_component_ends_the_job_and_up_submits_another(lab: Lab) -> 
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
+# slurmctld 22.05 sometimes crashes when a requeued heterogeneous job begins: later tests would fail.
+@pytest.mark.slow
 def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None:
     text = program(two="spare")
     up(lab, text)
@@ -144,7 +146,7 @@ def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None
         # The node may have recovered by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
     wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
-    lab.ask("scontrol", "update", f"jobid={leader}", "starttime=now")
+    lab.begin_now(leader)
     for path in ("learner", "one", "two"):
         lab.becomes(path, "running", 60)
     assert sorted(lab.jobs()) == jobs
