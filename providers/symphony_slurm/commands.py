@@ -141,8 +141,9 @@ def _joined(rows: Sequence[Job]) -> Job:
 def time_limits(configuration: str) -> dict[str, str]:
     """Return the time limit of each partition, such as 1-00:00:00 or infinite; "" is the default one."""
     rows = [line.split() for line in call(configuration, ["sinfo", "-h", "-a", "-o", "%P %l"]).splitlines()]
-    default = [("", limit) for name, limit in rows if name.endswith("*")]
-    return dict([*((name.removesuffix("*"), limit) for name, limit in rows), *default])
+    limits = {name.removesuffix("*"): limit for name, limit in rows}
+    limits.update(("", limit) for name, limit in rows if name.endswith("*"))
+    return limits
 
 
 def seconds_of(limit: str) -> float:

@@ -370,8 +370,8 @@ class Slurm(logs.Outputs):
         """Return which services have other addresses than when the process started; empty if none has."""
         moved = [
             f"{name} has moved to {address}"
-            for name, known in record.addresses.items()
-            if (address := self._addresses.get(name)) is not None and str(address) != known
+            for name, first in record.addresses.items()
+            if (address := self._addresses.get(name)) is not None and str(address) != first
         ]
         return ", ".join(moved)
 

@@ -55,8 +55,8 @@ def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
                 else:
                     unchanged = f"; {others} unchanged" if others else ""
                     # Others may have the address of a service that has moved.
-                    affected = [status for status in event.statuses if status.ready and status.why]
-                    ended = replace(ended, statuses=(*statuses, *(s for s in affected if s not in statuses)))
+                    affected = (status for status in event.statuses if status.ready and status.why)
+                    ended = replace(ended, statuses=tuple(dict.fromkeys((*statuses, *affected))))
                     show_end(ended, f"{_counts(statuses)} in {event.seconds:.1f} s{unchanged}.")
                 return 1 if ended.troubled else 0
     return 1

@@ -18,7 +18,7 @@ from symphony.cli.top_table import SERVICES, edge_cells
 from symphony.operations import graph
 from tests.cli.top_views import Scripted, view
 from tests.documents import text
-from tests.sandbox import Sandbox, sandbox_in, wait_for
+from tests.sandbox import Ran, Sandbox, sandbox_in, wait_for
 from tests.terminal import terminal
 
 SERVER = (
@@ -57,7 +57,9 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 
 def test_top_once_as_json_and_table(connected: Sandbox) -> None:
-    look = lambda: connected.symphony("top", "rl", "--once", "--json", code=None)  # noqa: E731
+    def look() -> Ran:
+        return connected.symphony("top", "rl", "--once", "--json", code=None)
+
     wait_for(lambda: len(look().json["services"][0]["connected"]) == 3, 30, "all are connected")
     ran = look()
     assert (ran.code, ran.json["ready"]) == (0, True)
