@@ -87,7 +87,7 @@ def _prepare(base: SelectedStack, words: Sequence[str], name: str | None) -> swe
     if words:
         name = name or f"{stack.replace('.', '-')}-sweep"
         return sweep.prepare(base.workspace, stack, name, sweep.trials_of(words, name))
-    if existing is None:
+    if existing is None or name not in (None, stack):
         remedy = f"Name them, as in `symphony sweep {stack} lr=0.1,0.3 seed=1..5`"
         raise UserError("a new sweep needs parameters", remedy=remedy)
     return existing

@@ -111,6 +111,7 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     # The sweep notifies of its own end, not of those of its trials.
     assert told.read_text().splitlines()[2:] == ["grid completed 0"]
     assert "is a sweep" in sandbox.symphony("up", "grid", "-y", code=2).err
+    assert "needs parameters" in sandbox.symphony("sweep", "grid", "--name", "other", code=2).err
     # Without a name, the command selects the stack of the program, not its sweep.
     assert sandbox.symphony("plan", "--json").json["stack"] == "sandbox"
     assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
