@@ -121,7 +121,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:
-    """Return the rules that may refuse pods: exhausted quotas, else all quotas and limit ranges."""
+    """Return the rules that may refuse pods: exhausted quotas, else all quotas, and all limit ranges."""
     quotas = [
         (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
         for quota in _items(client, namespace, "resourcequotas")
@@ -129,11 +129,9 @@ def admission_rules(client: Client, namespace: str) -> list[str]:
         if (used := mapping(quota, "status", "used").get(kind)) is not None
     ]
     exhausted = [f"{rule} used" for rule, is_full in quotas if is_full]
-    if exhausted:
-        return exhausted
     ranges = _items(client, namespace, "limitranges")
     bounds = [bound for limit_range in ranges for bound in _bounds(limit_range)]
-    return [*(rule for rule, _ in quotas), *bounds]
+    return [*(exhausted or (rule for rule, _ in quotas)), *bounds]
 
 
 def _bounds(limit_range: Values) -> Iterator[str]:
