@@ -14,7 +14,7 @@ def publisher() -> None:
         publishing.wait_subscribers(1, timeout=30)
         for step in range(COUNT):
             publishing.pub("loss", {"step": step, "loss": 1 / (step + 1)})
-            publishing.pub("other", "nobody asked for it")
+            publishing.pub("other", "no subscriber")
     print(f"published {COUNT}")
 
 
