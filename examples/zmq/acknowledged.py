@@ -2,7 +2,7 @@
 
 import sys
 
-from where import where
+from where import PATIENCE, where
 
 from caraml import ZmqReceiver, ZmqSender
 
@@ -10,16 +10,16 @@ COUNT = 1000
 
 
 def receiver() -> None:
-    with ZmqReceiver(**where("results"), deserializer="msgpack", timeout=30) as receiving:
+    with ZmqReceiver(**where("results"), deserializer="msgpack", timeout=PATIENCE) as receiving:
         got = [receiving.recv() for _ in range(COUNT)]
     print(f"received {len(got)}, in order: {got == list(range(COUNT))}")
 
 
 def sender() -> None:
-    sending = ZmqSender(**where("results"), serializer="msgpack", timeout=30)
+    sending = ZmqSender(**where("results"), serializer="msgpack", timeout=PATIENCE)
     for number in range(COUNT):
         sending.send(number)
-    print("all acknowledged:", sending.close(timeout=30))
+    print("all acknowledged:", sending.close(timeout=PATIENCE))
 
 
 if __name__ == "__main__":

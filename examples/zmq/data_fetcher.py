@@ -4,7 +4,7 @@ import os
 import sys
 
 import numpy as np
-from where import where
+from where import PATIENCE, where
 
 from caraml import DataFetcher, ZmqClient, ZmqServer
 
@@ -32,11 +32,13 @@ def fetcher() -> None:
 
     place = where("batches")
     remote = {"remote_service": place["service"]} if "service" in place else {"remote_host": place["host"]}
-    fetching = DataFetcher(handle, remote_port=place.get("port"), requests=range(COUNT), timeout=30, **remote)
+    fetching = DataFetcher(
+        handle, remote_port=place.get("port"), requests=range(COUNT), timeout=PATIENCE, **remote
+    )
     fetching.start()
     fetching.join()
     print(f"fetched {len(sums)}, {sum(sums)} in all")
-    with ZmqClient(**place, serializer="msgpack", deserializer="msgpack", timeout=30) as asking:
+    with ZmqClient(**place, serializer="msgpack", deserializer="msgpack", timeout=PATIENCE) as asking:
         asking.request("end")
 
 

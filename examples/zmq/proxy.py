@@ -3,7 +3,7 @@
 import sys
 import time
 
-from where import side, where
+from where import PATIENCE, side, where
 
 from caraml import ZmqClient, ZmqProxyThread, ZmqServer
 
@@ -21,13 +21,13 @@ def proxy() -> None:
 
 def server() -> None:
     with ZmqServer(**where("back"), bind=False, serializer="str", deserializer="str") as answering:
-        answering.send(answering.recv(timeout=30).upper())
+        answering.send(answering.recv(timeout=PATIENCE).upper())
         time.sleep(0.5)
     print("served")
 
 
 def client() -> None:
-    with ZmqClient(**where("front"), serializer="str", deserializer="str", timeout=30) as asking:
+    with ZmqClient(**where("front"), serializer="str", deserializer="str", timeout=PATIENCE) as asking:
         print(asking.request("through the proxy"))
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from where import where
+from where import PATIENCE, where
 
 from caraml import ZmqPub, ZmqSub
 
@@ -11,7 +11,7 @@ COUNT = 10
 
 def publisher() -> None:
     with ZmqPub(**where("news"), serializer="json") as publishing:
-        publishing.wait_subscribers(1, timeout=30)
+        publishing.wait_subscribers(1, timeout=PATIENCE)
         for step in range(COUNT):
             publishing.pub("loss", {"step": step, "loss": 1 / (step + 1)})
             publishing.pub("other", "no subscriber")
@@ -19,7 +19,7 @@ def publisher() -> None:
 
 
 def subscriber() -> None:
-    with ZmqSub(**where("news"), topic="loss", deserializer="json", timeout=30) as subscribing:
+    with ZmqSub(**where("news"), topic="loss", deserializer="json", timeout=PATIENCE) as subscribing:
         last = [subscribing.recv() for _ in range(COUNT)][-1]
     print(f"the last of {COUNT}: {last}, missed {subscribing.missed}")
 

@@ -3,7 +3,7 @@
 import sys
 
 import numpy as np
-from where import where
+from where import PATIENCE, where
 
 from caraml import ZmqPuller, ZmqPusher
 
@@ -11,14 +11,14 @@ COUNT = 10
 
 
 def push() -> None:
-    with ZmqPusher(**where("queue"), serializer="msgpack", timeout=30) as pusher:
+    with ZmqPusher(**where("queue"), serializer="msgpack", timeout=PATIENCE) as pusher:
         for step in range(COUNT):
             pusher.push({"step": step, "frame": np.full((84, 84), step, np.uint8)})
     print(f"pushed {COUNT}")
 
 
 def pull() -> None:
-    with ZmqPuller(**where("queue"), deserializer="msgpack", timeout=30) as puller:
+    with ZmqPuller(**where("queue"), deserializer="msgpack", timeout=PATIENCE) as puller:
         total = sum(puller.pull()["step"] for _ in range(COUNT))
     print(f"pulled {COUNT}, steps add up to {total}")
 

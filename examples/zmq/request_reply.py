@@ -2,7 +2,7 @@
 
 import sys
 
-from where import where
+from where import PATIENCE, where
 
 from caraml import RemoteError, ZmqClient, ZmqServer
 
@@ -23,7 +23,7 @@ def server() -> None:
 
 
 def client() -> None:
-    with ZmqClient(**where("echo"), serializer="msgpack", deserializer="msgpack", timeout=30) as asking:
+    with ZmqClient(**where("echo"), serializer="msgpack", deserializer="msgpack", timeout=PATIENCE) as asking:
         print("6 / 3 =", asking.request({"x": 6, "y": 3}))
         try:
             asking.request({"x": 6, "y": 0})

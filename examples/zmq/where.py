@@ -15,6 +15,8 @@ PORTS = {
     "frames": 7417,
     "vault": 7418,
 }
+# Seconds that a program waits for its peer: on a cluster, the peer's pod may start minutes later.
+PATIENCE = 300
 
 
 def where(service: str) -> dict:
