@@ -72,19 +72,19 @@ _SUBSCRIBE_OVERHEAD = 16  # beside the topic
 class _Topic:
     """A topic of a publisher, with the prepared headers of its next messages of one frame.
 
-    `publisher` is a random number for each topic, so that subscribers count missed messages by topic.
+    Its messages are a stream with numbers of its own, so that subscribers count missed messages by topic.
     """
 
     def __init__(self, name: bytes, most: int) -> None:
         self.name = name
         self.most = most
-        self.publisher = secrets.randbits(32)
-        self.start = start(name, INLINE, self.publisher)
+        self.stream = secrets.randbits(32)
+        self.start = start(name, INLINE, self.stream)
         self.set_next_number(0)
 
     def set_next_number(self, number: int) -> None:
         """Number the next message `number`."""
-        # The first number not in `headers`, which differ in their last byte only.
+        # The first number after `headers`, whose numbers differ in the last byte only.
         self.end_of_headers = number + min(self.most, 256 - number % 256)
         self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
 
@@ -264,7 +264,7 @@ class ZmqPub(Endpoint):
         self._make_room(nbytes)
 
         def framed(kind: int, data: Any = b"") -> bytes:
-            return b"".join((header(topic.name, kind, topic.publisher, topic.next_number()), data))
+            return b"".join((header(topic.name, kind, topic.stream, topic.next_number()), data))
 
         if type(message) is bytes and len(message) < ZERO_COPY:
             return framed(INLINE, message)
@@ -277,7 +277,7 @@ class ZmqPub(Endpoint):
     def _new_topic(self, topic: str | bytes) -> _Topic:
         name = check_topic(str2bytes(topic))
         if len(self._topics) >= _MAX_TOPICS:
-            self._topics.clear()  # numbering starts again, as of another publisher
+            self._topics.clear()  # new streams begin
         most = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // (len(self._topics) + 1))
         known = self._topics[topic] = _Topic(name, most)
         self._longest_header = max(self._longest_header, len(name) + HEADER_BYTES)

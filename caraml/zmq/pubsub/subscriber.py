@@ -39,12 +39,12 @@ _NOTHING: Any = object()
 
 
 class _KnownTopic:
-    """A topic of a publisher: whether it is subscribed to, and the number of its last message."""
+    """A stream of a publisher: whether its topic is subscribed to, and the number of its last message."""
 
     def __init__(self, head: Head, wanted: bool) -> None:
         self.wanted = wanted
         self.number = head.number - 1
-        self.start = start(head.topic, INLINE, head.publisher)
+        self.start = start(head.topic, INLINE, head.stream)
 
 
 class ZmqSub(LoopingEndpoint):
@@ -74,7 +74,7 @@ class ZmqSub(LoopingEndpoint):
         self.missed = 0
         self._ready: deque[bytes] = deque()
         self._changes: deque[Callable[[], None]] = deque()
-        self._held: bytes | None = None  # the first frame of a fetched message of another topic
+        self._held: bytes | None = None  # the first frame of a fetched message outside the stream
         self._streaming: _KnownTopic | None = None  # the topic of which small messages follow each other
         self._known_topics: dict[tuple[bytes, int], _KnownTopic] = {}
         self._known_topic_bytes = 0
@@ -205,7 +205,7 @@ class ZmqSub(LoopingEndpoint):
         return message
 
     def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
-        """Return the fetched message of another topic, of which only the first frame was read."""
+        """Return the fetched message outside the stream, of which only the first frame was read."""
         frame, self._held = Inline(self._held or b""), None
         return frame, self._wire.receive_rest() if self._wire.has_more() else []
 
@@ -217,7 +217,7 @@ class ZmqSub(LoopingEndpoint):
         head = read_head(whole)
         if head is None:
             return self._foreign(whole, rest)
-        known = self._known_topics.get((head.topic, head.publisher)) or self._add_known_topic(head)
+        known = self._known_topics.get((head.topic, head.stream)) or self._add_known_topic(head)
         self.missed += max(0, head.number - known.number - 1)
         known.number = head.number
         if not known.wanted:
@@ -251,8 +251,7 @@ class ZmqSub(LoopingEndpoint):
             wire.leave()
 
     def _fetch(self, known: _KnownTopic, flags: int) -> None:
-        """Receive the next small messages of the same topic, and keep the first other one for the next
-        `recv`.
+        """Receive the next small messages of a stream into `_ready`; hold the first other message.
 
         Only the first receive may block.
         """
@@ -290,11 +289,11 @@ class ZmqSub(LoopingEndpoint):
         if len(self._known_topics) >= _MAX_TOPICS or self._known_topic_bytes > _MAX_TOPIC_BYTES:
             self._known_topics.clear()
             self._known_topic_bytes = len(head.topic)
-        known = self._known_topics[head.topic, head.publisher] = _KnownTopic(head, self._wants(head.topic))
+        known = self._known_topics[head.topic, head.stream] = _KnownTopic(head, self._wants(head.topic))
         return known
 
     def _wants(self, topic: bytes) -> bool:
-        """Return whether the topic is subscribed to: ZeroMQ matches prefixes of topic and data together.
+        """Return whether the topic is subscribed to: ZeroMQ compares a prefix with topic and data.
 
         Without subscriptions through this class, the program has set them on the ZeroMQ socket.
         """

@@ -46,8 +46,8 @@ class Subscriptions:
             if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
                 _disconnect_sender(frame)
                 raise MalformedMessageError(
-                    f"a subscriber was disconnected: its topics have over {MAX_SUBSCRIPTION_BYTES} bytes,"
-                    f" or one has over {MAX_TOPIC_BYTES}"
+                    "a subscriber was disconnected: one of its topics has more than"
+                    f" {MAX_TOPIC_BYTES} bytes, or all subscriptions more than {MAX_SUBSCRIPTION_BYTES}"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)

@@ -1,9 +1,10 @@
 """The first frame of a published message.
 
-    topic | OPENING | kind | publisher | number | data
+    topic | OPENING | kind | stream | number | data
 
 ZeroMQ filters by the prefix of a frame, so the topic comes first; OPENING, which no topic may contain, ends
-it. The header is predictable, so that a subscriber compares it with the expected one in one step.
+it. `stream` is a random number for each topic of a publisher, and `number` counts its messages. The header is
+predictable, so that a subscriber compares it with the expected one in one step.
 """
 
 import struct
@@ -14,13 +15,14 @@ from typing import Any, NamedTuple
 
 from caraml.errors import MalformedMessageError
 
-# The data is in this frame, in the next one, joined in this one, or in this one and all others.
+# Where the data is: in this frame, in the next ones, all parts joined in this one, or the first part in this
+# frame and the others in the next ones.
 INLINE, DETACHED, JOINED, PARTS = range(4)
 OPENING = b"\xca\x08\xf6\xff"  # not UTF-8: no text has it
 MAX_TOPIC = (1 << 16) - 1
 LAST_NUMBER = (1 << 32) - 1
 
-_fields = struct.Struct(">BII")  # kind, publisher, number
+_fields = struct.Struct(">BII")  # kind, stream, number
 HEADER_BYTES = len(OPENING) + _fields.size
 _FIRST_LOOK = 1 << 10
 _LAST_BYTES = tuple(bytes((value,)) for value in range(256))
@@ -31,7 +33,7 @@ class Head(NamedTuple):
 
     topic: bytes
     kind: int
-    publisher: int
+    stream: int
     number: int
     data: int
 
@@ -45,18 +47,18 @@ def check_topic(topic: bytes) -> bytes:
     return topic
 
 
-def start(topic: bytes, kind: int, publisher: int) -> bytes:
+def start(topic: bytes, kind: int, stream: int) -> bytes:
     """Return a header without its number."""
-    return topic + OPENING + _fields.pack(kind, publisher, 0)[:-4]
+    return topic + OPENING + _fields.pack(kind, stream, 0)[:-4]
 
 
-def header(topic: bytes, kind: int, publisher: int, number: int) -> bytes:
+def header(topic: bytes, kind: int, stream: int, number: int) -> bytes:
     """Return a header."""
-    return topic + OPENING + _fields.pack(kind, publisher, number)
+    return topic + OPENING + _fields.pack(kind, stream, number)
 
 
 def headers(begin: bytes, number: int, most: int = 256) -> Iterator[bytes]:
-    """Return up to `most` headers from `number` on, with the same number but for its last byte."""
+    """Return up to `most` headers from `number` on, which end before the next multiple of 256."""
     last = number & 255
     joined: Any = map(concat, repeat(begin + number.to_bytes(4, "big")[:3]), _LAST_BYTES[last : last + most])
     return joined
@@ -76,7 +78,7 @@ def read_head(frame: bytes | memoryview) -> Head | None:
     if end < 0:
         return None
     try:
-        kind, publisher, number = _fields.unpack_from(beginning, end + len(OPENING))
+        kind, stream, number = _fields.unpack_from(beginning, end + len(OPENING))
     except struct.error:
-        raise MalformedMessageError("the published message is cut short") from None
-    return Head(beginning[:end], kind, publisher, number, end + HEADER_BYTES)
+        raise MalformedMessageError("the sender is not a ZmqPub: its header is cut short") from None
+    return Head(beginning[:end], kind, stream, number, end + HEADER_BYTES)
