@@ -193,7 +193,7 @@ class Wire:
             time.sleep(0.001)
 
     def _try_to_close(self, linger: float | None) -> bool:
-        """Close unless another thread is in a call, which is made to end."""
+        """Close once no other thread is in a call, which `check` ends; return whether it is closed."""
         if self._forked or self.socket.unwrap().closed:
             return True
         if not self.closing:
@@ -261,7 +261,7 @@ class Wire:
         """Handle the error of a send: retry, or raise. Call between enter() and leave()."""
         if not isinstance(error, zmq.Again):
             raise self.socket_error(error) from error
-        self.send_in_slices(message, 0, True, timeout, 1)
+        self.send_in_slices(message, 0, True, timeout)
 
     def answer(self, message: Parts) -> None:
         """Send an answer between enter() and leave(), such as the error for an unreadable request."""
@@ -298,7 +298,7 @@ class Wire:
         try:
             return self.put(part, flags, copy, track)
         except zmq.Again:
-            return self.send_in_slices(part, flags, copy, timeout, 1, track)
+            return self.send_in_slices(part, flags, copy, timeout, track)
         except zmq.ZMQError as error:
             raise self.socket_error(error) from error
 
@@ -324,11 +324,11 @@ class Wire:
             self.leave()
 
     def send_in_slices(
-        self, part: Any, flags: int, copy: bool, timeout: float | None, waited: int, track: bool = False
+        self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False
     ) -> Any:
-        """Retry a send in slices; `waited` slices of the deadline have passed."""
+        """Retry a send in slices; the first slice has passed."""
         timeout = self.timeout if timeout is None else timeout
-        deadline = time.monotonic() + timeout - (waited * self._send_ms / 1000)
+        deadline = time.monotonic() + timeout - self._send_ms / 1000
         while True:
             self.check()
             if timeout >= 0:
@@ -417,9 +417,9 @@ class Wire:
         """Return whether more parts follow the last received frame."""
         return bool(self.socket.unwrap().rcvmore)
 
-    def _receive_in_slices(self, timeout: float, waiting_for: str, waited: int) -> Any:
-        """Receive in slices; `waited` milliseconds of the deadline have passed."""
-        deadline = time.monotonic() + timeout - waited / 1000
+    def _receive_in_slices(self, timeout: float, waiting_for: str, waited_ms: int) -> Any:
+        """Receive in slices; `waited_ms` of the timeout have passed."""
+        deadline = time.monotonic() + timeout - waited_ms / 1000
         while True:
             self.check()
             left = deadline - time.monotonic() if timeout >= 0 else 1.0
