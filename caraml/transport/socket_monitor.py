@@ -128,7 +128,7 @@ class ConnectionState:
 
 
 def monitor(raw: zmq.Socket[Any], link: ConnectionState) -> None:
-    """Report the events of `raw` to `link` until its monitor is disabled."""
+    """Have the background thread report the events of `raw` to `link` until its monitor is disabled."""
     name = f"inproc://caraml-monitor-{next(_numbers)}"
     raw.monitor(name, _EVENTS)
     events = private_socket(raw.context, zmq.PAIR)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
@@ -208,7 +208,7 @@ class BackgroundThread:
                 handle(descriptor)
 
     def _look(self) -> int | None:
-        """Call `look()` of the tasks that are due; return the milliseconds until the next one, or None."""
+        """Call `look()` of all tasks once the first is due; return the milliseconds until then, or None."""
         tasks = [task for reference in self._periodic if (task := reference()) is not None]
         waits = [wait for task in tasks if (wait := task.wait_ms()) >= 0]
         if not waits:

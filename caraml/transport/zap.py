@@ -31,7 +31,7 @@ class Authenticator:
 
     def open_domain(self, keys: Keys) -> bytes:
         """Return a new domain that admits the allowed clients of `keys`. Raises KeyFileError."""
-        keys.allowed()
+        keys.allowed()  # raises here rather than at each handshake
         domain = b"caraml-keys-%d" % next(self._numbers)
         self._domains[domain] = keys
         return domain
@@ -55,7 +55,10 @@ class Authenticator:
         self._lock = threading.Lock()
 
     def start(self, context: zmq.Context[Any]) -> None:
-        """Answer the ZAP requests of a context. Raises SocketError if it has an authenticator already."""
+        """Have the background thread answer the ZAP requests of a context.
+
+        Raises SocketError if the context has an authenticator already.
+        """
         with self._lock:
             if context in self._contexts:
                 return
@@ -70,6 +73,7 @@ class Authenticator:
         background_thread().add(requests, self._serve)
 
     def _serve(self, requests: zmq.Socket[Any]) -> bool:
+        """Answer one request; return False after an error, so that the socket is closed."""
         try:
             requests.send_multipart(self.answer(requests.recv_multipart(zmq.NOBLOCK)))
         except (zmq.ZMQError, ValueError):
