@@ -77,7 +77,7 @@ class ConnectionState:
         elif event == zmq.Event.DISCONNECTED:
             if descriptor in self.handshaking:
                 del self.handshaking[descriptor]
-                if self.keyed or not self.bind:
+                if self.keyed:
                     self._refused(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
             else:
                 self.lost += 1
