@@ -1,7 +1,7 @@
 """Decodes message parts to values.
 
-The parts may come from a hostile peer: nothing that they name is imported, called or allocated. All sizes are
-checked against the bytes that have arrived, and every fault is a MalformedMessageError.
+The parts may come from a hostile peer. Only registered classes are called, nothing is imported, and all sizes
+are checked against the bytes that have arrived. Every fault is a MalformedMessageError.
 """
 
 import struct
@@ -296,7 +296,7 @@ def _array_of(part: Buffer, layout: Layout) -> Array:
     memory: Any = part.buffer if isinstance(part, _FRAMES) else part
     dtype, shape, order, nbytes = layout
     if size(part) != nbytes:
-        raise MalformedMessageError(f"{size(part)} bytes for an array of {nbytes}")
+        raise MalformedMessageError(f"a part has {size(part)} bytes, but its array has {nbytes}")
     if nbytes == 0:
         return np.empty(shape, dtype, "F" if order == "F" else "C")
     array: Array = _ndarray(shape, dtype, memory, 0, None, "F" if order == "F" else "C")

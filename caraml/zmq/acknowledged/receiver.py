@@ -235,7 +235,7 @@ class ZmqReceiver(LoopingEndpoint):
                 self._reject(error)
             except ZmqTimeoutError:
                 if not self._bind and self._seen_handshakes != wire.link.handshakes:
-                    self._send_ready()  # the former connection is read completely
+                    self._send_ready()  # nothing of the former connection is unread
             if self._queue:
                 self._acknowledge_at = monotonic() + _ACKNOWLEDGE_EVERY
                 return
@@ -335,7 +335,7 @@ class ZmqReceiver(LoopingEndpoint):
                 )
             )
         elif head.first < 1:
-            self._reject(MalformedMessageError("the message has sequence number 0"))
+            self._reject(MalformedMessageError("the sender is not a ZmqSender: it numbers messages from 0"))
         elif head.kind == HELLO:
             self._handle_hello(session, head, peer)
         elif session is None:
