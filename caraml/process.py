@@ -26,7 +26,7 @@ _KEPT_BYTES = (32 << 20) - (64 << 10)
 
 
 class _State:
-    contexts: dict[bool, zmq.Context[Any]] = {}  # with and without keys
+    contexts: dict[bool, zmq.Context[Any]] = {}  # by whether the sockets have keys
     pid = -1
     closing = False
     closing_since = 0.0
@@ -38,7 +38,7 @@ _after_fork: list[Callable[[], None]] = []
 
 
 def context(keyed: bool = False) -> zmq.Context[Any]:
-    """Return the default context of sockets; sockets with keys have one of their own.
+    """Return the default context of all sockets without keys, or that of all sockets with keys.
 
     In a context with a ZAP handler ZeroMQ calls it for every handshake, also of connecting sockets without
     keys. If such a socket is closed before the reply, its unsent messages wait until the handshake times out

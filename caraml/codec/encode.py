@@ -60,7 +60,7 @@ def _is_flat(value: dict[Any, Any]) -> bool:
     return _KEYS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
 
 
-_UNKNOWN = _ArraysPlan({})
+_NOT_CACHED = _ArraysPlan({})  # stands for a missing entry: None is an entry, too
 
 
 class Encoder:
@@ -81,8 +81,8 @@ class Encoder:
             return self._flat(mapping) or self._tree(mapping)
         try:
             key = (*mapping, *map(_shape_key, arrays))
-            plan = self._plans.get(key, _UNKNOWN)
-            if plan is _UNKNOWN:
+            plan = self._plans.get(key, _NOT_CACHED)
+            if plan is _NOT_CACHED:
                 plan = self._plan(key, mapping)
         except (AttributeError, TypeError):  # the dict holds other values than arrays
             return self._tree(mapping)

@@ -2,7 +2,7 @@
 
 A segment is an anonymous file (memfd): it has no path, so nothing stays behind when a process is killed, and
 the size of /dev/shm does not matter. Its header holds its state and its generation, so that a reader frees it
-without a message, and the name of an earlier generation opens nothing.
+without a message, and `take` refuses the name of an earlier generation.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ _flock, _LOCK, _UNLOCK = fcntl.flock, fcntl.LOCK_EX, fcntl.LOCK_UN
 class Segment:
     """Mapped shared memory, with `capacity` bytes of data from DATA_START on, at `address` in this process.
 
-    Names contain the owner's `descriptor`. `held` is True while the owner fills the segment.
+    `descriptor` is this process's own; names contain the owner's. `held` is True while the owner fills it.
     """
 
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:

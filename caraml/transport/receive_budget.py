@@ -93,6 +93,7 @@ class ReceiveBudget:
                 connection.outstanding, connection.counted_until = brought - connection.settled, brought
             if connection.counted_until:
                 counting = True
+                # The program may have received these bytes already, which was not counted.
                 before = connection.counted_until - connection.settled
                 if brought - connection.counted_until > before + self._max_unread:
                     self._disconnect(descriptor, connection)

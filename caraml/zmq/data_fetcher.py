@@ -14,7 +14,7 @@
 
 **Promise.** The handler is called once for every request, in no particular order. A worker that dies is
 replaced and its requests are sent again, so the server may serve a request twice. A reply that does not fit
-into the pool comes through the pipe.
+into the pool comes through the worker's pipe.
 """
 
 import logging
@@ -97,7 +97,7 @@ class DataFetcher(threading.Thread):
         self._requests: Iterator[Any] = iter(requests)
         self._to_retry: deque[_Task] = deque()
         self._fetching: dict[Any, _Task] = {}  # pipe -> task
-        self._workers: dict[Any, Any] = {}  # by the pipe of each of their threads
+        self._workers: dict[Any, Any] = {}  # pipe -> worker, which has a pipe for each thread
         self._n_workers, self._threads = n_workers, threads_per_worker
         self._failed_starts = 0
         self._stopped = False
