@@ -1,4 +1,4 @@
-"""Converts errors of Docker and of registries to errors with a line and a remedy."""
+"""Converts errors of Docker and of registries to errors with a place and a remedy."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
     Args:
         text: The error, as BuildKit or the docker command words it.
         step: The step that failed, such as `RUN make`; empty if none had started.
-        output: The output of the step, by line.
+        output: The last lines of the step's output.
         dockerfile: The name of the Dockerfile.
         host: The address of the Docker engine.
     """

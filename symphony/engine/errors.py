@@ -1,4 +1,4 @@
-"""Converts failures of the engine, a plugin or the program to errors with a line and a remedy."""
+"""Converts failures of the engine, a plugin or the program to errors with a place and a remedy."""
 
 from __future__ import annotations
 
