@@ -39,7 +39,7 @@ end() {
 trap 'end TERM' TERM
 trap 'end USR1' USR1
 again=
-# The records may be of the time before Slurm requeued the job: the supervisor removes this.
+# While this file exists, records may be from before Slurm requeued the job; the supervisor removes it.
 : >%s
 while [ -z "$over" ]; do
     %s -P -m symphony_slurm.supervisor %s $again &
@@ -56,7 +56,7 @@ exit "$code"
 
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
-    """Return nothing: a step whose job is gone says so."""
+    """Return nothing: the repairs of a step tell that its job is gone."""
     return {}
 
 

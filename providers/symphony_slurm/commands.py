@@ -26,7 +26,7 @@ _UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable
 
 
 class NoAnswer(SymphonyError):
-    """Slurm's controller or its configuration cannot be reached."""
+    """A program of Slurm is missing, or its controller or configuration cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def call(configuration: str, words: Sequence[str]) -> str:
     """Return the output of a program of Slurm.
 
     Raises:
-        NoAnswer: Slurm does not answer.
-        SymphonyError: The program fails, or is missing.
+        NoAnswer: The program is missing, or Slurm does not answer.
+        SymphonyError: The program fails.
     """
     done = _run(configuration, words)
     if done.returncode:
@@ -202,7 +202,7 @@ def cancel(configuration: str, numbers: Iterable[int], *options: str) -> None:
 
 
 def addresses(configuration: str, nodes: Iterable[str]) -> dict[str, str]:
-    """Return the address of each node for the other nodes."""
+    """Return the address of each node by its name, as other nodes reach it."""
     result: dict[str, str] = {}
     for line in call(configuration, ["scontrol", "show", "node", "-o", ",".join(nodes)]).splitlines():
         fields: dict[str, str] = {}
