@@ -1,7 +1,7 @@
 """Puts the plugins of the engine in PULUMI_HOME: `python -m toolchain.plugins [--only-build]`.
 
 The Kubernetes plugin is Pulumi's own: downloaded where releases can be reached, else built from its Go
-module. The gcp plugin is a fake, because the tests have no cloud account. An installed plugin is kept.
+module. The gcp plugin is a fake, because the tests have no cloud account. Only links are replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolchain.kubernetes.layout import cache_folder
 _MODULE = Path(__file__).parent / "modules" / plugin.program(plugin.KUBERNETES)
 _VERSION = "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version"
 _STAND_IN = Path(__file__).parent / "plugin_gcp" / "bin" / plugin.program(plugin.GCP)
-# The engine tries five times, within three seconds where names do not resolve.
+# For a slow network. Offline the engine gives up by itself, after five attempts in three seconds.
 _DOWNLOAD_WITHIN = 300.0
 
 

@@ -47,7 +47,7 @@ def id_of(type_: str, inputs: dict[str, Any]) -> str:
 
 
 def create(type_: str, inputs: dict[str, Any]) -> str:
-    """Begin to create a resource and return its id. Raises Failure if the name is taken."""
+    """Record a new resource and return its id. Raises Failure if the name is taken."""
     id = id_of(type_, inputs)
     file = _file(id)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -80,7 +80,7 @@ def delete(id: str) -> None:
 
 
 def take_time() -> None:
-    """Wait as long as Google would take; the resource exists meanwhile."""
+    """Wait as long as Google would take to create or delete a resource, which exists meanwhile."""
     time.sleep(_SECONDS)
 
 
