@@ -17,8 +17,8 @@ SOCKET_PATH_LIMIT = 107
 TEMPORARY = Path("/tmp")
 # Experiments run in this tmux server unless the setting `server` names another one.
 DEFAULT_SERVER = "default"
-# Checked once in each process.
-_own_folders: set[Path] = set()
+# The folders that no other user owns or may write to; each is checked once in a process.
+_checked_folders: set[Path] = set()
 
 
 def home() -> Path:
@@ -34,14 +34,14 @@ def home() -> Path:
     else:
         folder = (_xdg("XDG_STATE_HOME") or _user_home() / ".local" / "state") / "symphony"
     for part in (folder, folder / "state"):
-        if part not in _own_folders:
+        if part not in _checked_folders:
             _refuse_shared(part)
     return folder
 
 
 def _refuse_shared(folder: Path) -> None:
     try:
-        owners = {folder.lstat().st_uid} - {0}  # of a link, which its owner can lead elsewhere
+        owners = {folder.lstat().st_uid} - {0}  # the owner of a link can lead it elsewhere
         facts = folder.stat()
     except FileNotFoundError:
         if folder.is_symlink():
@@ -65,7 +65,7 @@ def _refuse_shared(folder: Path) -> None:
             where=str(folder),
             remedy=f"Run `chmod go-w {folder}` if its files are yours, or set another SYMPHONY_HOME",
         )
-    _own_folders.add(folder)
+    _checked_folders.add(folder)
 
 
 def cache() -> Path:
@@ -163,10 +163,11 @@ def store_id(url: str | None = None) -> str:
 
 
 def store_mark() -> str:
-    """Return eight hex digits that no other state has, not even one at the same path in another container.
+    """Return eight hex digits that identify the state, also among states at one path in several containers.
 
     Two people who are root in two containers may share a cluster. A file store holds the digits, and home()
-    a copy, which outlives a deleted state. A remote store is identified by its URL.
+    a copy, which outlives a deleted state. A remote store, or one that cannot hold them, is identified by its
+    URL.
     """
     url = _normal(store_url())
     if not url.startswith("file://"):

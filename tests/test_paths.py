@@ -107,7 +107,7 @@ def test_a_home_writable_by_other_users_is_refused(
     folder = own_home / part
     folder.mkdir(parents=True, mode=0o700)
     assert paths.home() == own_home
-    monkeypatch.setattr(paths, "_own_folders", set())
+    monkeypatch.setattr(paths, "_checked_folders", set())
     folder.chmod(mode)
     with pytest.raises(UserError, match="other users can write") as caught:
         paths.home()
@@ -137,7 +137,7 @@ def test_a_home_behind_a_link_of_another_user_is_refused(own_home: Path, tmp_pat
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(target)
     assert paths.home() == own_home
-    paths._own_folders.clear()
+    paths._checked_folders.clear()
     os.chown(link, 4711, -1, follow_symlinks=False)
     with pytest.raises(UserError, match="another user"):
         paths.home()
