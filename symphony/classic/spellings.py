@@ -51,7 +51,7 @@ def _translated(options: Mapping[str, Any]) -> Any:
 def require_name(kind: str, name: object) -> None:
     """Raise UserError, which is a ValueError, for a name that cannot be mapped to a legal one."""
     if not isinstance(name, str) or not as_name(name) or ":" in name:
-        raise usage_error(f"{name!r:.60} is not a name of {kind}", 'Use letters, digits, "-" and "_"')
+        raise usage_error(f"{name!r:.60} is not a valid name of {kind}", 'Use letters, digits, "-" and "_"')
 
 
 class _Member(MemberBuilder[MemberSpec]):
@@ -216,7 +216,8 @@ class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportInco
         try:
             return cls.from_dict(yaml.safe_load(text))
         except yaml.YAMLError as error:
-            raise usage_error(f"not YAML: {' '.join(str(error).split())}", "Save it again") from None
+            what = f"the saved experiment is not YAML: {' '.join(str(error).split())}"
+            raise usage_error(what, "Save it again with dump_yaml() or dump_json()") from None
 
     @classmethod
     def load_json(cls, file: str | Path) -> Self:

@@ -39,7 +39,7 @@ def from_dict(data: Mapping[str, Any], where: Location = NOWHERE) -> ExperimentS
         raise UserError(
             f"this is not a saved experiment of format {FORMAT}",
             where=str(where),
-            remedy="Save the experiment again with this version of symphony",
+            remedy="Save it again with to_dict() of this version of symphony",
         )
     fields = {name: value for name, value in data.items() if name != "symphony"}
     return _load(ExperimentSpec, fields, "experiment", where)
@@ -76,7 +76,7 @@ def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
 
 def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
     if not isinstance(data, Mapping):
-        raise UserError(f"{path} is not a mapping", where=str(where), remedy="Save the experiment again")
+        raise UserError(f"{path} is not a mapping", where=str(where), remedy="Save it again with to_dict()")
     settings, fields = settings_of(kind), cast("Mapping[str, Any]", data)
     if unknown := [name for name in fields if name not in settings]:
         remedy = f"Use one of: {', '.join(sorted(settings))}"

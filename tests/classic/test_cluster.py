@@ -164,10 +164,13 @@ MISTAKES = [
     ("cluster.get_log('rand', 'alice', since='²')", "is not a duration"),
     ("cluster.get_log('rand', 'alice', tail=-2)", "tail=-2 is not a number of lines"),
     *(
-        (f"exp.new_process({name!r}, cmds=['true'])", "is not a name of a process")
+        (f"exp.new_process({name!r}, cmds=['true'])", "is not a valid name of a process")
         for name in ("模", "", "a:b", None)
     ),
-    *((f"cluster.new_experiment({name!r})", "is not a name of an experiment") for name in ("", "a:b", None)),
+    *(
+        (f"cluster.new_experiment({name!r})", "is not a valid name of an experiment")
+        for name in ("", "a:b", None)
+    ),
 ]
 # Each call in a script of its own.
 EACH = """
