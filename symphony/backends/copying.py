@@ -32,7 +32,7 @@ class _Header(tarfile.TarInfo):
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0 or (header.type in _EXTENSIONS and header.size > _LONGEST_HEADER):
             raise SymphonyError(
-                f"the tar archive is refused: one of its headers has {header.size} bytes;"
+                f"the tar archive of the copy is refused: one of its headers has {header.size} bytes;"
                 f" symphony reads 0 to {_LONGEST_HEADER}"
             )
         return header
@@ -143,15 +143,17 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
             for link in links:
                 archive.extract(link, folder, filter="data")
     except tarfile.ReadError as error:
-        raise Damaged(f"the tar archive is damaged: {error}") from error
+        raise Damaged(f"the tar archive of the copy is damaged: {error}") from error
     except (tarfile.TarError, ValueError, LookupError, OverflowError, RecursionError) as error:
-        raise SymphonyError(f"the tar archive is refused: {printable(str(error), 300)}") from error
+        raise SymphonyError(
+            f"the tar archive of the copy is refused: {printable(str(error), 300)}"
+        ) from error
     except OSError as error:
         raise SymphonyError(
             (error.strerror or str(error)).lower(), where=str(error.filename or final)
         ) from error
     if is_single is None or (is_single and not done.files):
-        raise SymphonyError(next(iter(done.left_out), "the copy is empty: the tar archive has no entries"))
+        raise SymphonyError(next(iter(done.left_out), "the copy is empty: its tar archive has no entries"))
     return done
 
 

@@ -99,9 +99,12 @@ class SymphonyConfig:
         try:
             settings = yaml.safe_load(file.read_text())
         except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-            raise UserError(f"cannot be read: {' '.join(str(error).split())}", where=str(file)) from error
+            what = f"the config file cannot be read: {' '.join(str(error).split())}"
+            raise UserError(what, where=str(file)) from error
         if not isinstance(settings, dict):
-            raise UserError("has no settings", where=str(file), remedy="Write it as `field: value` lines")
+            raise UserError(
+                "the config file has no settings", where=str(file), remedy="Write it as `field: value` lines"
+            )
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
