@@ -289,14 +289,14 @@ class SymphonyParser:
             return matches[0]
         return self._interactive_find(matches, process, "process")
 
-    def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "one") -> Any:
+    def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "name") -> Any:
         """Return the only candidate. UserError: none or several."""
         if len(matches) == 1:
             return matches[0]
         if not matches:
             raise UserError(f"{kind} {name} does not exist", remedy="Check the name for typing mistakes")
         candidates = ", ".join(map(_label, matches))
-        raise UserError(f"{name} could be {candidates}", remedy=f"Write the whole {kind} name")
+        raise UserError(f"{name} could be {candidates}", remedy="Write its whole name")
 
     def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
         """Return the result of describe_experiment() as a table."""
