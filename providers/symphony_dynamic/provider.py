@@ -22,7 +22,8 @@ from symphony.errors import UserError
 
 Props = dict[str, Any]
 Run = TypeVar("Run", contravariant=True)
-# The inputs that `check` adds, so that a plain `pulumi preview` shows the reason of a change.
+# The inputs that `check` adds, by their names in users' states: the reason of a repair, and the undeclared
+# processes. A plain `pulumi preview` shows them.
 REASON, ORPHANS = "repair", "strays"
 
 

@@ -55,11 +55,12 @@ def _rates(file: Path, table: _Rates) -> Rates:
     machines = {
         name: tuple(price) if isinstance(price, list) else (price,) for name, price in table.machines.items()
     }
-    # Unknown machine types and GPUs may be newer than the list prices; unknown families are a mistake.
+    # Unknown machine types and GPUs (nvidia-...) may be newer than the list prices; other unknown names are
+    # mistakes.
     _refuse_unknown(file, (name for name in machines if "-" not in name), LIST_PRICES.on_demand.machines)
     gpus = {gpu_type_of(name): price for name, price in table.gpus.items()}
-    old = (name for name in gpus if not name.startswith("nvidia-") or name.startswith("nvidia-tesla-"))
-    _refuse_unknown(file, old, GPU_TYPES)
+    not_new = (name for name in gpus if not name.startswith("nvidia-") or name.startswith("nvidia-tesla-"))
+    _refuse_unknown(file, not_new, GPU_TYPES)
     return Rates(machines, gpus)
 
 

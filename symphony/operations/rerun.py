@@ -109,6 +109,7 @@ def _paths_in(process: Mapping[str, Any], name: str) -> set[str]:
 
 
 def _links(code: Path) -> Iterator[Path]:
+    """Yield the links in a copy, which stand for files that are not kept."""
     for parent, folders, names in os.walk(code):
         yield from (path for path in (Path(parent, name) for name in [*folders, *names]) if path.is_symlink())
 

@@ -58,7 +58,7 @@ class Secret:
     """The value of a variable in secret_env.
 
     Attributes:
-        source: The file of the value; empty for an Output.
+        source: The file of the value; empty for an Output or a secret setting.
         trouble: The reason why there is no value, without the value itself; empty where there is one.
         is_known: False in a preview, for an Output that only the run creates.
     """
