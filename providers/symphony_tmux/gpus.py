@@ -73,7 +73,7 @@ def main() -> None:
     if int(count) > len(devices()):
         files.remove(note)
         here = len(devices())
-        raise SystemExit(f"symphony: {who} needs {amount(int(count))}, but this machine has {here}")
+        raise SystemExit(f"symphony: {who} needs {_amount(int(count))}, but this machine has {here}")
     asked = time.time()
     while not isinstance(result := claim(int(count), who, asked), tuple):
         if result != last_reason:
@@ -90,7 +90,7 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
     """Return the UUIDs of the GPUs that this process now holds, or what it waits for."""
     pid = os.getpid()
     own = Claim(pid=pid, start=process_table.start_of(pid), who=who, count=count, asked=asked)
-    needed = amount(count)
+    amount = _amount(count)
     try:
         with _locked():
             others = [other for other in claims() if other.pid != pid]
@@ -102,12 +102,12 @@ def claim(count: int, who: str, asked: float) -> tuple[str, ...] | str:
             own = msgspec.structs.replace(own, gpus=tuple(free[:count]) if is_granted else ())
             files.replace(folder() / f"{os.getuid()}-{pid}", msgspec.json.encode(own), mode=0o644)
     except (OSError, SymphonyError) as error:
-        return f"{needed}: {error}"
+        return f"{amount}: {error}"
     queue = [f"{other.who} asked before" for other in earlier[:1]]
-    return own.gpus or f"{needed}: {'; '.join([*reasons, *queue])}"
+    return own.gpus or f"{amount}: {'; '.join([*reasons, *queue])}"
 
 
-def amount(count: int) -> str:
+def _amount(count: int) -> str:
     return f"{count} GPU{'s' if count > 1 else ''}"
 
 

@@ -19,6 +19,8 @@ SUPERVISOR = "symphony"
 LAUNCH_FILE = "launch.sh"
 # The file with the hold of a process (see hold.py).
 HOLD = "hold"
+# Why a process waits from its start until it has claimed its GPUs (see gpus.py).
+NOT_CLAIMED = "for GPUs that are not claimed yet"
 
 
 def is_name(text: str) -> bool:

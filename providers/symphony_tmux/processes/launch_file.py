@@ -104,11 +104,10 @@ def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
     file = folder / names.LAUNCH_FILE
     gpu_command = (*words, inputs.env[gpus.VARIABLE], holder, str(folder), shell(inputs), str(file))
     command = b" ".join(quote(os.fsencode(word)) for word in gpu_command)
-    # `process` must not say that it runs before gpus.py has asked for them.
+    # `process` must not say that it runs before gpus.py has claimed them.
     note = quote(os.fsencode(folder / gpus.NOTE))
-    amount = quote(gpus.amount(int(inputs.env[gpus.VARIABLE])).encode())
     return [
-        f'[ "${gpus.HOLDER}" = "$$" ] || echo '.encode() + amount + b" >" + note,
+        f'[ "${gpus.HOLDER}" = "$$" ] || echo "{names.NOT_CLAIMED}" >'.encode() + note,
         f'[ "${gpus.HOLDER}" = "$$" ] || exec '.encode() + command,
         f'export CUDA_VISIBLE_DEVICES="${gpus.TAKEN}" CUDA_DEVICE_ORDER=PCI_BUS_ID'.encode(),
         f"unset {gpus.HOLDER} {gpus.TAKEN}".encode(),

@@ -89,7 +89,11 @@ def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the statuses at once and after every change, until waiting longer would not help."""
-    return following.watch(recorded, statuses, patience, limit)
+
+    def starts(now: Sequence[ProcessStatus]) -> bool:
+        return any(status.why == names.NOT_CLAIMED for status in now)
+
+    return following.watch(recorded, statuses, patience, limit, starts=starts)
 
 
 def logs(

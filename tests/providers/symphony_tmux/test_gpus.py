@@ -149,8 +149,8 @@ def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox
     )
     sandbox.write(program)
     assert "a 2, b 2; 4 in all" in sandbox.symphony("plan", "rl", env=env).out
-    # The program that claims GPUs starts slowly; until then no process is told as running.
-    assert "2 of 2 running" not in sandbox.symphony("up", "rl", "-y", env=env, code=None).out
+    # `up` waits until both have claimed theirs.
+    assert "1 of 2 running" in sandbox.symphony("up", "rl", "-y", env=env, code=1).out
 
     def settled() -> dict[str, dict[str, Any]]:
         every = sandbox.processes("rl", env=env)
