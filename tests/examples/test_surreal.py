@@ -20,6 +20,7 @@ import psutil
 import pytest
 import yaml
 
+from symphony.operations.stacks import match_processes
 from tests.sandbox import ROOT, Sandbox, sandbox_in, wait_for
 
 FOLDER = ROOT / "examples/surreal"
@@ -74,6 +75,12 @@ def test_the_stacks_of_the_readme_need_no_settings(sandbox: Sandbox) -> None:
     commands = [str(process) for process in pendulum if process["path"].startswith("agent")]
     assert len(commands) == 4
     assert all("Pendulum-v1" in command for command in commands)
+    # The names of processes in the README's commands are unambiguous.
+    readme = (FOLDER / "README.md").read_text()
+    named = re.findall(r"symphony (?:logs|visit) surreal\.one ([a-z0-9 -]+?) +#", readme)
+    assert named
+    for words in named:
+        assert match_processes(words.split(), [process["path"] for process in one])
 
 
 @pytest.mark.thorough
