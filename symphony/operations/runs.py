@@ -228,8 +228,8 @@ class Recording:
         self.run: Run | None = None
         self._command = command
         self.folder = folder
-        self._secret = sorted({*secret_settings, *filter(_SECRET.search, settings)})
-        self._settings = {name: setting for name, setting in settings.items() if name not in self._secret}
+        self._settings = settings
+        self._secret_settings = secret_settings
         self._from_script = from_script
         self._looked = look(before)
         self._began: datetime | None = None
@@ -253,6 +253,11 @@ class Recording:
         self.has_begun = True
         settle(self.name, self._looked, "ended by the next run")
         plan: Mapping[str, Any] = content["plan"]
+        parameters = {name: row["value"] for name, row in content["parameters"].items()}
+        # A parameter such as max_tokens is no secret; the plan shows it too.
+        own = {f"{self.name.project}:{name}" for name in parameters}
+        secret = {name for name in self._settings if _SECRET.search(name) and name not in own}
+        secret.update(self._secret_settings)
         run = Run(
             number=0,
             stack=self.name.stack,
@@ -264,9 +269,9 @@ class Recording:
             host=paths.host(),
             folder=str(self.folder),
             changed=changed,
-            settings=self._settings,
-            secret_settings=self._secret,
-            parameters={name: row["value"] for name, row in content["parameters"].items()},
+            settings={name: setting for name, setting in self._settings.items() if name not in secret},
+            secret_settings=sorted(secret),
+            parameters=parameters,
             addresses={row["name"]: f"{row['host']}:{row['port']}" for row in plan["services"]},
         )
         folder: Path | None = None

@@ -94,15 +94,20 @@ def test_concurrent_runs_have_different_numbers(sandbox: Sandbox) -> None:
 
 
 def test_secrets_are_not_recorded_in_runs(sandbox: Sandbox) -> None:
-    sandbox.write("import pulumi\n" + PROGRAM.format(word="x"))
+    params = 'import pulumi, symphony\nsymphony.params(max_tokens=1, wandb="")\n'
+    sandbox.write(params + PROGRAM.format(word="x"))
     (sandbox.folder / ".env").write_text("KEY=leaked\n")
     (sandbox.folder / "settings.py").write_text(f"T = 'ghp_{'leaked' * 6}'\n")
     sandbox.pulumi("stack", "init", "rl")
     sandbox.pulumi("config", "set", "--secret", "key", "leaked", "--stack", "rl")
+    sandbox.pulumi("config", "set", "--secret", "wandb", "leaked", "--stack", "rl")
     sandbox.pulumi("config", "set", "password", "leaked", "--stack", "rl")
+    sandbox.pulumi("config", "set", "max_tokens", "512", "--stack", "rl")
     sandbox.symphony("up", "rl", "-y")
     (run,) = sandbox.symphony("history", "rl", "--json").json
-    assert run["secret_settings"] == ["sandbox:key", "sandbox:password"]
+    assert run["secret_settings"] == ["sandbox:key", "sandbox:password", "sandbox:wandb"]
+    # `up --run` restores a parameter, whatever its name.
+    assert run["settings"] == {"sandbox:max_tokens": "512"}
     assert any("settings.py" in line for line in run["missing"])
     folder = _folder(sandbox)
     for file in folder.rglob("*"):
