@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -64,7 +65,9 @@ def command(
     if dry_run:
         _show(swept, retry=retry, as_json=as_json)
         return 0
-    is_new = not swept.folder.exists()
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        # If the terminal is closed at the question, nothing may stay.
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         linked = sweep.freeze(swept, base.workspace)
         if not as_json:
@@ -75,7 +78,7 @@ def command(
         if not yes:
             arguments.confirm("Proceed?")
     except BaseException:
-        if is_new:
+        if not swept.has_begun:
             runs.remove(swept.folder)
         raise
     return _start(swept, retry=retry, as_json=as_json)

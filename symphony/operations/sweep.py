@@ -102,6 +102,11 @@ class Sweep(msgspec.Struct):
         return StackName(self.project, f"{self.name}.{trial.number}")
 
     @property
+    def has_begun(self) -> bool:
+        """Whether it has been written, not only asked for; another command may have begun it meanwhile."""
+        return (self.folder / _RECORD).exists()
+
+    @property
     def names(self) -> list[str]:
         """The names of the parameters."""
         return list(dict.fromkeys(name for trial in self.trials for name in trial.values))
@@ -293,7 +298,9 @@ def prepare(
 def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
     """Copy the code unless the sweep has it already; return the files that are linked instead."""
     linked: list[str] = []
-    if not sweep.code.is_dir():
+    if not sweep.has_begun:
+        # A command that was killed at its question leaves a copy.
+        files.remove(sweep.folder)
         origin, linked = kept_code.freeze(workspace.folder, sweep.code)
         sweep.git = origin.git
     base = workspaces.config_file(workspace, sweep.stack)

@@ -16,6 +16,7 @@ from symphony.errors import UserError
 from symphony.operations import sweep
 from symphony.operations.sweep_run import Runner
 from tests.sandbox import Sandbox, wait_for
+from tests.terminal import terminal
 
 PROGRAM = """
 import symphony
@@ -166,15 +167,43 @@ def _run_killed_sweep(sandbox: Sandbox, *, trials: int, kills: int, pause: float
     sandbox.symphony("delete", "grid", "-y")
 
 
+def _project(folder: Path) -> Path:
+    (folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    return folder
+
+
 def test_secret_files_are_links_in_frozen_code(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    place = workspace.load(_project(tmp_path) / "Pulumi.yaml")
     (tmp_path / "key.txt").write_text("hush")
-    place = workspace.load(tmp_path / "Pulumi.yaml")
     grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}])
     sweep.freeze(grid, place)
     assert not (grid.code / "key.txt").is_symlink()
     sweep.link_secrets(grid, place, {"secrets": ["key.txt"], "processes": []})
     assert (grid.code / "key.txt").readlink() == tmp_path / "key.txt"
+
+
+def test_a_sweep_that_has_not_begun_copies_the_code_again(tmp_path: Path) -> None:
+    """A command that was killed at its question leaves a copy of older code."""
+    place = workspace.load(_project(tmp_path) / "Pulumi.yaml")
+    for code in ("first", "second"):
+        (tmp_path / "train.py").write_text(code)
+        grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}])
+        sweep.freeze(grid, place)
+        assert (grid.code / "train.py").read_text() == code
+    sweep.begin(grid, retry=False)
+    (tmp_path / "train.py").write_text("third")
+    sweep.freeze(grid, place)
+    assert (grid.code / "train.py").read_text() == "second"
+
+
+def test_a_terminal_closed_at_the_question_leaves_nothing(sandbox: Sandbox) -> None:
+    _write(sandbox)
+    command = [str(sandbox.program), "sweep", "train", "lr=1", "--name", "grid"]
+    with terminal(sandbox, command) as shown:
+        shown.shows("Proceed?", 100)
+        assert [*sandbox.home.glob("sweeps/*/*/grid")]
+    wait_for(lambda: not [*sandbox.home.glob("sweeps/*/*/grid")], 20, "the copy is removed")
+    assert sandbox.symphony("ls").out.startswith("No experiments")
 
 
 def test_an_up_that_prints_much_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
