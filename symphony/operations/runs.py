@@ -452,11 +452,12 @@ def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
     return () if isinstance(statuses, SymphonyError) else statuses
 
 
-def trouble_of(statuses: Iterable[ProcessStatus]) -> str:
-    """Return the process that failed or was stopped, with the reason; empty if all completed."""
-    ended = [status for status in statuses if status.state != "completed"]
-    # A process that failed may have stopped the others.
-    status = next((status for status in ended if status.state != "stopped"), next(iter(ended), None))
+def trouble_of(statuses: Sequence[ProcessStatus]) -> str:
+    """Return the process that failed or was stopped, with the reason; empty without one."""
+    by_state = {status.state: status for status in reversed(statuses)}
+    # A process that failed may have stopped the others; those that serve it may still run.
+    order = ("failed", "lost", "blocked", "stopped")
+    status = next((by_state[state] for state in order if state in by_state), None)
     return f"{status.path} {status.state}: {status.why}".rstrip(": ") if status else ""
 
 

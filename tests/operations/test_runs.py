@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from symphony.backends.observe import ProcessStatus
 from symphony.cli import diff
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
@@ -246,6 +247,15 @@ def test_the_state_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
     (run,) = sandbox.symphony("history", "rl", "--json").json
     assert run["state"].startswith("a failed: exit 3")
     assert run["processes"]["a"]["exit_code"] == 3
+
+
+def test_the_trouble_of_a_run_is_the_failed_process_not_one_that_still_runs() -> None:
+    replay = ProcessStatus("replay", "running", ready=True)
+    eval_, learner = (ProcessStatus(path, "stopped", ready=False) for path in ("eval", "learner"))
+    failed = ProcessStatus("learner", "failed", ready=False, why="exit 1")
+    assert runs.trouble_of([replay, eval_, failed]) == "learner failed: exit 1"
+    assert runs.trouble_of([replay, eval_, learner]) == "eval stopped"
+    assert runs.trouble_of([replay]) == ""
 
 
 def test_a_file_name_that_is_not_utf8_can_be_recorded(tmp_path: Path) -> None:
