@@ -308,6 +308,8 @@ def _remove(selected: SelectedStack, settings: bytes | None) -> None:
         resources = file_store.read(selected.name).resources
         if any(not resource.type.startswith("pulumi:") for resource in resources):
             return
-        arguments.append("--force")
+        if resources:
+            # Without it, the engine keeps a stack to which another run has just added resources.
+            arguments.append("--force")
     if workspaces.pulumi(selected.workspace, arguments).returncode == 0:
         _restore(selected.config_file, settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import selected_stack
+from tests.sandbox import Sandbox
 
 
 def test_the_only_program_of_a_project_is_selected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +77,18 @@ def _make_stacks_that_were_up(folder: Path, monkeypatch: pytest.MonkeyPatch, nam
     monkeypatch.setattr(selected_stack.store, "names", lambda: [StackName("lab", name) for name in names])
     monkeypatch.setattr(selected_stack.stacks, "current", lambda: "")
     monkeypatch.setattr(selected_stack, "_live", lambda _: set())
+
+
+def test_a_created_stack_is_removed_only_while_it_has_no_resources(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command may start processes between the reading of the state and the removal."""
+    sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sleep", "600"])')
+    sandbox.symphony("up", "rl", "-y")
+    for name, setting in sandbox.environment.items():
+        monkeypatch.setenv(name, setting)
+    monkeypatch.chdir(sandbox.folder)
+    selected, read = selected_stack.select("rl"), selected_stack.file_store.read
+    monkeypatch.setattr(selected_stack.file_store, "read", lambda name: replace(read(name), resources=()))
+    selected_stack._remove(selected, None)
+    assert sandbox.processes("rl")["a"]["state"] == "running"
