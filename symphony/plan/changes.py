@@ -205,14 +205,14 @@ def _variable(setting: str, name: str, before: Any, after: Any) -> str:
 
 
 def _lists(before: list[Any], after: list[Any]) -> str:
-    """Return the part that differs, with one word of context before it: `--lr 1e-3 -> 3e-4`."""
+    """Return the part that differs; if it is replaced, after one word of context: `--lr 1e-3 -> 3e-4`."""
     if any(isinstance(item, Mapping) for item in (*before, *after)):
         return "changed"
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     edits = [edit for edit in matcher.get_opcodes() if edit[0] != "equal"]
     (_, start, _, new_start, _), (_, _, end, _, new_end) = edits[0], edits[-1]
-    context = f"{_text(before[start - 1])} " if start else ""
     old, new = before[start:end], after[new_start:new_end]
+    context = f"{_text(before[start - 1])} " if start and old and new else ""
     return f"{context}{_text(' '.join(map(str, old)))} -> {_text(' '.join(map(str, new)))}"
 
 

@@ -81,10 +81,10 @@ def test_processes_not_reached_by_an_interrupted_run_restart() -> None:
     [
         (["--lr", "1e-3"], ["--lr", "3e-4"], "args: --lr 1e-3 -> 3e-4"),
         (["a.py", "--lr", "1e-3", "-v"], ["a.py", "--lr", "3e-4", "-v"], "args: --lr 1e-3 -> 3e-4"),
-        (["--lr", "1"], ["--lr", "1", "-v"], "args: 1 nothing -> -v"),
-        (["--lr", "1", "-v"], ["--lr", "1"], "args: 1 -v -> nothing"),
+        (["--lr", "1"], ["--lr", "1", "-v"], "args: nothing -> -v"),
+        (["--lr", "1", "-v"], ["--lr", "1"], "args: -v -> nothing"),
         (["a"], ["b"], "args: a -> b"),
-        (["a", "a"], ["a"], "args: a a -> nothing"),
+        (["a", "a"], ["a"], "args: a -> nothing"),
         (None, ["a", "b"], "args: nothing -> a b"),
         (["a", "b"], None, "args: a b -> nothing"),
         (["x" * 100], ["b"], f"args: {'x' * 59}… -> b"),
