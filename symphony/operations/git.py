@@ -45,6 +45,15 @@ def state(folder: Path) -> tuple[Git | None, bytes]:
     return Git(commit, "" if branch == "HEAD" else branch, changed), diff[:_LONGEST_DIFF]
 
 
+def has(folder: Path, commit: str) -> bool:
+    """Return whether the repository of a folder has a commit."""
+    try:
+        _git(folder, "cat-file", "-e", f"{commit}^{{commit}}")
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
 def _names(entries: Sequence[str]) -> Sequence[str]:
     names: list[str] = []
     rest = iter(entries)

@@ -13,7 +13,7 @@ from typing import Any
 
 from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import kept_code, runs, stacks
+from symphony.operations import git, kept_code, runs, stacks
 from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
 
@@ -33,9 +33,7 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
     """
     run = runs.read(target.name, number)
     if not run.code or not Path(run.code).is_dir():
-        reason = "; ".join(run.missing) or "it was removed"
-        remedy = f"Check out {run.git.commit[:12]}, and run `symphony up`" if run.git else ""
-        raise UserError(f"the code of run {number} is not kept: {reason}", remedy=remedy)
+        raise _not_kept(target, run)
     _remove_unused(target)
     code = runs.folder_of(target.name) / f"work-{number}" / "code"
     if not code.is_dir():
@@ -52,6 +50,20 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
     settings = workspace.config_file(project, target.name.stack)
     kept_code.restore_settings(target.config_file, settings, run.settings, run.secret_settings)
     return SelectedStack(target.name, project), list(_differences(target, run, code, images))
+
+
+def _not_kept(target: SelectedStack, run: runs.Run) -> UserError:
+    """Return the error for a run without its code, with the way to restore it from git."""
+    reasons = [line.partition("code: ")[2] for line in run.missing]
+    reason = "it was removed" if run.code else next(filter(None, reasons), "; ".join(run.missing))
+    remedy = f"Choose another run of `symphony history {target.name.stack}`"
+    if run.git is not None and git.has(Path(run.folder), run.git.commit):
+        diff = runs.folder_of(target.name) / str(run.number) / runs.DIFF
+        changes = f", `git apply {diff}`" if diff.is_file() else ""
+        remedy = f"`git checkout {run.git.commit[:12]}`{changes}, and run `symphony up`"
+    elif run.git is not None:
+        reason += f"; its commit {run.git.commit[:12]} is no longer in {run.folder}"
+    return UserError(f"the code of run {run.number} is not kept: {reason}", remedy=remedy)
 
 
 def _is_in_registry(image: str) -> bool:
@@ -83,7 +95,7 @@ def _differences(
     for (paths, change), files in changed.items():
         yield paths, f"{listed(files, 5)}: {change}"
     if unset := [name for name in run.secret_settings if name not in target.config]:
-        yield (), f"{listed(unset, 5)}: these secret settings of that run are no longer set"
+        yield (), f"{listed(unset, 5)}: secret, and no longer set"
     references = {row["name"]: row["reference"] for row in plan.get("images", ())}
     for name, image in run.images.items():
         if name not in images:

@@ -13,9 +13,11 @@ import pytest
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import diff
+from symphony.engine import workspace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
-from symphony.operations import kept_code, run_logs, runs
+from symphony.operations import kept_code, rerun, run_logs, runs
+from symphony.operations.selected_stack import SelectedStack
 from tests.sandbox import Sandbox, wait_for
 
 NAME = StackName("lab", "rl")
@@ -36,17 +38,19 @@ def _folder(sandbox: Sandbox, stack: str = "rl") -> Path:
     return folder
 
 
-def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -> None:
-    def git(*words: str) -> None:
-        user = ["-c", "user.name=ana", "-c", "user.email=ana@lab"]
-        subprocess.run(["git", *user, *words], cwd=sandbox.folder, check=True, capture_output=True)
+def git(folder: Path, *words: str) -> str:
+    user = ["-c", "user.name=ana", "-c", "user.email=ana@lab"]
+    done = subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
 
+
+def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -> None:
     (sandbox.folder / ".gitignore").write_text("data\nPulumi.*.yaml\n__pycache__\n")
     (sandbox.folder / "data").mkdir()
     sandbox.write(PROGRAM.format(word="first"))
-    git("init")
-    git("add", "-A")
-    git("commit", "-m", "first")
+    git(sandbox.folder, "init")
+    git(sandbox.folder, "add", "-A")
+    git(sandbox.folder, "commit", "-m", "first")
     sandbox.config("rl", **{"sandbox:lr": "0.1"})
     sandbox.symphony("up", "rl", "-y")
     sandbox.write(PROGRAM.format(word="second"))
@@ -279,6 +283,30 @@ def test_code_of_a_too_large_project_is_not_kept(tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "1").exists()
     with pytest.raises(UserError):
         kept_code.freeze(project, tmp_path / "2" / "code")
+
+
+def test_a_run_without_its_code_says_how_to_restore_it_from_git(tmp_path: Path) -> None:
+    def error(**more: object) -> str:
+        _record(1, folder=str(tmp_path), **more)
+        with pytest.raises(UserError) as refused:
+            rerun.prepare(SelectedStack(NAME, workspace.load(tmp_path / "Pulumi.yaml")), 1)
+        return str(refused.value)
+
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    git(tmp_path, "init")
+    git(tmp_path, "commit", "--allow-empty", "-m", "first")
+    commit = git(tmp_path, "rev-parse", "HEAD").strip()
+    missing = ["big.bin: large, secret or unreadable", "the code: more than 20 MB"]
+    lost = error(git={"commit": commit}, missing=missing)
+    assert lost.startswith("the code of run 1 is not kept: more than 20 MB. `git checkout ")
+    assert "git apply" not in lost
+    diff = runs.folder_of(NAME) / "1" / "git.diff"
+    diff.touch()
+    removed = error(git={"commit": commit}, missing=missing[:1], code="/removed")
+    assert "it was removed" in removed
+    assert f"`git apply {diff}`" in removed
+    assert "no longer in" in error(git={"commit": "0" * 40}, missing=missing)
+    assert "plain `pulumi up`" in error(missing=["user and code: a plain `pulumi up` started it"])
 
 
 def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbox) -> None:
