@@ -163,11 +163,14 @@ class _Reader:
         return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in ended]
 
 
-def starting_again(status: ProcessStatus, log: str) -> ProcessStatus:
+def starting_again(status: ProcessStatus, log: str, attempt: int) -> ProcessStatus:
     """Return the status of a process that its supervisor restarts, which waits between two starts."""
-    status = replace(status, restarts=logs.restarts(log))
     attempts = logs.attempts(log)
-    if status.state != "running" or not attempts:
+    if not attempts or attempts[-1][0] < attempt:
+        # The supervisor of this attempt has not started it yet.
+        return status
+    status = replace(status, restarts=logs.restarts(log))
+    if status.state != "running":
         return status
     _, began, end = attempts[-1]
     if end is None:

@@ -189,7 +189,7 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         return status
     from symphony.backends import process_logs
 
-    return process_logs.starting_again(status, log)
+    return process_logs.starting_again(status, log, int(facts["attempt"]))
 
 
 def _since(recorded: Recorded, state: str, record: Record) -> float:

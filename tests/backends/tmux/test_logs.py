@@ -113,16 +113,18 @@ def test_the_exit_is_printed_after_two_log_rotations(log: Path) -> None:
 def test_status_shows_a_pending_restart_after_two_log_rotations(log: Path) -> None:
     status = ProcessStatus("a", "running", ready=True, since=7.0)
     write_log_and_index(log, "1.000 0 more 1 2\n", "3.000 0 more 1 2\n")
-    assert logs.starting_again(status, str(log)).since == 7.0
+    assert logs.starting_again(status, str(log), 1).since == 7.0
     write_log_and_index(log, None, "3.000 0 more 1 2\n4.000 8 exit 3\n")
-    result = logs.starting_again(status, str(log))
+    result = logs.starting_again(status, str(log), 1)
     assert (result.state, result.why, result.restarts) == ("waiting", "restarting after exit 3: two", 2)
+    # `up` has started it once more, and the new supervisor has written nothing yet.
+    assert logs.starting_again(status, str(log), 2) == status
 
 
 def test_status_of_a_long_log_parses_few_marks(long_log: Path, parsed_marks: list[Any]) -> None:
     size = long_log.with_name("index").stat().st_size
     before = bytes_read()
-    result = logs.starting_again(ProcessStatus("a", "running", ready=True), str(long_log))
+    result = logs.starting_again(ProcessStatus("a", "running", ready=True), str(long_log), 1)
     assert (result.state, result.since, result.restarts) == ("running", 1e9, 0)
     assert len(parsed_marks) < 10
     assert bytes_read() - before < size * 1.1
