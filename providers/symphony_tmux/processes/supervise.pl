@@ -13,7 +13,8 @@
 # Arguments: folder of the process, attempt, shell, size limit of the log in bytes, restart policy, grace period in
 # seconds, machine of `uname -m`, and the ports on which the process should listen.
 # With the policy OnFailure or Always it restarts the process after 1, 2, 4, at most 60 seconds, and gives up after
-# five failures in a row; a process that has run for ten minutes starts with 1 second again. Forever never gives up.
+# five failures in a row; a process that has run for ten minutes starts with 1 second again. Forever never gives up and
+# waits for at most 4 seconds.
 use strict;
 use Fcntl;
 # `use warnings`, and modules that load it (Config, glob), would take a third of the start.
@@ -90,7 +91,7 @@ while (1) {
     last if $failures > $most_failures && $policy ne 'Forever';
     keep_reading($pause);
     last if $stopping;
-    $pause = $pause < 30 ? $pause * 2 : 60;
+    $pause = $policy eq 'Forever' && $pause > 2 ? 4 : $pause < 30 ? $pause * 2 : 60;
     $restarts++;
 }
 print STDERR "\r\n[symphony: the log lost $lost bytes: $why]\r\n" if $lost;
