@@ -28,11 +28,11 @@ from symphony_tmux.resource import sessions, windows
 
 
 def _short_pauses(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Divide the pauses of the supervisor before restarts by a hundred; write them to the file `pauses`."""
+    """Divide the pauses of the supervisor before restarts by a hundred; write them into its folder."""
     hurried = rig.home / "supervise.pl"
     text = start.SUPERVISOR.read_text()
     assert text.count("keep_reading($pause)") == 1
-    note = f"open(my $note, '>>', '{rig.home}/pauses'); print $note \"$pause \"; close $note;"
+    note = 'open(my $note, ">>", "$folder/pauses"); print $note "$pause "; close $note;'
     hurried.write_text(text.replace("keep_reading($pause)", f"{note} keep_reading($pause / 100)"))
     monkeypatch.setattr(start, "SUPERVISOR", hurried)
 
@@ -70,7 +70,7 @@ def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_k
     outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
     rig.until(lambda: reader.restarts(outputs["log"]) > 7)
     assert rig.condition(outputs).state == "running"
-    assert (rig.home / "pauses").read_text().split()[:7] == ["1", "2", *["4"] * 5]
+    assert Path(outputs["log"]).with_name("pauses").read_text().split()[:7] == ["1", "2", *["4"] * 5]
 
 
 def test_only_consecutive_failures_count_toward_the_restart_limit(
