@@ -24,7 +24,7 @@ from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.engine.state import store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import git, kept_code, pod_logs, stacks
+from symphony.operations import git, kept_code, pod_logs, selected_stack, stacks
 from symphony.operations.process import duration
 from symphony.plan.names import DECLARED, listed
 
@@ -120,6 +120,7 @@ def find(word: str | None) -> StackName:
     names, project = experiments(), stacks.current_project()
     own = [name for name in names if project in (None, name.project)]
     if word is None:
+        own = [name for name in own if not selected_stack.is_trial(name)]
         if len(own) == 1:
             return own[0]
         remedy = (

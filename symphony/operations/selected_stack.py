@@ -17,6 +17,7 @@ from symphony.backends.observe import LocalObserver
 from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace as workspaces
 from symphony.engine.state import file_store, store
+from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.plan.names import listed, physical_name, quoted
@@ -37,7 +38,7 @@ class SelectedStack:
         overrides: Settings that a script or `-c` passes; they replace those of the stack's file.
     """
 
-    name: file_store.StackName
+    name: StackName
     workspace: workspaces.Workspace
     overrides: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -154,7 +155,7 @@ def names_here() -> list[str]:
 
 def _unnamed(workspace: workspaces.Workspace) -> str:
     """Return the only stack of the project, its current one, or the one named after it or its program."""
-    live = {stack for stack in _live(workspace) if not _is_of_sweep(workspace.project, stack)}
+    live = {stack for stack in _live(workspace) if not _is_of_sweep(StackName(workspace.project, stack))}
     # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == workspace.project}
     configured, programs = workspaces.configured(workspace), _programs(workspace)
@@ -165,7 +166,7 @@ def _unnamed(workspace: workspaces.Workspace) -> str:
     for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
-    full_names = {str(file_store.StackName(workspace.project, stack)): stack for stack in live}
+    full_names = {str(StackName(workspace.project, stack)): stack for stack in live}
     if current := full_names.get(stacks.current()):
         return current
     if has_own_program and (workspace.project in live or not known):
@@ -188,10 +189,15 @@ def sweeps_folder(project: str) -> Path:
     return paths.home() / "sweeps" / paths.store_id() / project
 
 
-def _is_of_sweep(project: str, stack: str) -> bool:
+def is_trial(name: StackName) -> bool:
+    """Return whether a stack is a trial of a sweep."""
+    head, _, number = name.stack.rpartition(".")
+    return bool(head) and number.isdecimal() and (sweeps_folder(name.project) / head).is_dir()
+
+
+def _is_of_sweep(name: StackName) -> bool:
     """Return whether a stack is a sweep or a trial of a sweep."""
-    head, _, number = stack.rpartition(".")
-    return (sweeps_folder(project) / (head if head and number.isdecimal() else stack)).is_dir()
+    return is_trial(name) or (sweeps_folder(name.project) / name.stack).is_dir()
 
 
 def _programs(workspace: workspaces.Workspace) -> set[str]:

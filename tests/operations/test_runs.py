@@ -17,7 +17,7 @@ from symphony.engine import workspace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import kept_code, rerun, run_logs, runs
-from symphony.operations.selected_stack import SelectedStack
+from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from tests.sandbox import Sandbox, wait_for
 
 NAME = StackName("lab", "rl")
@@ -219,6 +219,20 @@ def test_listing_runs_finds_their_folder_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(runs, "folder_of", lambda name: found.append(name) or folder_of(name))
     assert len(runs.every(NAME)) == 30
     assert len(found) <= 2
+
+
+def test_without_a_name_trials_are_no_experiments_with_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    for stack in ("lab", "grid", "grid.1", "grid.2"):
+        runs.folder_of(StackName("lab", stack)).mkdir(parents=True)
+    (sweeps_folder("lab") / "grid").mkdir(parents=True)
+    with pytest.raises(UserError) as error:
+        runs.find(None)
+    assert error.value.remedy == "Name one of: grid, lab"
+    assert runs.find("grid.2").stack == "grid.2"
 
 
 def test_older_than_never_selects_a_run_that_is_still_running() -> None:
