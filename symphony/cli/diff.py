@@ -55,7 +55,9 @@ def command(
         screen.show_json({"stack": experiment.stack, "runs": numbers, **vars(different)})
         return
     rows = [("declaration", line) for line in different.declaration]
-    rows += [("setting", f"{key}: {old} -> {new}") for key, (old, new) in different.settings.items()]
+    for key, both in different.settings.items():
+        old, new = ("nothing" if value is None else value for value in both)
+        rows.append(("setting", f"{key}: {old} -> {new}"))
     for file, change in different.code.items():
         rows.append(("code", file if change == "changed" else f"{file}: {change}"))
     rows += [("git", " -> ".join(different.git))] if different.git else []
