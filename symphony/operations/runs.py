@@ -172,7 +172,14 @@ def _read(name: StackName, number: int, place: str) -> Run:
         remedy = f"Known: {listed([*map(str, numbers(name))]) or 'none'}"
         raise UserError(f"{name.stack} has no run {number}", remedy=remedy)
     began = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
-    return Run(number=number, stack=name.stack, project=name.project, started=began, missing=[missing])
+    return Run(
+        number=number,
+        stack=name.stack,
+        project=name.project,
+        started=began,
+        state="unknown",
+        missing=[missing],
+    )
 
 
 def plan(name: StackName, number: int) -> Mapping[str, Any]:

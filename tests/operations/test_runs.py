@@ -169,6 +169,7 @@ def test_records_of_older_and_newer_versions_and_damaged_ones_are_read() -> None
     assert (first.number, second.started.year) == (1, 2026)
     assert "damaged" in third.missing[0]
     assert "no record" in fourth.missing[0]
+    assert third.ending == fourth.ending == "unknown"
 
 
 @pytest.mark.parametrize("numbers", [(), (1,)])
