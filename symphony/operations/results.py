@@ -157,6 +157,19 @@ def require(rows: Sequence[Row], name: str) -> None:
         raise UserError(f"no process reports {quoted(name)}", remedy=remedy)
 
 
+def _curve_labels(rows: Sequence[Row]) -> list[str]:
+    """Return the parameters that differ, with the numbers of the runs if these have equal parameters."""
+    names = dict.fromkeys(name for row in rows for name in row.parameters)
+    varied = [name for name in names if len({str(row.parameters.get(name)) for row in rows}) > 1]
+    settings = [
+        [f"{name} {row.parameters[name]}" for name in varied if name in row.parameters] for row in rows
+    ]
+    labels = [", ".join(words) for words in settings]
+    if all(labels) and len({*labels}) == len(rows):
+        return labels
+    return [", ".join([f"{row.kind} {row.label}", *words]) for row, words in zip(rows, settings, strict=True)]
+
+
 def plot(rows: Sequence[Row], name: str, file: Path) -> None:
     """Draw the curve of a value for each run into a file, PNG or SVG by its name.
 
@@ -174,11 +187,18 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
         ) from None
     figure = figures.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
-    varied = [key for key in rows[0].parameters if len({str(row.parameters.get(key)) for row in rows}) > 1]
+    curves = [
+        (row, points)
+        for row in rows
+        if (
+            points := [
+                report.values for report in row.reports if _number(report.values.get(name)) is not None
+            ]
+        )
+    ]
+    labels = _curve_labels([row for row, _ in curves])
     has_steps = any("step" in report.values for row in rows for report in row.reports)
-    for row in rows:
-        points = [report.values for report in row.reports if _number(report.values.get(name)) is not None]
-        label = ", ".join(f"{key} {row.parameters.get(key)}" for key in varied) or f"{row.kind} {row.label}"
+    for (_, points), label in zip(curves, labels, strict=True):
         steps = [values.get("step", number) for number, values in enumerate(points)]
         marker = "." if len(points) < 3 else ""
         axes.plot(steps, [values[name] for values in points], label=label, marker=marker)

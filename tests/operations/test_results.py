@@ -72,6 +72,17 @@ def test_plot_draws_one_curve_for_each_run(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_curve_labels_tell_all_rows_apart() -> None:
+    rows = [Row("1", {"lr": 1, "n": 2}, ""), Row("2", {"lr": 1, "n": 2, "fast": True}, "")]
+    assert results._curve_labels([*rows, Row("3", {"lr": 2, "n": 2}, "")]) == [
+        "lr 1",
+        "lr 1, fast True",
+        "lr 2",
+    ]
+    assert results._curve_labels([*rows, rows[1]])[1:] == ["run 2, fast True"] * 2
+    assert results._curve_labels([rows[0], rows[0]]) == ["run 1"] * 2
+
+
 def test_plot_without_matplotlib_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
