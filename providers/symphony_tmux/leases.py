@@ -32,23 +32,24 @@ class OwnerLeases(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """ports: the port of each service; taken: why other services cannot have their port."""
+    """ports: the port of each service; refused: why other services get none."""
 
     ports: dict[str, int] = field(default_factory=dict[str, int])
-    taken: dict[str, str] = field(default_factory=dict[str, str])
+    refused: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def lease(
     owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
 ) -> Leases:
-    """Return ports for services (None: any port); with record, they replace the owner's leases.
+    """Return ports for services (None: any port).
 
+    record: replace the owner's leases by these, unless a service is refused.
     within: the first and the last port to choose from.
     """
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
         leases = _Choice(owner, wanted, table, within or RANGE).choose()
-        if record and not leases.taken:
+        if record and not leases.refused:
             table[owner] = {"ports": leases.ports, "time": time.time()}
             if not leases.ports:
                 del table[owner]
@@ -109,16 +110,16 @@ class _Choice:
         }
         for service, port in sorted(fixed.items()):
             if reason := self._why_unusable(port, result):
-                result.taken[service] = reason
+                result.refused[service] = reason
             else:
                 result.ports[service] = port
         for service in sorted(service for service, port in self.wanted.items() if port is None):
             used = {*fixed.values(), *result.ports.values(), *kept.values()}
-            if (port := self._free(service, kept.get(service), used)) is not None:
+            if (port := self._choose_port(service, kept.get(service), used)) is not None:
                 result.ports[service] = port
             else:
                 first, last = self.choices[0], self.choices[-1]
-                result.taken[service] = f"no port between {first} and {last} is free"
+                result.refused[service] = f"no port between {first} and {last} is free"
         return result
 
     def _why_unusable(self, port: int, result: Leases) -> str:
@@ -136,7 +137,7 @@ class _Choice:
         del self.table[abandoned]
         self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
 
-    def _free(self, service: str, kept: int | None, used: set[int]) -> int | None:
+    def _choose_port(self, service: str, kept: int | None, used: set[int]) -> int | None:
         if kept is not None and kept not in self.others and not self.listeners.stranger(kept):
             return kept
         for port in _candidates(self.owner, service, self.choices):
@@ -149,9 +150,9 @@ def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
     """Yield all ports to choose from, always in the same order for a service."""
     start = int.from_bytes(hashlib.sha256(f"{owner}/{service}".encode()).digest()[:4], "big")
     order = [choices[(start + step) % len(choices)] for step in range(len(choices))]
-    kernel = listeners.ephemeral()
-    yield from (port for port in order if port not in kernel)
-    yield from (port for port in order if port in kernel)
+    ephemeral = listeners.ephemeral()
+    yield from (port for port in order if port not in ephemeral)
+    yield from (port for port in order if port in ephemeral)
 
 
 def _is_abandoned(owner: str, table: Mapping[str, OwnerLeases]) -> bool:

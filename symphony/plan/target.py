@@ -27,7 +27,7 @@ class Target:
         host_of: The format of a service's host; `{service}` is its name.
         bind_host: The address that a binding process binds.
         ports: service -> the port that the backend chose for it.
-        taken: service -> the reason why it cannot have its port, or any port.
+        refused: service -> the reason why it cannot have its port, or any port.
         unreadable: A file or folder of the program -> the reason why it cannot be read.
         unstartable: The path of a process -> the reason why its command cannot be started.
         reserved: A variable that processes must not set -> the reason.
@@ -50,7 +50,7 @@ class Target:
     host_of: str
     bind_host: str
     ports: Mapping[str, int] = field(default_factory=dict[str, int])
-    taken: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
     unstartable: Mapping[str, str] = field(default_factory=dict[str, str])
     reserved: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -68,9 +68,9 @@ class Target:
         """Return the path of a process in the backend."""
         return "/".join(self.named(owner.name) for owner in (group, process) if owner is not None)
 
-    def is_legal(self, name: str, *, maps: bool) -> bool:
-        """Return whether a name is legal; maps: whether a name that can be mapped to a legal name counts."""
-        return (maps or is_name(name)) and bool(self.named(name))
+    def is_legal(self, name: str, *, or_mapped: bool) -> bool:
+        """Return whether a name is legal; or_mapped: or can be mapped to a legal one."""
+        return (or_mapped or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:
         """Return the name that a process, group or service has in the backend."""

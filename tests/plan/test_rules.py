@@ -102,7 +102,7 @@ SERVICES = [
     Mistake(
         [A, B, 'a.binds({"r": 7000})  # <-', 'b.binds({"p": 7000})  # <-'],
         ['b gives "p"', "7000", '"r" of a', "omit the port"],
-        changes={"taken": {"p": "port 7000 is also set for service r"}},
+        changes={"refused": {"p": "port 7000 is also set for service r"}},
     ),
     Mistake(
         [
@@ -117,12 +117,12 @@ SERVICES = [
     Mistake(
         [A, 'a.binds({"board": 6006})  # <-', 'a.exposes("board")'],
         ["a cannot have port 6006", "python (pid 7)", "free that port"],
-        changes={"taken": {"board": "python (pid 7) listens there"}},
+        changes={"refused": {"board": "python (pid 7) listens there"}},
     ),
     Mistake(
         ['exp = Experiment("rl", port_range=(7000, 7001))  # <-', A, 'a.binds("p", "q", "r")'],
         ['no port for "r"', "all used", "port_range"],
-        changes={"taken": {"r": "all used"}},
+        changes={"refused": {"r": "all used"}},
     ),
     Mistake([A, B, 'a.binds("Re.play")  # <-', 'b.connects("Re.play")'], ['"Re.play"', '"Re-play"']),
     Mistake([A, 'a.binds("a\\nb")  # <-'], [r'"a\nb"', '"a-b"']),

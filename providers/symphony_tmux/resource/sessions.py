@@ -168,8 +168,8 @@ def _leased(spec: SessionInputs) -> dict[str, int]:
     """Lease the ports for the life of the experiment; one that is in use by now is replaced."""
     requested = {name: port if name in spec.fixed_ports else None for name, port in spec.ports.items()}
     leased = leases.lease(spec.owner, requested, record=True, within=spec.port_range)
-    if leased.taken:
-        service, reason = next(iter(leased.taken.items()))
+    if leased.refused:
+        service, reason = next(iter(leased.refused.items()))
         raise UserError(
             f"service {service} cannot have its port: {reason}",
             where=spec.name,

@@ -38,7 +38,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         bind_host=HOST,
         gpus=_gpus(spec),
         ports=leased.ports,
-        taken=leased.taken,
+        refused=leased.refused,
         unreadable=local_commands.unusable(spec, context.folder),
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,

@@ -114,7 +114,7 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
             "remove those characters: they come from bytes that are not UTF-8",
         )
     size = len(text.encode("utf-8", "surrogatepass"))
-    # On tmux and Slurm shell lines are in a script, which has no such limit.
+    # tmux and Slurm write shell lines to a script, which has no such limit; Kubernetes has a rule of its own.
     if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
         yield (
             f"{whose} has {size} bytes, more than the {MAX_TEXT} that Linux allows",

@@ -43,18 +43,19 @@ def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
 
 
 def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    owners: dict[str, tuple[str, tuple[Location, ...]]] = {
+    # variable -> why it is not free, and the lines that use it.
+    reasons: dict[str, tuple[str, tuple[Location, ...]]] = {
         name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
     }
     seen: set[str] = set()
     for service, servers in served(spec).items():
         # names_differ reports services whose names differ only in dashes or case.
-        if not target.is_legal(service, maps=spec.accepts_classic_names) or as_label(service) in seen:
+        if not target.is_legal(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
             continue
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
         for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
-            reason, places = owners.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
+            reason, places = reasons.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
             if places != where:
                 yield Problem(
                     f"service {quoted(service)} needs the variable {variable}, but {reason}",
@@ -62,8 +63,8 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
                     (*places, *where),
                 )
     for owner_name, name, where in _declared(spec):
-        if name in owners:
-            reason, places = owners[name]
+        if name in reasons:
+            reason, places = reasons[name]
             yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
 
 

@@ -53,7 +53,7 @@ def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[
 
 def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for owner in (*spec.groups, *(process for _, process in spec.members())):
-        if not target.is_legal(owner.name, maps=spec.accepts_classic_names):
+        if not target.is_legal(owner.name, or_mapped=spec.accepts_classic_names):
             what = f"{_kind(owner)} {quoted(owner.name)} has an invalid name"
             yield Problem(what, why_not_name(owner.name), (owner.where,))
 
@@ -63,7 +63,7 @@ def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
 
 
 def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    # Ungrouped processes and groups share a scope: each becomes a pod of that name.
+    # Ungrouped processes and groups share a scope: on Kubernetes each becomes a pod of that name.
     yield from _repeated([*spec.processes, *spec.groups], target)
     for group in spec.groups:
         yield from _repeated(group.processes, target, within=f" in process group {quoted(group.name)}")

@@ -31,7 +31,7 @@ def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
 def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, verb, use in _uses(spec):
-        if not target.is_legal(use.name, maps=spec.accepts_classic_names) and use.name not in seen:
+        if not target.is_legal(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
             what = f"{path} {verb} {quoted(use.name)}, which is not a valid name of a service"
             yield Problem(what, why_not_name(use.name), (use.where,))
@@ -68,7 +68,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
 def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     known = served(spec)
     for path, _, use in _uses(spec, "connects"):
-        if use.name not in known and target.is_legal(use.name, maps=spec.accepts_classic_names):
+        if use.name not in known and target.is_legal(use.name, or_mapped=spec.accepts_classic_names):
             listed = f"connect to one of: {', '.join(sorted(known))}"
             unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
             remedy = did_you_mean(use.name, known, unknown)
@@ -116,16 +116,16 @@ def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
     for name, servers in served(spec).items():
         path, use = next((server for server in servers if server[1].port is not None), servers[0])
-        if name in target.taken and use.port is None:
+        if name in target.refused and use.port is None:
             yield Problem(
-                f"{path} gets no port for {quoted(name)}: {target.taken[name]}",
+                f"{path} gets no port for {quoted(name)}: {target.refused[name]}",
                 "free some ports, or widen port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
         # ports_are_declared_once reports a port that two services request.
-        elif name in target.taken and ports[use.port] == 1:
+        elif name in target.refused and ports[use.port] == 1:
             yield Problem(
-                f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.taken[use.name]}",
+                f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.refused[use.name]}",
                 "free that port, choose another, or omit it and symphony chooses a port",
                 (use.where,),
             )

@@ -54,12 +54,12 @@ def test_ports_no_longer_wanted_are_released(home: Path) -> None:
 def test_a_fixed_port_of_another_experiment_is_refused_with_its_name(home: Path) -> None:
     leases.lease(A, {"ps": 21001}, record=True)
     result = leases.lease(B, {"ps": 21001, "x": None}, record=True)
-    assert result.taken == {"ps": "port 21001 is leased to experiment a"}
+    assert result.refused == {"ps": "port 21001 is leased to experiment a"}
     assert B not in leases.leased()
 
 
 def test_two_services_with_the_same_fixed_port_are_refused(home: Path) -> None:
-    assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).taken == {
+    assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).refused == {
         "q": "port 21001 is also set for service p"
     }
 
@@ -77,7 +77,7 @@ def test_ports_of_other_programs_are_skipped_or_refused_with_the_pid(home: Path)
         stranger.bind(("127.0.0.1", chosen))
         stranger.listen()
         assert leases.lease(A, {"p": None}, record=True).ports["p"] != chosen
-        taken = leases.lease(B, {"p": chosen}, record=True).taken["p"]
+        taken = leases.lease(B, {"p": chosen}, record=True).refused["p"]
     assert taken.startswith(f"port {chosen} is in use by ")
     assert taken.endswith(f", pid {os.getpid()}")
 
@@ -93,7 +93,7 @@ def test_a_listener_of_the_experiment_itself_keeps_the_lease(rig: Any) -> None:
     rig.until(lambda: b"up" in rig.printed(a) and b"up" in rig.printed(b))
     assert leases.lease(rig.owner, {"p": None, "q": None}, record=True).ports == chosen
     assert leases.lease(rig.owner, {"p": chosen["p"], "q": None}, record=True).ports == chosen
-    assert set(leases.lease(B, {"p": chosen["p"]}, record=False).taken) == {"p"}
+    assert set(leases.lease(B, {"p": chosen["p"]}, record=False).refused) == {"p"}
 
 
 def test_visit_warns_if_no_process_of_the_experiment_listens(home: Path) -> None:
@@ -109,7 +109,7 @@ def test_visit_warns_if_no_process_of_the_experiment_listens(home: Path) -> None
 def test_all_stale_leases_of_a_failed_up_are_released_at_once(home: Path) -> None:
     wanted = {"x": 21004, "y": 21005}
     leases.lease(A, wanted, record=True)
-    assert leases.lease(B, wanted, record=False).taken
+    assert leases.lease(B, wanted, record=False).refused
     file = home / "tmux" / "ports.json"
     table = json.loads(file.read_text())
     table[A]["time"] = time.time() - 2 * leases.ABANDONED
@@ -125,7 +125,9 @@ def test_the_lease_of_a_running_experiment_is_never_released(rig: Any, home: Pat
     table = json.loads(file.read_text())
     table[rig.owner]["time"] = 0
     file.write_text(json.dumps(table))
-    assert leases.lease(B, {"p": 21003}, record=True).taken == {"p": "port 21003 is leased to experiment rl"}
+    assert leases.lease(B, {"p": 21003}, record=True).refused == {
+        "p": "port 21003 is leased to experiment rl"
+    }
 
 
 def test_concurrent_leases_never_share_a_port(home: Path) -> None:
@@ -155,7 +157,7 @@ def test_a_lost_or_damaged_lease_table_is_rebuilt_from_experiments(rig: Any) -> 
     for content in ("", "{", *wrong, "[" * 100_000):
         file.write_text(content)
         other = leases.lease("p/other#1", {"y": ports["x"]}, record=True)
-        assert "is leased to experiment rl" in other.taken["y"]
+        assert "is leased to experiment rl" in other.refused["y"]
         assert leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports == ports
 
 
@@ -186,5 +188,5 @@ def test_an_exhausted_port_range_leases_nothing(home: Path) -> None:
         stranger.bind(("127.0.0.1", 7501))
         stranger.listen()
         result = leases.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
-    assert result.taken == {"b": "no port between 7500 and 7502 is free"}
+    assert result.refused == {"b": "no port between 7500 and 7502 is free"}
     assert leases.leased() == {}
