@@ -2,10 +2,10 @@
 
     python -P -m symphony_tmux.gpus COUNT WHO FOLDER SHELL FILE
 
-It executes `SHELL FILE` once it holds COUNT GPUs; a file in FOLDER tells what it waits for. Every process
-that holds GPUs or waits for them has a claim, a file with its pid in a folder of the machine. A claim counts
-while its process lives and belongs to the user who wrote the file, so that GPUs are free again however a
-process ends.
+It executes `SHELL FILE` once it holds COUNT GPUs; a file in FOLDER, the folder of the process, tells what it
+waits for. Every process that holds GPUs or waits for them has a claim, a file with its pid in a folder of the
+machine. A claim counts while its process lives and belongs to the user who wrote the file, so that GPUs are
+free again however a process ends.
 """
 
 from __future__ import annotations
@@ -34,20 +34,23 @@ VARIABLE = "SYMPHONY_GPUS"
 # For the launch file: the pid of the process that holds the GPUs, and their UUIDs.
 HOLDER, TAKEN = "SYMPHONY_GPUS_HOLDER", "SYMPHONY_GPUS_TAKEN"
 NOTE = "waiting"
-FOLDER = "SYMPHONY_GPU_FOLDER"
+FOLDER_VARIABLE = "SYMPHONY_GPU_FOLDER"
 _LOCK = "lock"
 _LOCK_SECONDS, _POLL_SECONDS, _LIMIT = 5.0, 1.0, 1 << 16
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """A GPU as its driver reports it; programs: pid -> the bytes of GPU memory that it uses."""
+    """A GPU as its driver reports it.
+
+    used, total: bytes of memory. utilization: in percent. programs: pid -> the bytes of memory that it uses.
+    """
 
     index: int
     uuid: str
     name: str
     used: int
     total: int
-    busy: int
+    utilization: int
     programs: dict[int, int]
 
 
@@ -112,17 +115,17 @@ def _amount(count: int) -> str:
 
 
 def _free(others: list[Claim]) -> tuple[list[str], list[str]]:
-    """Return the UUIDs of free GPUs, and why the others are not free."""
+    """Return the UUIDs of free GPUs, and the reasons why GPUs are not free."""
     holder = {uuid: other.who for other in others for uuid in other.gpus}
     free, indexes_of, busy = list[str](), dict[str, list[str]](), list[str]()
     for gpu in devices():
         if gpu.uuid in holder:
             indexes_of.setdefault(holder[gpu.uuid], []).append(str(gpu.index))
         elif gpu.programs:
-            busy.append(f"{gpu.index} is busy ({', '.join(map(program, gpu.programs))})")
+            busy.append(f"GPU {gpu.index} is busy ({', '.join(map(program, gpu.programs))})")
         else:
             free.append(gpu.uuid)
-    return free, [*(f"{','.join(numbers)} held by {who}" for who, numbers in indexes_of.items()), *busy]
+    return free, [*(f"GPU {','.join(numbers)} held by {who}" for who, numbers in indexes_of.items()), *busy]
 
 
 def program(pid: int) -> str:
@@ -144,10 +147,10 @@ def devices() -> list[Gpu]:
 def _device(nvml: Any, index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    busy = 0
+    utilization = 0
     # Some GPUs, such as MIG instances, do not report it.
     with suppress(nvml.NVMLError):
-        busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        utilization = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     programs = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return Gpu(
         index=index,
@@ -155,7 +158,7 @@ def _device(nvml: Any, index: int) -> Gpu:
         name=_text(nvml.nvmlDeviceGetName(handle)),
         used=int(memory.used),
         total=int(memory.total),
-        busy=busy,
+        utilization=utilization,
         programs={int(running.pid): int(running.usedGpuMemory or 0) for running in programs},
     )
 
@@ -201,7 +204,7 @@ def folder() -> Path:
     Raises:
         SymphonyError: It is not a folder with the sticky bit, so that users could remove the files of others.
     """
-    path = Path(os.environ.get(FOLDER) or "/tmp/symphony-gpus")
+    path = Path(os.environ.get(FOLDER_VARIABLE) or "/tmp/symphony-gpus")
     with suppress(FileExistsError):
         path.mkdir()
         path.chmod(0o1777)

@@ -36,7 +36,7 @@ def command(as_json: arguments.AsJson = False) -> None:
                 "name": gpu.name,
                 "used": gpu.used,
                 "total": gpu.total,
-                "busy": gpu.busy,
+                "busy": gpu.utilization,
                 "held_by": holder[gpu.uuid].who if gpu.uuid in holder else None,
                 "programs": {str(pid): used for pid, used in gpu.programs.items()},
             }
@@ -52,7 +52,7 @@ def command(as_json: arguments.AsJson = False) -> None:
                 gpu.index,
                 gpu.name,
                 f"{size(gpu.used)} of {size(gpu.total)}",
-                f"{gpu.busy}%",
+                f"{gpu.utilization}%",
                 holder[gpu.uuid].who if gpu.uuid in holder else "-",
                 ", ".join(map(gpus.program, gpu.programs)),
             )

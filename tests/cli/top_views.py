@@ -75,10 +75,10 @@ def gpus_of_machine() -> tuple[list[Gpu], list[Claim]]:
             name="RTX 3090",
             used=int(gigabytes * (1 << 30)),
             total=24 << 30,
-            busy=busy,
+            utilization=utilization,
             programs={pid: 1},
         )
-        for index, gigabytes, busy, pid in facts
+        for index, gigabytes, utilization, pid in facts
     ]
     held = Claim(pid=4711, start=1, who="ana/rl/learner", count=1, asked=1, gpus=("GPU-0",))
     return every, [held, Claim(pid=9130, start=1, who="ben/rl/agent-0", count=1, asked=2)]

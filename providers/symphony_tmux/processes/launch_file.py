@@ -99,7 +99,8 @@ def content(
 def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
     """Return the lines that wait for GPUs, execute this file again, and then export the GPUs."""
     session, path = folder.parents[1].name.rpartition(".")[2], folder.name.replace(".", "/")
-    words = ("env", f"{gpus.FOLDER}={gpus.folder()}", sys.executable, "-P", "-m", "symphony_tmux.gpus")
+    variable = f"{gpus.FOLDER_VARIABLE}={gpus.folder()}"
+    words = ("env", variable, sys.executable, "-P", "-m", "symphony_tmux.gpus")
     holder = f"{_user()}/{session}/{path}"
     file = folder / names.LAUNCH_FILE
     gpu_command = (*words, inputs.env[gpus.VARIABLE], holder, str(folder), shell(inputs), str(file))

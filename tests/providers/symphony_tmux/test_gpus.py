@@ -27,7 +27,7 @@ def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     file.write_text(json.dumps({"gpus": [{"uuid": f"GPU-{number}"} for number in range(3)]}))
     monkeypatch.setenv("FAKE_NVML", str(file))
     monkeypatch.setenv("PYTHONPATH", str(FAKE))
-    monkeypatch.setenv(gpus.FOLDER, str(tmp_path / "gpus"))
+    monkeypatch.setenv(gpus.FOLDER_VARIABLE, str(tmp_path / "gpus"))
     monkeypatch.syspath_prepend(str(FAKE))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
     gpus._nvml.cache_clear()
@@ -97,7 +97,7 @@ def test_gpus_busy_with_other_programs_are_not_assigned(fake_gpus: Path) -> None
     assert gpus.claim(1, "me", 1.0) == ("GPU-1",)
     answer = gpus.claim(2, "me", 1.0)
     assert isinstance(answer, str)
-    assert f"0 is busy (python {os.getpid()} of " in answer
+    assert f"GPU 0 is busy (python {os.getpid()} of " in answer
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ def test_real_gpus_of_this_machine_are_listed() -> None:
 
 
 def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox, fake_gpus: Path) -> None:
-    env: dict[str, Any] = {name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER)}
+    env: dict[str, Any] = {
+        name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER_VARIABLE)
+    }
     program = (
         'with Experiment(inherit=["FAKE_NVML", "PYTHONPATH"]) as e:\n'
         " for name, count in (('a', 2), ('b', 2)):\n"
