@@ -58,7 +58,7 @@ def _without_preamble(
 
 
 def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
-    """Yield remarks on programs and scripts that do not exist.
+    """Yield a remark, which stops no `up`, on each program and script that does not exist.
 
     Args:
         spec: The experiment.
@@ -70,7 +70,7 @@ def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[
         words = _plain_words(process.cmds[0]) if process.cmds else [*(process.command or ()), *process.args]
         if not words:
             continue
-        # A missing `command` is a problem, reported by `unstartable`.
+        # A missing `command` stops the `up`: `unstartable` reports it.
         why = _why_missing(words[0], start_dir, process_path) if process.cmds else ""
         if why and not _is_shell_word(words[0]):
             what = f"{name} runs {words[0]}: {why}"
@@ -96,9 +96,10 @@ def _python_file(words: Sequence[str]) -> str:
 
 @cache
 def _is_shell_word(word: str) -> bool:
-    """Return whether a word is a builtin or keyword of the shell."""
-    command = [launch_file.bash(), "-c", 'command -v -- "$1"', "sh", word]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).returncode == 0
+    """Return whether a word is a builtin, keyword or function of the shell, not a program on PATH."""
+    command = [launch_file.bash(), "-c", 'type -t -- "$1"', "sh", word]
+    kind = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=10).stdout.strip()
+    return kind not in (b"", b"file")
 
 
 def resolved(text: str, folder: Path) -> Path:

@@ -148,5 +148,7 @@ def test_a_missing_program_in_cmds_is_a_remark(tmp_path):
     experiment.new_process("b", cmds=["source env.sh", "nosuchprogram"])
     experiment.new_process("c", cmds=["while true; do nosuchprogram; done"])
     experiment.new_process("d", cmds=["exec sleep 3"])
-    (remark,) = remarks_of(experiment, tmp_path)
-    assert "a runs nosuchprogram" in remark.what
+    experiment.new_process("e", cmds=["sleep 3"], env={"PATH": "/nowhere"})
+    experiment.new_process("f", cmds=["echo 3"], env={"PATH": "/nowhere"})
+    remarks = remarks_of(experiment, tmp_path)
+    assert [remark.what.split(":")[0] for remark in remarks] == ["a runs nosuchprogram", "e runs sleep"]
