@@ -24,7 +24,7 @@ from toolchain.kubernetes.layout import Layout
 from toolchain.kubernetes.registry import docker, python_image
 
 KWOK_NODES = 4
-# variable -> the fixture of the image; the variable names one that another cluster can pull.
+# variable -> the field of Access; the variable names an image that another cluster can pull.
 IMAGES = {"SYMPHONY_TEST_IMAGE": "shell_image", "SYMPHONY_TEST_PYTHON_IMAGE": "other_python_image"}
 
 
@@ -67,7 +67,7 @@ def cluster() -> Iterator[Access]:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Access) -> Callable[..., str]:
-    """Return kubectl as administrator."""
+    """Return a function that runs kubectl as administrator and returns its output."""
 
     def call(*words: str, stdin: str | None = None, ok: bool = True) -> str:
         argv = [cluster.kubectl, f"--kubeconfig={cluster.kubeconfig}", *words]
@@ -89,7 +89,7 @@ def unusable(kubeconfig: str) -> str:
 
 @contextlib.contextmanager
 def in_use(layout: Layout) -> Iterator[Access]:
-    """Hold a shared lock on the cluster during the block."""
+    """Bring the cluster up if it is down; take it down after the block unless others use it."""
     layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)

@@ -32,7 +32,7 @@ def slurm() -> Iterator[Slurm]:
 
 @contextmanager
 def in_use(shared: Slurm) -> Generator[Slurm]:
-    """Yield it, running; take it down where it was brought up for this and no other session uses it."""
+    """Bring Slurm up if it is down; take it down after the block unless others use it."""
     shared.folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         shared.folder.with_name("slurm.turn").open("w") as turn,

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from toolchain.kubernetes.calls import run
-from toolchain.kubernetes.layout import CLUSTER_DOMAIN, KUBERNETES_SERVICE, NODE_ADDRESS, NODE_NAME, Layout
+from toolchain.kubernetes.layout import CLUSTER_DOMAIN, KUBERNETES_SERVICE_IP, NODE_ADDRESS, NODE_NAME, Layout
 
 DAYS = "365"
 _SERVICE = ("", ".default", ".default.svc", f".default.svc.{CLUSTER_DOMAIN}")
@@ -14,7 +14,7 @@ _SERVICE = ("", ".default", ".default.svc", f".default.svc.{CLUSTER_DOMAIN}")
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate; Kubernetes reads the user from `common_name` and the groups from `organization`."""
+    """A certificate to issue; Kubernetes reads the user in `common_name`, the groups in `organization`."""
 
     name: str
     common_name: str
@@ -29,7 +29,7 @@ WANTED = (
         "kube-apiserver",
         hosts=(
             f"IP:{NODE_ADDRESS}",
-            f"IP:{KUBERNETES_SERVICE}",
+            f"IP:{KUBERNETES_SERVICE_IP}",
             "IP:127.0.0.1",
             "DNS:localhost",
             *(f"DNS:kubernetes{suffix}" for suffix in _SERVICE),
