@@ -310,6 +310,7 @@ def _temporary_home() -> Path:
         facts = folder.lstat()
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
             raise SymphonyError(
-                f"{folder} is not a private folder of this user", remedy=f"Set HOME, or remove {folder}"
+                f"this user has no home folder, and {folder}, used in its place, is not a private folder",
+                remedy=f"Set HOME to a folder of your own, or remove {folder}",
             ) from None
     return folder

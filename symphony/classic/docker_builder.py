@@ -166,12 +166,12 @@ def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
     name = str(settings["name"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(
-            f"the context directory {name} is outside of the build context",
-            remedy="Use a relative path without ..",
+            f"the name of a context directory leads out of the build context: {name}",
+            remedy="Set it to a relative path without ..",
         )
     return {"force_update": False, **settings}
 
 
 def _refuse_unknown(settings: Mapping[str, Any], known: Sequence[str], owner: str) -> None:
     if unknown := [name for name in settings if name not in known]:
-        raise UserError(f"{owner} has no {unknown[0]}", remedy=f"It may have: {', '.join(known)}")
+        raise UserError(f"{owner} has no setting {unknown[0]}", remedy=f"Use one of: {', '.join(known)}")

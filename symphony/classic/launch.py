@@ -35,7 +35,7 @@ def launch(exp: Experiment, settings: Mapping[str, str], *, force: bool, dry_run
     Args:
         exp: The experiment.
         settings: The settings of the cluster.
-        force: Change an experiment of that name, if it is up.
+        force: Change the experiment of that name, if it is up, and replace a saved one.
         dry_run: Only return the plan.
 
     Raises:
@@ -90,7 +90,7 @@ def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
         raise ResourceExistsError(
             f"experiment {selected.name.stack} was saved before",
             where=str(folder),
-            remedy="Give it another name, or launch with force=True",
+            remedy="Give it another name, or replace the saved one with force=True",
         )
     return folder
 

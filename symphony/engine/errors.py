@@ -123,7 +123,7 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
         return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
-        return ProgramError(f"the program of {outcome.stack} was killed")
+        return _killed(outcome.stack)
     causes = [d for d in errors if not d.message.startswith(_ECHOES)]
     if failures := [d for d in causes if d.urn]:
         return _resources_error(failures, outcome, path_of or _name)
@@ -215,8 +215,14 @@ def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
         return SymphonyError(_first_line(message), where=outcome.stack)
     has_output = any(d.severity.startswith("info") and d.message for d in outcome.diagnostics)
     how = f"exited with {match[1]}{'' if has_output else ' without a message'}"
-    how = "was killed" if match[1] == "-1" else how
+    if match[1] == "-1":
+        return _killed(outcome.stack)
     return ProgramError(f"the program of {outcome.stack} {how}")
+
+
+def _killed(stack: str) -> ProgramError:
+    remedy = "A user or program killed it, or the machine ran out of memory; run the command again"
+    return ProgramError(f"the program of {stack} was killed", remedy=remedy)
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:

@@ -209,7 +209,8 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
             axes[key] = _listed(text)
     if len({len(values) for values in drawn.values()}) > 1:
         raise UserError(
-            "the random parameters have different numbers of values", remedy="Use the same *N for all"
+            "the random parameters have different numbers of draws",
+            remedy="Write the same number behind each, such as log(1e-4,1e-1)*20",
         )
     grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     draws = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [{}]

@@ -40,8 +40,11 @@ def session(stack: stacks.Stack) -> Session:
         UserError: It does not run in tmux on this machine.
     """
     facts = next(iter(stack.processes.values()), None)
-    if stack.backend != "tmux" or facts is None:
-        raise UserError(f"{stack.display_name} has no process in tmux", remedy="Run `symphony ls`")
+    if facts is None:
+        raise stack.not_up()
+    if stack.backend != "tmux":
+        what = f"{stack.display_name} runs on {stack.backend}, not on tmux"
+        raise UserError(what, remedy="Name an experiment on tmux: `symphony ls` lists them")
     if not stacks.is_here(stack):
         raise UserError(f"{stack.display_name} runs on another machine", remedy="Run the script there")
     server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
