@@ -130,7 +130,7 @@ def docker() -> str:
 
 
 def buildkit() -> tuple[str, str]:
-    """Return the version and the path of the BuildKit client.
+    """Return the version and the command of the BuildKit client.
 
     Raises:
         UserError: The docker command is missing, or has no BuildKit.
@@ -157,7 +157,7 @@ def _version(program: str, *command: str) -> str:
 
 @contextmanager
 def _started(command: Sequence[str], environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
-    """Start a command and end it with the block, or after BUILD_SECONDS."""
+    """Start a command, and wait for it after the block; end it after an error or BUILD_SECONDS."""
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -28,7 +28,7 @@ _IGNORE = ".dockerignore"
 # The folder in the context that holds the caraml of this symphony.
 CARAML = ".symphony/caraml"
 MAX_BYTES = 10 * 10**9
-# 1 January 2000: a zip file, and so a wheel, cannot hold an earlier date.
+# 1 January 2000: a zip file, and so a wheel, cannot hold a date before 1980.
 _TIME = 946_684_800
 _CHUNK = 1 << 20
 _GLOB = frozenset("*?[")
@@ -154,10 +154,10 @@ def _names(root: Path, source: Source) -> list[str]:
     includes = [posixpath.normpath(pattern) for pattern in source.include]
     included: Any = PatternMatcher(includes)
     allowed = [posixpath.normpath(path) for path in source.allow]
-    state = os.path.relpath(paths.home().resolve(), root.resolve())
+    own_home = os.path.relpath(paths.home().resolve(), root.resolve())
 
     def is_excluded(name: str, is_folder: bool) -> bool:
-        if name == state or (secrets.never_sent(name, is_folder) and not _holds(allowed, name, is_folder)):
+        if name == own_home or (secrets.never_sent(name, is_folder) and not _holds(allowed, name, is_folder)):
             return True
         if not ignored.matches(name):
             return False
@@ -244,7 +244,8 @@ def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> It
             reason = f"{path} does not exist in {root}"
         yield (
             reason,
-            "Name existing files, folders and globs of the context; requirements=None omits the file",
+            "Name existing files, folders and globs of the context;"
+            " Image.python(requirements=None) needs no requirements file",
         )
 
 

@@ -1,4 +1,4 @@
-"""Records which stacks use an image that this user has built, and locks builds."""
+"""Records which stacks use an image that this user has built, and locks builds; owner: see paths.owner_of."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from symphony import files, paths
 
-# The longest build.
-SECONDS = 4 * 3600.0
+# How long to wait for the lock: the longest build.
+_LOCK_SECONDS = 4 * 3600.0
 
 
 @contextmanager
 def lock(identity: str, reference: str) -> Generator[None]:
     """Hold the lock for builds of this content, under any name."""
     file = paths.cache() / "images" / f"{identity}.lock"
-    with files.locked(file, seconds=SECONDS, what=f"the image {reference}"):
+    with files.locked(file, seconds=_LOCK_SECONDS, what=f"the image {reference}"):
         yield
 
 

@@ -28,7 +28,7 @@ class Report(NamedTuple):
     total: int = 0
 
     @property
-    def size(self) -> str:
+    def transferred(self) -> str:
         """Return the progress as `12 of 40 MB`; empty for small transfers."""
         return f"{_mega(self.done)} of {_mega(self.total)} MB" if self.total >= _MIN_BYTES else ""
 

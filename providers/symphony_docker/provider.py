@@ -101,8 +101,8 @@ def _is_retained(props: Mapping[str, Any]) -> bool:
 
 def _needs_build(olds: Mapping[str, Any], news: Mapping[str, Any]) -> bool:
     """Return whether the declared image is not the one in the state."""
-    is_pinned = news.get(PINNED) in (None, olds.get("image"))
-    return not (is_same(olds, news, _IDENTITY) and REASON not in news and is_pinned)
+    is_same_pin = news.get(PINNED) in (None, olds.get("image"))
+    return not (is_same(olds, news, _IDENTITY) and REASON not in news and is_same_pin)
 
 
 def _is_missing(props: Mapping[str, Any]) -> bool:
@@ -116,7 +116,10 @@ def _is_missing(props: Mapping[str, Any]) -> bool:
 
 
 def _build_and_push(props: Props) -> Props:
-    """Build and push the image, unless the engine or the registry has it, and return the outputs."""
+    """Build the image unless the engine has it, push it, and return the outputs.
+
+    A pinned image that the registry has is neither built nor pushed.
+    """
     name, reference = str(props["name"]), reference_of(props)
     if (pinned := str(props.get(PINNED) or "")) and not _is_missing(props):
         facts = {"image": pinned, "digest": pinned.partition("@")[2], "size": 0, "built": time.time()}
@@ -191,5 +194,6 @@ def _release(props: Mapping[str, Any]) -> None:
         return
     # An image that could not be removed is still listed by `symphony images`.
     with suppress(SymphonyError):
-        if not Engine().remove(reference):
+        why_kept = Engine().remove(reference)
+        if not why_kept:
             image_references.forget(reference)

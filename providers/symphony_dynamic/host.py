@@ -1,12 +1,12 @@
 """Serves dynamic providers to the engine as `python -m pulumi.dynamic` does, but to this user only.
 
-    python -m symphony_dynamic.host --attached FOLDER   receives the listening socket from the engine's
-    start.py python -m symphony_dynamic.host ENGINE              prints its port, as a plugin that the engine
-    starts
+    python -m symphony_dynamic.host --attached FOLDER   receives its socket from the engine's start.py
+    python -m symphony_dynamic.host ENGINE              prints its port, as a plugin that the engine starts
 
 Pulumi's own host serves every user of the machine, and unpickles their requests. This host recognizes
 symphony's providers by their pickled text and never unpickles them. Dynamic providers of the user's program
-are unpickled, but only from connections of this user.
+are unpickled, but only from connections of this user: the host refuses those of other users, unless the
+engine runs in a network namespace of its own, where other users cannot connect (`own_user_only`).
 """
 
 from __future__ import annotations
@@ -162,31 +162,31 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         project = os.environ.get("PULUMI_PROJECT", "project")
         # Settings are per thread.
         runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
-        name: str = next(each[PROVIDER] for each in reversed(props) if each[PROVIDER] != rpc.UNKNOWN)
+        pickled: str = next(each[PROVIDER] for each in reversed(props) if each[PROVIDER] != rpc.UNKNOWN)
         with self._lock:
-            if name not in self._providers:
-                provider = _own_provider(name) or _unpickle_provider(name)
+            if pickled not in self._providers:
+                provider = _own_provider(pickled) or _unpickle_provider(pickled)
                 config = Config(self._config, project)
                 provider.configure(ConfigureRequest(config))
-                self._providers[name] = provider
-            return self._providers[name]
+                self._providers[pickled] = provider
+            return self._providers[pickled]
 
 
-def _own_provider(name: str) -> ResourceProvider | None:
-    if name not in OWN_PROVIDERS:
+def _own_provider(pickled: str) -> ResourceProvider | None:
+    if pickled not in OWN_PROVIDERS:
         return None
-    module, class_name = OWN_PROVIDERS[name]
+    module, class_name = OWN_PROVIDERS[pickled]
     return getattr(importlib.import_module(module), class_name)()
 
 
-def _unpickle_provider(name: str) -> ResourceProvider:
+def _unpickle_provider(pickled: str) -> ResourceProvider:
     # With _deserialize, a provider of the user's program may contain outputs.
     load: Callable[[bytes], Any] = dill.loads  # pyright: ignore
-    return _deserialize(lambda: load(base64.b64decode(name)))
+    return _deserialize(lambda: load(base64.b64decode(pickled)))
 
 
 def _serialized(outputs: dict[str, Any] | None, props: dict[str, Any]) -> Any:
-    """Return properties for the engine, with the name of the provider."""
+    """Return properties for the engine, with the pickled provider."""
     return asyncio.run(rpc.serialize_properties({**(outputs or {}), PROVIDER: props[PROVIDER]}, {}))
 
 

@@ -14,6 +14,7 @@ from symphony_tmux.resource.inputs import ProcessInputs, converted
 _Place = Annotated[str, msgspec.Meta(pattern=r"\A/")]
 # A change of these starts a step again; `allocation` stands for what the job asks for.
 LAUNCHED = (*changes.LAUNCHED, "uses", "share", "allocation")
+# A change of these makes it another step.
 REPLACED = ("place", "owner", "path")
 
 
@@ -21,7 +22,7 @@ class AllocationInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The job of one experiment.
 
     place: the folder of the experiment on the shared disk.
-    declared: the Experiment as JSON, of which Pulumi changes no number.
+    declared: the Experiment as JSON: in a dict Pulumi would turn its integers into floats.
     options: those of sbatch; another allocation is needed where they change.
     secrets, configs: files that are copied into the folder.
     """
@@ -67,5 +68,5 @@ def kept(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]
 
 
 def fingerprint(inputs: Mapping[str, Any]) -> str:
-    """Return the digest of the inputs and the folder: in another folder it is another process."""
+    """Return the folder and the digest of the inputs: in another folder it is another process."""
     return f"{inputs['place']}/{changes.digest(inputs, LAUNCHED)}"

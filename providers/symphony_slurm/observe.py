@@ -43,7 +43,7 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Return whether it runs or will, also with the primaries that stopped it, or has ended well."""
+        """Return whether it needs no repair: it runs, waits, has completed or ended with its primaries."""
         hold = self.record.hold if self.record is not None else None
         if self.state == "stopped" and hold is not None:
             return hold.stopped != "stopped"
@@ -51,7 +51,7 @@ class Condition:
 
 
 class Queue:
-    """The jobs of this user, read at most once a second."""
+    """The jobs of this user, read again after a second, or after 0.2 s for a job that is not among them."""
 
     def __init__(self) -> None:
         self._asked: dict[str, tuple[float, dict[int, Job] | SymphonyError]] = {}
@@ -66,8 +66,8 @@ class Queue:
         if experiment is None or submitted is None:
             return None
         moment, jobs = self._asked.get(experiment.configuration, (0.0, {}))
-        late = time.monotonic() - moment
-        if late > 1 or (not isinstance(jobs, SymphonyError) and submitted.number not in jobs and late > 0.2):
+        age = time.monotonic() - moment
+        if age > 1 or (not isinstance(jobs, SymphonyError) and submitted.number not in jobs and age > 0.2):
             try:
                 jobs = commands.jobs(experiment.configuration)
             except SymphonyError as error:
@@ -106,7 +106,7 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
 
 
 def in_queue(job: Job) -> str:
-    """Return the reason why a job has not begun: `in the queue: Priority, starts about 14:20`."""
+    """Return why a job has not begun: `in the queue: Licenses, starts about 14:20`."""
     reason = job.reason.strip("()")
     words = _REASONS.get(reason)
     why = f"{reason} ({words})" if words else reason

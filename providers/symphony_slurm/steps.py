@@ -32,14 +32,14 @@ _ENDING, _LOOK = 15.0, 0.1
 
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
-    """Return what `check` adds to the inputs of a step that the state has."""
+    """Return what `check` adds to the inputs of a step in the state: the reason to repair it, if any."""
     folder, path = Folder(str(old_inputs["place"])), str(old_inputs["path"])
     now = _condition(folder, path, folder.wanted().get(path, 0), queue)
     return {} if now.is_good else {REASON: now.reason}
 
 
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
-    """Request the start, unless an interrupted run requested the same one."""
+    """Request the start, unless an interrupted run requested the same one and the process needs no repair."""
     step = inputs_of(props)
     folder = Folder(step.place)
     attempt = _last_attempt(folder, step.path)
@@ -80,7 +80,7 @@ def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
 
 
 def delete(props: Props, queue: Queue) -> None:
-    """Have the supervisor end the process, and wait until it has."""
+    """Ask the supervisor to end the process, and wait for that, at most its grace and _ENDING."""
     folder, path = Folder(str(props["place"])), str(props["path"])
     folder.unwant(path)
     experiment = folder.experiment()
@@ -128,7 +128,8 @@ def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Q
     # For commands that run beside the process, as `symphony exec` starts them.
     bare = msgspec.structs.replace(step, argv=(), script=())
     content = launch_file.content(bare, marker, _caller(), sourced, place)
-    files.create(Path(folder.beside(step.path, attempt)[-1]), content + b'exec "$@"\n')
+    _shell, beside = folder.beside(step.path, attempt)
+    files.create(Path(beside), content + b'exec "$@"\n')
     folder.want(
         Wanted(
             path=step.path,

@@ -1,4 +1,7 @@
-"""The folder of an experiment: its owner, its lock, and the secret and config files copied into it."""
+"""The folder of an experiment, with its owner file and copies of secret and config files, and its lock.
+
+Owner: the stack of the experiment, as paths.owner_of() writes it.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def lock(server: str, session: str) -> None:
 
 
 def remove_lock(server: str, session: str) -> None:
-    """Remove the lock of a deleted experiment."""
+    """Remove the lock of a deleted experiment, if this process holds it."""
     file = _lock_file(server, session)
     with _lock:
         descriptor = _locks.pop(file, None)

@@ -227,8 +227,10 @@ def _up(
         with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():
-                    share = report.done / report.total if report.size else -1.0
-                    yield Progress(f"image {report.image}", "working", 0.0, report.step, share, report.size)
+                    share = report.done / report.total if report.transferred else -1.0
+                    yield Progress(
+                        f"image {report.image}", "working", 0.0, report.step, share, report.transferred
+                    )
                 if output is not None:
                     output.take(event)
                 program.take(event)
