@@ -13,7 +13,7 @@ from symphony.backends.access import Streams
 from symphony.cli.screen import clean
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.process import in_order
+from symphony.operations.process import sort_key
 from symphony.operations.stacks import match, match_processes
 from symphony.plan.names import listed
 
@@ -150,7 +150,7 @@ def process(
 
     stack, names = split(words, check, required=1)
     if not names:
-        paths = listed(sorted(known(stack), key=in_order))
+        paths = listed(sorted(known(stack), key=sort_key))
         what = f"this command needs a process of {stack.display_name}"
         raise UserError(what, remedy=f"Name one of: {paths}")
     return stack, match(names[0], known(stack), "process")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
 from symphony.operations.plan import Planned
-from symphony.operations.process import in_order
+from symphony.operations.process import sort_key
 from symphony.operations.up import Ended, Progress, Remark, ResourcesEnded, UpEvent, Watched
 from symphony.plan.names import and_more
 
@@ -117,7 +117,7 @@ class Board:
         if self._live is None and not self._watched:
             waiting = sum(1 for status in statuses if status.state == "waiting")
             self._print(f"  waiting for {waiting} of {len(statuses)} to run")
-        self._watched = sorted(statuses, key=lambda status: in_order(status.path))
+        self._watched = sorted(statuses, key=lambda status: sort_key(status.path))
         if self._live is None:
             self._print_troubles()
 

@@ -18,7 +18,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import selected_stack, stacks, sweep
 from symphony.operations.plan import Planned, ProgramOutput, plan_of
-from symphony.operations.process import in_order, processes, state
+from symphony.operations.process import processes, sort_key, state
 from symphony.operations.up import Ended, ResourcesEnded, UpEvent, Watched, up
 from symphony.plan.names import listed
 from symphony.plan.problems import count
@@ -208,7 +208,7 @@ def end_json(ended: Ended) -> dict[str, Any]:
 def show_end(ended: Ended, text: str = "") -> None:
     """Print the processes that do not run, then `text` or a summary of the end."""
     shown = [status for status in ended.statuses if status in ended.troubled or status.why]
-    shown.sort(key=lambda status: in_order(status.path))
+    shown.sort(key=lambda status: sort_key(status.path))
     why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
     for names, status in alike(shown):
         if not why:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from symphony.backends.observe import ProcessStatus
 from symphony.operations import stacks
-from symphony.operations.process import in_order, is_well
+from symphony.operations.process import is_well, sort_key
 from symphony.operations.process import processes as statuses_of
 from symphony.plan.names import RENDEZVOUS
 
@@ -100,7 +100,7 @@ def of_stack(stack: stacks.Stack) -> Graph:
 
 def declared(stack: stacks.Stack) -> list[Mapping[str, Any]]:
     """Return the declarations of the processes, in natural order."""
-    return sorted(stack.declared_processes.values(), key=lambda process: in_order(process["path"]))
+    return sorted(stack.declared_processes.values(), key=lambda process: sort_key(process["path"]))
 
 
 def of_plan(planned: Planned) -> Graph:
@@ -117,7 +117,7 @@ def build(
 ) -> Graph:
     """Return the graph for the processes and services of a plan."""
     folded: defaultdict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for process in sorted(processes, key=lambda process: in_order(process["path"])):
+    for process in sorted(processes, key=lambda process: sort_key(process["path"])):
         folded[_alike(process)].append(process)
     nodes = tuple(_node(members, statuses) for members in folded.values())
     number = {path: index for index, node in enumerate(nodes) for path in node.paths}

@@ -13,7 +13,7 @@ from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.plan import IMAGE
-from symphony.operations.process import in_order
+from symphony.operations.process import sort_key
 from symphony_docker import failures, image_references
 from symphony_docker.engine import Engine, LocalImage, names
 
@@ -112,6 +112,6 @@ def _used() -> Mapping[str, Sequence[str]]:
             if resource.type == IMAGE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
                 running = (path for path, facts in stack.processes.items() if facts.get("image") == name)
-                names_of_users = [f"{stack.display_name} {path}" for path in sorted(running, key=in_order)]
+                names_of_users = [f"{stack.display_name} {path}" for path in sorted(running, key=sort_key)]
                 users.setdefault(name, []).extend(names_of_users or [stack.display_name])
     return users

@@ -30,12 +30,12 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
         unknown = count(len(stack.processes), "process", "processes")
         what = f"{stack.display_name}: {statuses.what}; {unknown} unknown"
         raise SymphonyError(what, remedy=statuses.remedy) from statuses
-    return sorted(statuses, key=lambda status: in_order(status.path))
+    return sorted(statuses, key=lambda status: sort_key(status.path))
 
 
 @dataclass(frozen=True)
 class Why:
-    """The steps of a process; a broken step is the last."""
+    """The explanation of a process's state; a broken link is the last."""
 
     stack: str
     path: str
@@ -43,7 +43,7 @@ class Why:
 
 
 def why(stack: stacks.Stack, path: str) -> Why:
-    """Return the chain of one of the explainable() processes.
+    """Return the explanation of the state of a process, one of explainable().
 
     Raises:
         UserError: The experiment runs elsewhere.
@@ -85,7 +85,7 @@ def logs(
 
     Args:
         stack: The experiment.
-        words: Names, groups or patterns of its processes; none stands for all, of equal workers for rank 0.
+        words: Names, groups or patterns of its processes; by default all, of equal workers only rank 0.
         follow: Keep yielding new output.
         since: Only output of the last `90s`, `5m`, `2h`; "0" stands for all, as in kubectl.
         tail: Only so many last lines of each process.
@@ -112,8 +112,8 @@ def is_well(status: ProcessStatus) -> bool:
     return status.ready or status.state == "completed"
 
 
-def in_order(path: str) -> tuple[object, ...]:
-    """Return a sort key: processes in no group first, agent-2 before agent-10, lr0_001 before lr0_01."""
+def sort_key(path: str) -> tuple[object, ...]:
+    """Return the key that sorts ungrouped processes first, agent-2 before agent-10, lr0_001 before lr0_01."""
     group, _, name = path.rpartition("/")
     return (_parts(group), _parts(name))
 
@@ -157,7 +157,7 @@ def ago(since: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in its two largest units."""
+    """Return a duration as `12s`, `9m 30s`, `14m`, `3h 12m`, `2d 4h` or `12d`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"

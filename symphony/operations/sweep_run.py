@@ -93,7 +93,7 @@ class Runner:
                     self._change(trial, state="starting", started=time.time())
                     self._up(now, trial)
             case "starting":
-                self._started(now, trial, job)
+                self._record_up(now, trial, job)
             case "running":
                 self._look(now, trial)
             case _ if trial.started and not trial.is_cleared:
@@ -101,7 +101,9 @@ class Runner:
             case _:
                 pass
 
-    def _started(self, now: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None) -> None:
+    def _record_up(
+        self, now: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None
+    ) -> None:
         """Record the end of an `up`; without a job, an earlier runner was killed during it."""
         if job is None:
             if len(self._jobs) < _ENGINES:
@@ -122,12 +124,12 @@ class Runner:
         self._tries[trial.number] = self._tries.get(trial.number, 0) + 1
         if process.returncode == 2 or self._tries[trial.number] >= _TRIES:
             why = lines[-1].removeprefix("symphony: ") if lines else ""
-            self._end(now, trial, "failed", why or f"`symphony up` ended with {process.returncode}")
+            self._record_end(now, trial, "failed", why or f"`symphony up` ended with {process.returncode}")
 
     def _look(self, now: Sweep, trial: Trial) -> None:
         stack = stacks.read(now.stack_of(trial))
         if stack.recorded is None:
-            self._end(now, trial, "failed", "it was deleted")
+            self._record_end(now, trial, "failed", "it was deleted")
             return
         is_late = now.stop_after is not None and time.time() - trial.started > now.stop_after
         try:
@@ -135,18 +137,18 @@ class Runner:
         except SymphonyError as error:
             # Within the time limit, its backend may answer again.
             if is_late:
-                self._end(now, trial, "failed", error.what)
+                self._record_end(now, trial, "failed", error.what)
             return
         if code == 0:
-            self._end(now, trial, "completed", "")
+            self._record_end(now, trial, "completed", "")
         elif code != TIMED_OUT:
-            self._end(now, trial, "failed", runs.trouble_of(statuses))
+            self._record_end(now, trial, "failed", runs.trouble_of(statuses))
         elif is_late:
             why = f"stopped at its time limit of {duration(now.stop_after or 0)}"
             runs.set_ending(stack.name, why)
-            self._end(now, trial, "failed", why)
+            self._record_end(now, trial, "failed", why)
 
-    def _end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
+    def _record_end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
         self._change(trial, state=state, ended=time.time(), why=why)
         reason = f": {why}" if why else ""
         took = duration(time.time() - trial.started)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from symphony.operations.process import in_order
+from symphony.operations.process import sort_key
 
 
 def test_processes_are_sorted_by_the_numbers_in_their_names() -> None:
@@ -21,4 +21,4 @@ def test_processes_are_sorted_by_the_numbers_in_their_names() -> None:
         "w-10",
     ]
     random.shuffle(names)
-    assert sorted([*names, "pool/a"], key=in_order) == [*expected, "pool/a"]
+    assert sorted([*names, "pool/a"], key=sort_key) == [*expected, "pool/a"]
