@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 MAX_PARTS = 4096
 MAX_DEPTH = 64
-MAX_ITEMS = 1 << 17  # of a message: lists, dicts, tuples, records and arrays; lists and objects of JSON
+MAX_CONTAINERS = 1 << 17  # lists, dicts, tuples, records and arrays of a message
 MAX_HEADER_BYTES = 1 << 20  # of a message without the contents of its arrays, bytes and long strings
 MAX_TOPIC_BYTES = 255  # of a subscription
 MAX_SUBSCRIPTION_BYTES = 1 << 21  # all subscriptions of a publisher
@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     Attributes:
         message_bytes: The size of a message, all parts together.
         unread_bytes: The bytes on one connection that the program has not received yet. It sets the
-            high-water mark for receiving, unless the socket is given `hwm=`.
+            high-water mark for receiving, unless the socket has `hwm=` or `heartbeat=`, or is inproc.
     """
 
     message_bytes: int = 1 << 26

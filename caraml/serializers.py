@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
 from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
-from caraml.limits import MAX_ITEMS
+from caraml.limits import MAX_CONTAINERS
 from caraml.transport.socket import ZmqSocket
 from caraml.utils import serializer as classic
 
@@ -87,7 +87,7 @@ def _name(serializer: Serializer) -> Any:
 
 
 def _pickle(socket: ZmqSocket) -> Any:
-    """Return the functions that encode and decode pickle. Raises PickleRefusedError."""
+    """Return the functions that encode and decode pickle, or close the socket. Raises PickleRefusedError."""
     from caraml.pickled import pickle_codec
 
     try:
@@ -124,8 +124,8 @@ def _decode_text(frame: Any, rest: Sequence[Buffer]) -> str:
 
 def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
     text = decode_bytes(frame, rest)
-    if _has_too_many_items(text):
-        raise MalformedMessageError(f"JSON of more than {MAX_ITEMS} lists and objects")
+    if _has_too_many_containers(text):
+        raise MalformedMessageError(f"JSON of more than {MAX_CONTAINERS} lists and objects")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -134,17 +134,17 @@ def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
 
 def _encode_json(value: Any) -> bytes:
     text = classic.json_serialize(value)
-    if _has_too_many_items(text):
-        raise MessageTooLargeError(f"more than {MAX_ITEMS} lists and objects")
+    if _has_too_many_containers(text):
+        raise MessageTooLargeError(f"more than {MAX_CONTAINERS} lists and objects")
     return text
 
 
-def _has_too_many_items(text: bytes) -> bool:
-    """Return whether there are more than MAX_ITEMS lists and objects; brackets in strings do not count."""
-    if len(text) <= MAX_ITEMS or text.count(b"[") + text.count(b"{") <= MAX_ITEMS:
+def _has_too_many_containers(text: bytes) -> bool:
+    """Return whether there are too many lists and objects; brackets in strings do not count."""
+    if len(text) <= MAX_CONTAINERS or text.count(b"[") + text.count(b"{") <= MAX_CONTAINERS:
         return False
     bare = _JSON_STRING.sub(b"", text)
-    return bare.count(b"[") + bare.count(b"{") > MAX_ITEMS
+    return bare.count(b"[") + bare.count(b"{") > MAX_CONTAINERS
 
 
 def _decode_with(function: Callable[[Any], Any]) -> Decode:

@@ -15,13 +15,13 @@ import zmq
 from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
-from caraml.codec.structure import openers, over_limits
+from caraml.codec.structure import openers, why_over_limits
 from caraml.errors import MalformedMessageError
 from caraml.limits import (
     DEFAULT_LIMITS,
+    MAX_CONTAINERS,
     MAX_DEPTH,
     MAX_HEADER_BYTES,
-    MAX_ITEMS,
     MAX_PARTS,
     Limits,
 )
@@ -54,7 +54,7 @@ class Decoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._unchecked_bytes = min(limits.message_bytes, MAX_ITEMS)  # up to which all limits are met
+        self._unchecked_bytes = min(limits.message_bytes, MAX_CONTAINERS)  # up to which all limits are met
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
@@ -113,7 +113,7 @@ class Decoder:
             return self._arrays(head_view, head_view, parts, plan)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
-        if len(head_view) > MAX_ITEMS and (reason := over_limits(bytes(head_view[2:]))):
+        if len(head_view) > MAX_CONTAINERS and (reason := why_over_limits(bytes(head_view[2:]))):
             raise MalformedMessageError(reason)
         value = _Tree(self._layouts, parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:

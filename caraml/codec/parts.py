@@ -25,7 +25,7 @@ _ALIGNMENT = 64  # bytes, of the parts in a joined message
 
 
 class Parts(list[Buffer]):
-    """A message of several frames; a type of its own, so that a user's list is never sent as one."""
+    """A message of several frames; a type of its own, so that a user's list is never taken for one."""
 
     __slots__ = ()
 

@@ -2,7 +2,7 @@
 
 import re
 
-from caraml.limits import MAX_HEADER_BYTES, MAX_ITEMS
+from caraml.limits import MAX_CONTAINERS, MAX_HEADER_BYTES
 
 _OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
@@ -12,7 +12,7 @@ _PLAIN = re.compile(  # numbers, None, bool and short strings
     + rb")*+",
     re.DOTALL,
 )
-# By the first byte: the bytes of a length, of a head or of an extension's content.
+# By the first byte: how many bytes the length, the head or the extension's content has.
 _LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _CONTAINERS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 _EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
@@ -24,35 +24,35 @@ def openers(body: bytes) -> int:
     return len(body) - len(body.translate(None, _OPENERS))
 
 
-def over_limits(body: bytes) -> str:
+def why_over_limits(body: bytes) -> str:
     """Return why a structure is over the limits, "" if it is not.
 
     Counting bytes clears all small messages and most large ones; the others are walked, up to the limits.
     """
-    if len(body) <= MAX_HEADER_BYTES and (len(body) <= MAX_ITEMS or openers(body) <= MAX_ITEMS):
+    if len(body) <= MAX_HEADER_BYTES and (len(body) <= MAX_CONTAINERS or openers(body) <= MAX_CONTAINERS):
         return ""
-    structure, items = _measure(body)
-    if items > MAX_ITEMS:
-        return f"more than {MAX_ITEMS} lists, dicts, tuples, records and arrays"
+    structure, containers = _measure(body)
+    if containers > MAX_CONTAINERS:
+        return f"more than {MAX_CONTAINERS} lists, dicts, tuples, records and arrays"
     if structure > MAX_HEADER_BYTES:
         return f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
     return ""
 
 
 def _measure(body: bytes) -> tuple[int, int]:
-    """Return the bytes of the structure and the number of items, counted up to the limits."""
-    skipped = items = position = 0
+    """Return the bytes of the structure and the number of containers, counted up to the limits."""
+    skipped = containers = position = 0
     end = len(body)
-    while items <= MAX_ITEMS and position - skipped <= MAX_HEADER_BYTES:
+    while containers <= MAX_CONTAINERS and position - skipped <= MAX_HEADER_BYTES:
         position = _PLAIN.match(body, position).end()  # pyright: ignore[reportOptionalMemberAccess]
         if position >= end:
             break
         lead = body[position]
         if 0x80 <= lead < 0xA0:
-            items += 1
+            containers += 1
             position += 1
         elif lead in _CONTAINERS:
-            items += 1
+            containers += 1
             position += _CONTAINERS[lead]
         elif lead in _LENGTH_BYTES:
             head = 1 + _LENGTH_BYTES[lead]
@@ -61,12 +61,12 @@ def _measure(body: bytes) -> tuple[int, int]:
             position += head + content
         elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
             head, content = _extension(body, position, lead)
-            items += content >= 0  # a tuple or record counts as the list in it, which is walked next
+            containers += content >= 0  # a tuple or record counts as the list in it, which is walked next
             skipped += max(0, content)
             position += head + max(0, content)
         else:
             break  # malformed: the decoder reports it
-    return min(position, end) - skipped, items
+    return min(position, end) - skipped, containers
 
 
 def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import caraml
 from caraml import codec
 from caraml.codec.parts import ARRAYS, TREE
 from caraml.errors import MalformedMessageError, MessageTooLargeError
-from caraml.limits import MAX_ITEMS
+from caraml.limits import MAX_CONTAINERS
 from tests.caraml.codec.codec_values import raw
 
 MIB = 1 << 20
@@ -50,7 +50,7 @@ def test_a_message_that_expands_to_many_times_its_size_is_refused(bomb):
 
 @pytest.mark.parametrize("item", [b"\x90", b"\x80", b"\x81\x01\x01", b"\xa2ab", b"\xcd\xff\xff"])
 def test_decoding_a_message_within_the_limits_takes_under_100_mb(item):
-    count = min(MAX_ITEMS - 1, (MIB - 10) // len(item))
+    count = min(MAX_CONTAINERS - 1, (MIB - 10) // len(item))
     message = list_of(count, item)
     tracemalloc.start()
     try:
