@@ -1,7 +1,7 @@
 """Every error caraml raises, under CaramlError.
 
-Errors of blocking calls name the address and what the call waited for. Each error is also the built-in one
-that a program would catch (TimeoutError, ValueError, ...).
+Errors of blocking calls name the address and what the call waited for. All but RemoteError are also the
+built-in error that a program would catch (TimeoutError, ValueError, ...).
 """
 
 from caraml.service_env import CaramlError as CaramlError  # defined in a module without imports

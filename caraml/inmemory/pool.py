@@ -18,9 +18,9 @@ A value that is written into a buffer of the pool is not copied at all:
 **Promise.** A name (bytes, to send over any socket) is good for one `get`; every later one raises, also when
 the memory holds another value by then. The memory is reused when the reader has dropped its last array, or
 has died. If a name is never read, `forget` frees its memory. Values under 64 KiB, and those that do not fit
-into `max_bytes` or into memory, are in the name itself, which is slower and otherwise the same. The memory of
-a pool ends with its process. Names open only memory that a pool of this user created and that cannot shrink.
-Any thread may use a pool.
+into `max_bytes` or into memory, are in the name itself: that is slower, and such a name can be read again.
+The memory of a pool ends with its process. Names open only memory that a pool of this user created and that
+cannot shrink. Any thread may use a pool.
 """
 
 import os
@@ -84,7 +84,7 @@ class SharedPool:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of shared memory in use."""
+        """Return the bytes of shared memory, also of that which is free to be reused."""
         return sum(segment.capacity for segment in self._segments)
 
     def put(self, value: object) -> bytes:
@@ -228,7 +228,7 @@ class Shared:
 
 
 def get(name: bytes, raw: bytes | None = None) -> Shared:
-    """Return the value of a name; a message with the head `raw` is returned undecoded.
+    """Return the value of a name as a Shared; a message with the head `raw` is not decoded.
 
     Raises SharedMemoryError if the name was read before, MalformedMessageError.
     """

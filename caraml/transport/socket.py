@@ -58,17 +58,20 @@ _closed_at: dict[int | str, float] = {}  # by port or path
 class ZmqSocket:
     """A pyzmq socket with an address; `establish()` binds or connects it.
 
-    Methods and options of the pyzmq socket are attributes of this one too.
+    Its other attributes are the methods and options of the pyzmq socket.
 
     Args:
-        address: The address; or give `host` and `port`, or `service` (read from the SYMPH_* variables). host:
-            See `address`. port: See `address`; 0 binds a free port. service: See `address`. socket_mode: A
-            constant of zmq, or its name. bind: True to bind, False to connect. context: None for the context
-            of the process. A socket never closes a context that it is given; sockets with keys need another
-            one than those without.
+        address: The address; or give `host` and `port`, or `service` (read from the SYMPH_* variables).
+        host: See `address`.
+        port: See `address`; 0 binds a free port.
+        service: See `address`.
+        socket_mode: A constant of zmq, or its name.
+        bind: True to bind, False to connect.
+        context: None for the context of the process. A socket never closes a context that it is given;
+            sockets with keys need another one than those without.
         verbose: Ignored: events are logged to the logger `caraml`, never printed.
         hwm: The high-water mark for sending and receiving, in messages; by default 1,000 for sending, and
-            derived from `limits` for receiving.
+            derived from `limits` for receiving (1,000 with a heartbeat or over inproc).
         keys: A key folder (caraml.keys): only allowed keys may connect.
         limits: The limits on what a peer may send.
         heartbeat: The seconds between heartbeats, None for none.
@@ -105,7 +108,7 @@ class ZmqSocket:
         self.limits = limits
         self.keys = None if keys is None else Keys.of(keys)
         self.heartbeat = heartbeat
-        self.unread_bytes = 0  # of one connection; 0 for no bound
+        self.max_unread_bytes = 0  # of one connection; 0 for no bound
         self._inode = -1
         self._wire_timeouts: tuple[int, int] | None = None
         keyed = self.keys is not None and self.scheme != "inproc"
@@ -134,10 +137,10 @@ class ZmqSocket:
         if target.is_loopback and self.keys is None:
             raw.sndbuf = _LOOPBACK_SEND_BUFFER
         max_frame = self.limits.message_bytes
-        self.unread_bytes = max(self.limits.unread_bytes, 2 * max_frame)
+        self.max_unread_bytes = max(self.limits.unread_bytes, 2 * max_frame)
         if hwm is not None:
             raw.set_hwm(hwm)
-            self.unread_bytes = (hwm + 1) * max_frame if hwm else 0
+            self.max_unread_bytes = (hwm + 1) * max_frame if hwm else 0
         elif self.heartbeat is None and self.scheme != "inproc":  # a reached mark stalls heartbeats
             raw.rcvhwm = self.limits.unread_messages()
         if self.heartbeat is not None:
@@ -263,7 +266,7 @@ class ZmqSocket:
                 self._remove_path()
 
     def _remove_path(self) -> None:
-        """Remove the file of an ipc path, which ZeroMQ leaves behind after a killed process had bound it."""
+        """Remove the file of an ipc path, which ZeroMQ leaves behind, unless another socket replaced it."""
         path = Path(self.address.removeprefix("ipc://"))
         with contextlib.suppress(OSError):
             if path.stat().st_ino == self._inode:

@@ -60,7 +60,7 @@ class MessageTracker:
                 tracker.wait(-1 if timeout < 0 else max(0.0, deadline - time.monotonic()))
             except zmq.NotDone:
                 raise ZmqTimeoutError(
-                    self._address, "the message's memory to be free again", timeout
+                    self._address, "ZeroMQ to release the message's buffers", timeout
                 ) from None
 
 
@@ -408,8 +408,9 @@ class Wire:
             self.turns.append(1)
 
     def bound_unread(self) -> None:
-        """Disconnect peers that exceed `unread_bytes`. Call before the socket is established."""
-        if self.link.budget is None and (most := self.socket.unread_bytes) and self.socket.scheme == "tcp":
+        """Disconnect peers that exceed `max_unread_bytes`. Call before the socket is established."""
+        most = self.socket.max_unread_bytes
+        if self.link.budget is None and most and self.socket.scheme == "tcp":
             self.link.budget = ReceiveBudget(self, most + self.socket.limits.message_bytes)
             background_thread().add_periodic(self.link.budget)
 

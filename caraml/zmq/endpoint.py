@@ -47,8 +47,9 @@ class SocketOptions(TypedDict, total=False):
 class Endpoint:
     """The base class of all patterns; use it as a context manager, or `close()` it.
 
-    `socket` is its ZmqSocket. `rejected` counts the messages that were dropped as malformed or over a limit,
-    and `last_rejection` is the error of the last one.
+    `socket` is its ZmqSocket, and `callback(socket)` sets options before it is bound or connected. `rejected`
+    counts the messages that were dropped as malformed or over a limit, and `last_rejection` is the error of
+    the last one.
     """
 
     def __init__(
@@ -189,7 +190,8 @@ class LoopingEndpoint(Endpoint):
         logged and counted, and the loop continues.
 
         Raises:
-            RuntimeError: The loop is running already.
+            RuntimeError: The loop runs in a thread already.
+            ConcurrentUseError: Another thread uses the socket.
             ClosedError: The socket is closed.
             ForkedError: The process was forked since the socket was opened.
         """

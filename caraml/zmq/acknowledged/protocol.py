@@ -25,6 +25,7 @@ from caraml.codec.parts import MAGIC, Parts, size, view
 
 EVERYTHING = (1 << 63) - 1
 HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
+# Flags of DATA. DETACHED: the payload is in a frame of its own, so that it is not copied behind the head.
 REDELIVERED, DETACHED = 1, 2
 
 _head = struct.Struct("<BBHIQQQQQ")
@@ -120,7 +121,7 @@ _unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType,
 
 
 class Window:
-    """The unfinished messages of a receiver; `peer` is its ZeroMQ identity, b"" for a connecting sender."""
+    """The unfinished messages of a receiver; `peer` is its ZeroMQ identity, b"" if the sender connects."""
 
     def __init__(self, peer: bytes, sender: int, connection: int) -> None:
         self.peer = peer
@@ -194,8 +195,8 @@ class Window:
             if message.sequence >= sequence:
                 return
 
-    def overdue(self, seconds: float) -> list[Any]:
-        """Return the frames of messages sent more than `seconds` ago, marked as redelivered."""
+    def redeliver(self, seconds: float) -> list[Any]:
+        """Mark the messages sent more than `seconds` ago as redelivered, and return their frames."""
         if self.sent_at is None:
             return []
         now = time.monotonic()
@@ -209,7 +210,7 @@ class Window:
 
 
 def own_copy(message: Any) -> Any:
-    """Return a copy of a message, unless it is bytes already."""
+    """Return a message that the program can no longer change; parts that are bytes are not copied."""
     if isinstance(message, Parts):
         return Parts(
             part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message
@@ -255,7 +256,7 @@ class SharedSession:
         self.peer = peer
         self.gap = False
         self.received = 0
-        self._finished: dict[int, bool] = {}  # by sequence, oldest first
+        self._finished: dict[int, bool] = {}  # sequence -> whether it is finished, oldest first
         self._to_acknowledge: list[int] = []
 
     @property

@@ -117,7 +117,7 @@ class ZmqReceiver(LoopingEndpoint):
         raw = self.socket.unwrap()
         # Larger than the window of a sender: a reached high-water mark stalls heartbeats.
         raw.rcvhwm = raw.sndhwm = 2 * self._window[0] + _SPARE_MESSAGES
-        self.socket.unread_bytes = max(
+        self.socket.max_unread_bytes = max(
             self.socket.limits.unread_bytes, 2 * self.socket.limits.message_bytes + self._window[1]
         )
         raw.linger = 1000

@@ -145,7 +145,10 @@ class ZmqSender(Endpoint):
                     f"{self.address}: a message of {len(payload)} parts; it must have fewer than {MAX_PARTS}"
                 )
         if nbytes > self._max_bytes:
-            raise MessageTooLargeError(f"{self.address}: {nbytes} bytes, over Limits.message_bytes")
+            raise MessageTooLargeError(
+                f"{self.address}: {nbytes} bytes and a head of {HEAD_BYTES}, over Limits.message_bytes"
+                f" of {self.socket.limits.message_bytes}"
+            )
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
         wire.enter()
@@ -353,7 +356,7 @@ class ZmqSender(Endpoint):
         if now >= self._resend_at:
             self._resend_at = now + min(ASK_AGAIN, self.resend_after) / 4
             for window in self._windows.values():
-                for frames in window.overdue(self.resend_after):
+                for frames in window.redeliver(self.resend_after):
                     self._send_frames(window, frames)
 
     def _send_frames(self, window: Window, frames: Any) -> None:

@@ -317,7 +317,7 @@ class ZmqPub(Endpoint):
             if (frame := self._wire.receive_now()) is None:
                 self._unread_subscriptions = False
                 if self._subscription_budget is not None:
-                    self._subscription_budget.read += 1
+                    self._subscription_budget.reads += 1
                 return
             try:
                 if frame.more:

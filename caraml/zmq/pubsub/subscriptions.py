@@ -1,8 +1,8 @@
 """The subscriptions of a publisher, and the limits on them.
 
-ZeroMQ has no such limits. It reads all subscriptions that a connection has sent within one call of the
-publisher, using fifty times their bytes, so the bytes are counted when they arrive, by an epoll of the
-background thread. This works for TCP on Linux.
+ZeroMQ has no such limits. Within one call of the publisher it reads all subscriptions that a connection has
+sent, using fifty times their bytes, so the bytes are counted when they arrive, by an epoll of the background
+thread. This works for TCP on Linux.
 """
 
 import contextlib
@@ -46,8 +46,8 @@ class Subscriptions:
             if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
                 _disconnect_sender(frame)
                 raise MalformedMessageError(
-                    "a subscriber was disconnected: one of its topics has more than"
-                    f" {MAX_TOPIC_BYTES} bytes, or all subscriptions more than {MAX_SUBSCRIPTION_BYTES}"
+                    f"a subscriber was disconnected: its topic has more than {MAX_TOPIC_BYTES} bytes,"
+                    f" or the subscriptions of all subscribers have more than {MAX_SUBSCRIPTION_BYTES}"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)
@@ -75,12 +75,12 @@ def _disconnect_sender(frame: zmq.Frame) -> None:
 
 
 class _Connection:
-    """The bytes of a connection: `brought` so far, and `before` the publisher last read everything."""
+    """The bytes of a connection: `brought` so far, and `read` when the publisher last read everything."""
 
-    def __init__(self, name: tuple[Any, Any], read: int) -> None:
+    def __init__(self, name: tuple[Any, Any], reads: int) -> None:
         self.name = name
-        self.read = read
-        self.brought = self.before = 0
+        self.reads = reads
+        self.brought = self.read = 0
 
 
 class SubscriptionBudget:
@@ -94,7 +94,7 @@ class SubscriptionBudget:
         self._publisher: weakref.ref[Any] = weakref.ref(publisher)
         self._connections: dict[int, _Connection] = {}
         self._unread = 0  # bytes of all connections since the publisher last read everything
-        self.read = self._read = 0  # the number of these reads
+        self.reads = self._reads = 0  # how often the publisher read everything
 
     def opened(self, descriptor: int) -> None:
         """Start to count a connection; disconnect it while others send too much."""
@@ -106,7 +106,7 @@ class SubscriptionBudget:
             if self._unread_bytes() > self._max_unread(publisher):
                 disconnect(descriptor, name)  # before ZeroMQ has read its topics
                 return
-            self._connections[descriptor] = _Connection(name, self.read)
+            self._connections[descriptor] = _Connection(name, self.reads)
             background_thread().on_arrival(descriptor, self._look)
 
     def closed(self, descriptor: int) -> None:
@@ -126,12 +126,12 @@ class SubscriptionBudget:
         if brought is None:
             self.closed(descriptor)
             return
-        if connection.read != self.read:
-            connection.read, connection.before = self.read, connection.brought
+        if connection.reads != self.reads:
+            connection.reads, connection.read = self.reads, connection.brought
         since = self._unread_bytes() + brought - connection.brought
         self._unread = since
         connection.brought = brought
-        own = brought - connection.before
+        own = brought - connection.read
         if own > _MAX_AT_ONCE or (since > self._max_unread(publisher) and own > _SMALL):
             self.closed(descriptor)
             if disconnect(descriptor, connection.name):
@@ -139,8 +139,8 @@ class SubscriptionBudget:
 
     def _unread_bytes(self) -> int:
         """Return the bytes of all connections since the publisher last read everything."""
-        if self._read != self.read:
-            self._read, self._unread = self.read, 0
+        if self._reads != self.reads:
+            self._reads, self._unread = self.reads, 0
         return self._unread
 
     def _max_unread(self, publisher: Any) -> int:
