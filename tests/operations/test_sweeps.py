@@ -215,9 +215,9 @@ def test_an_up_that_prints_much_ends_and_says_why(tmp_path: Path, monkeypatch: p
     grid = sweep.Sweep("grid", "lab", "train", trials=[sweep.Trial(1, {"lr": "1"})])
     grid.code.mkdir(parents=True)
     runner, (trial,), reasons = Runner(grid.full_name, print), grid.trials, list[str]()
-    monkeypatch.setattr(runner, "_end", lambda _grid, _trial, _state, why: reasons.append(why))
+    monkeypatch.setattr(runner, "_record_end", lambda _grid, _trial, _state, why: reasons.append(why))
     runner._spawn(grid, trial, "up")
     process, _ = runner._jobs[1]
     assert process.wait(20) == 2
-    runner._started(grid, trial, runner._jobs[1])
+    runner._record_up(grid, trial, runner._jobs[1])
     assert reasons == ["boom"]
