@@ -61,7 +61,13 @@ def wait_for(
     *,
     to: TextIO | None = None,
 ) -> tuple[Sequence[ProcessStatus], int]:
-    """Wait, print the state of the experiment, and return the statuses and the exit code."""
+    """Wait, print the state of the experiment, and return the statuses and the exit code.
+
+    Raises:
+        UserError: The experiment is not up.
+    """
+    if stack.recorded is None:
+        raise stack.not_up()
     if goal == "ready" or goal == "completed":
         statuses, code = wait(stack, (), goal, timeout)
     else:

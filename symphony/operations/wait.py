@@ -30,8 +30,9 @@ def wait(
 
     Without `paths`, wait for the primaries of the experiment, else for all. Without a timeout, wait for ever.
     """
+    assert stack.backend is not None
     began = time.monotonic()
-    pause = _LOCAL if registry.get(stack.backend or "").local else _REMOTE
+    pause = _LOCAL if registry.get(stack.backend).local else _REMOTE
     ends: Mapping[str, Sequence[str]] = stack.declared.get("ends") or {}
     decisive = paths or ((ends.get("primary") or ()) if goal == "completed" else ())
     while True:

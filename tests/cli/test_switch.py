@@ -56,6 +56,8 @@ def test_deleted_stacks_and_those_of_other_projects_are_not_selected_without_ful
     sandbox.python(f'{script}Cluster.new("tmux").launch(e)', cwd=sandbox.home.parent)
     assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
     assert "rl is not up" in sandbox.symphony("switch", "rl", code=2).err
+    for goal in ((), ("--for", "ready"), ("--for", "a")):
+        assert "rl is not up" in sandbox.symphony("wait", "rl", *goal, code=2).err
     sandbox.symphony("up", "mine", "-y")
     assert sandbox.symphony("switch").out == "mine\n"
     assert sandbox.symphony("switch", cwd=sandbox.home.parent).out == "joy-rl\n"
