@@ -109,8 +109,8 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
             reasons_by_path[path] = "its pod no longer exists"
         elif not pod_status.is_good(pod):
             status = pod_status.status(path, facts["container_name"], pod)
-            has_failed = status.state in ("failed", "lost")
-            reasons_by_path[path] = f"{status.state}: {status.why}" if has_failed else "its pod failed"
+            is_cause = status.state in ("failed", "lost", "blocked", "stopped")
+            reasons_by_path[path] = f"{status.state}: {status.why}" if is_cause else "its pod failed"
     return reasons_by_path
 
 

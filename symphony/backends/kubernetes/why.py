@@ -363,10 +363,15 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
         case "running":
             why = _event_line(facts.event("Unhealthy")) or "its container reports that it is not ready"
             yield Link("ready", f"no: {why}", status.since, True)
+        case "completed" if status.why == pod_status.CHILD_KILLED:
+            remedy = "Raise its memory with resource_limit(memory=...)"
+            yield Link("exit", f"exit 0, but {status.why}", status.since, remedy=remedy)
         case "completed":
-            remedy = "Raise its memory with resource_limit(memory=...)" if status.why else ""
-            but = f", but {status.why}" if status.why else ""
-            yield Link("exit", f"exit 0{but}", status.since, remedy=remedy)
+            yield (
+                Link("ended", status.why, status.since)
+                if status.why
+                else Link("exit", "exit 0", status.since)
+            )
         case "lost":
             yield Link("lost", status.why, status.since, True, remedy=again)
         case "unknown":
@@ -375,7 +380,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
             remedy = f"If that machine is lost for good, run `kubectl delete node {node}`; then {then}"
             yield Link("ready", f"unknown: {status.why}", status.since, True, remedy=remedy)
         case "stopped":
-            yield Link("ended", status.why, status.since, True)
+            yield Link("ended", f"stopped: {status.why}", status.since, True, remedy=again)
         case _:
             yield _exit(facts, status.why, logs if status.state == "waiting" else f"{logs}; {again}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe, why
+from symphony.backends.kubernetes import observe, supervisor, why
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
@@ -74,6 +74,15 @@ def test_why_reports_out_of_memory_of_a_child_although_the_exit_code_is_0() -> N
     result = links(pod(ended(0, reason="OOMKilled")))[-1]
     assert "out of memory" in result.what
     assert "resource_limit" in result.remedy
+
+
+def test_why_of_a_process_that_ended_with_its_experiment_names_no_memory() -> None:
+    stopped = pod(ended(143), phase="Failed")
+    stopped["metadata"]["annotations"] = {supervisor.STOPPED: supervisor.COMPLETED}
+    assert links(stopped)[-1].what == f"stopped: {supervisor.COMPLETED}"
+    assert not links(stopped)[-1].remedy
+    stopped["metadata"]["annotations"] = {supervisor.STOPPED: "the time limit of 8 h is over"}
+    assert "symphony up" in links(stopped)[-1].remedy
 
 
 QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
