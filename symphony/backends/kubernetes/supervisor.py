@@ -310,7 +310,7 @@ def created(pod: Pod) -> float:
 
 def _stop(pod: Pod, why: str, now: float) -> dict[str, Any]:
     """Return the patch that stops a pod; a pod that never started keeps its gate."""
-    texts = {STOPPED: why, STOPPED_AT: f"{now:.0f}", WHY: None, BLOCKED: None}
+    texts = {STOPPED: why, STOPPED_AT: f"{math.floor(now)}", WHY: None, BLOCKED: None}
     notes = {"metadata": {"annotations": texts}}
     return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
 
@@ -348,7 +348,8 @@ def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> flo
                 if wait["timeout"] is not None
             ]
     if orders["stop_after"] is not None and (began := _began(pods)) is not None:
-        moments.append(began + orders["stop_after"])
+        limit = orders["stop_after"]
+        moments += [began + limit - _warned_before(limit), began + limit]
     if (end := ended(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
     moments += [now + _pause(each, status, now) for each, _, status in _silent(orders, pods)]
@@ -379,12 +380,16 @@ def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
 
 def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, warned: set[str]) -> None:
     limit, began = orders["stop_after"], _began(pods)
-    if limit is None or began is None or not 0 < began + limit - now <= _WARNING or "limit" in warned:
+    if limit is None or began is None or "limit" in warned:
         return
-    warned.add("limit")
-    sys.stderr.write(
-        f"the experiment will stop in {began + limit - now:.0f} s: its time limit (stop_after)\n"
-    )
+    left = began + limit - now
+    if 0 < left <= _warned_before(limit):
+        warned.add("limit")
+        sys.stderr.write(f"the experiment will stop in {left:.0f} s: its time limit (stop_after)\n")
+
+
+def _warned_before(limit: float) -> float:
+    return min(_WARNING, limit / 2)
 
 
 def _finished(pod: Pod, container: str) -> float:
@@ -414,6 +419,9 @@ class _Api:
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._tls = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
         self._ahead = 0.0
+        # The pods of the last listing as they are now, by their names in the cluster.
+        self._every: dict[str, Pod] = {}
+        self._evicted: set[str] = set()
         # When a log was read last, by the start of its container.
         self._read: dict[str, float] = {}
 
@@ -433,7 +441,7 @@ class _Api:
         query = {"labelSelector": f"symphony/experiment={experiment},{POD},!{SUPERVISOR}"}
         with self._call("GET", self._pods, query) as response:
             listed = json.load(response)
-        every: dict[str, Pod] = {pod["metadata"]["name"]: pod for pod in listed["items"]}
+        every = self._every = {pod["metadata"]["name"]: pod for pod in listed["items"]}
         pods = _by_name(every)
         yield pods, self._given_up(pods)
         most = max(1, math.ceil(seconds(pods, self.now())))
@@ -445,9 +453,12 @@ class _Api:
                 if event["type"] == "ERROR":
                     return
                 pod = event["object"]
-                every[pod["metadata"]["name"]] = pod
+                name = pod["metadata"]["name"]
                 if event["type"] == "DELETED":
-                    del every[pod["metadata"]["name"]]
+                    every.pop(name, None)
+                elif name not in every or _version(pod) > _version(every[name]):
+                    # Else the event is older than a patch of this pod.
+                    every[name] = pod
                 pods = _by_name(every)
                 yield pods, self._given_up(pods)
                 if self.now() + seconds(pods, self.now()) < until - 1:
@@ -460,16 +471,20 @@ class _Api:
         path = f"{self._pods}/{pod['metadata']['name']}"
         try:
             with self._call("PATCH", path, body={**patch, "metadata": metadata}) as response:
-                return json.load(response)
+                patched = json.load(response)
         except urllib.error.HTTPError as error:
             # The pod no longer exists, or another pod has its name.
             if error.code not in (404, 409):
                 raise OSError(f"{pod['metadata']['name']}: {error.read(2000).decode()}") from error
             return pod
+        self._every[pod["metadata"]["name"]] = patched
+        return patched
 
     def evict(self, pod: Pod) -> None:
         """End a pod with its grace period; its Job creates another and does not count a failure."""
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        if uid in self._evicted:
+            return
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -478,6 +493,7 @@ class _Api:
         }
         try:
             self._call("POST", f"{self._pods}/{name}/eviction", body=body).close()
+            self._evicted.add(uid)
         except urllib.error.HTTPError as error:
             # The pod no longer exists, or another pod has its name.
             if error.code not in (404, 409):
@@ -530,6 +546,10 @@ class _Api:
         if date := response.headers["Date"]:
             self._ahead = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
         return response
+
+
+def _version(pod: Pod) -> int:
+    return int(pod["metadata"]["resourceVersion"])
 
 
 def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:

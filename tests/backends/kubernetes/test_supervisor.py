@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import io
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -259,3 +262,59 @@ def test_a_failed_primary_stops_the_other_pods(a: Any, is_over: bool) -> None:
 def test_stop_after_counts_from_the_oldest_pod() -> None:
     assert set(decided(orders(stop_after=3600), a=pod(exited(0)), c=pod(RUNNING))) == {"c"}
     assert decided(orders(stop_after=3601), c=pod(RUNNING)) == {}
+
+
+def test_the_warning_before_a_short_limit_comes_at_its_half(capsys: pytest.CaptureFixture[str]) -> None:
+    limited, pods = orders(stop_after=4000), {"a": pod(RUNNING)}
+    began, warned = NOW - 3600, set[str]()
+    for since in (3000, 3401, 3500):
+        supervisor._warn(limited, pods, began + since, warned)
+    supervisor._warn(orders(stop_after=400), pods, began + 199, short := set[str]())
+    assert not short
+    assert supervisor._next(orders(stop_after=20, pods={}), pods, began + 5) == 5
+    assert capsys.readouterr().err.count("599 s") == 1
+
+
+class SlowWatch(supervisor._Api):
+    """A cluster whose watch reports each change after the supervisor has patched all pods."""
+
+    def __init__(self, pods: dict[str, dict[str, Any]]) -> None:
+        self.pods, self.events, self.patches = pods, list[Any](), 0
+        self._pods = self._jobs = ""
+        self._ahead = 0.0
+        self._every = {}
+        for version, (name, each) in enumerate(pods.items()):
+            each["metadata"] |= {
+                "name": name,
+                "labels": {supervisor.POD: name},
+                "resourceVersion": f"{version}",
+            }
+
+    def _call(
+        self, method: str, path: str, query: Any = None, more: float = 0, body: Any = None
+    ) -> contextlib.AbstractContextManager[Any]:
+        if method == "PATCH":
+            self.patches += 1
+            patched = json.loads(json.dumps(self.pods[path.rpartition("/")[2]]))
+            patched["metadata"]["annotations"] |= body["metadata"]["annotations"]
+            patched["metadata"]["resourceVersion"] = f"{100 + self.patches}"
+            self.events.append(patched)
+            return io.BytesIO(json.dumps(patched).encode())
+        if "watch" in query:
+            return contextlib.nullcontext(self._lines())
+        listed = {"items": list(self.pods.values()), "metadata": {"resourceVersion": "9"}}
+        return io.BytesIO(json.dumps(listed).encode())
+
+    def _lines(self) -> Iterator[str]:
+        yield json.dumps({"type": "MODIFIED", "object": self.pods["c"]})
+        for each in self.events:
+            yield json.dumps({"type": "MODIFIED", "object": each})
+
+
+def test_a_pod_is_patched_once_where_the_watch_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SlowWatch({"a": pod(exited(0)), **{name: pod(RUNNING) for name in "bcdef"}})
+    monkeypatch.setenv(supervisor.ORDERS, json.dumps({**orders(primary="a", pods={}), "experiment": "e"}))
+    monkeypatch.setattr(supervisor, "_Api", lambda: cluster)
+    monkeypatch.setattr(supervisor, "_IDLE", -1)
+    supervisor.main()
+    assert cluster.patches == 5

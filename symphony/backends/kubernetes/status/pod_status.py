@@ -178,7 +178,7 @@ def _held(pod: Values) -> _Condition | None:
 def _ended_before(pod: Values, ended: Values) -> bool:
     """Return whether a process had already ended when its pod was stopped."""
     stopped, moment = supervisor.note(pod, supervisor.STOPPED_AT), epoch(ended.get("finishedAt"))
-    return bool(stopped) and moment is not None and moment <= float(stopped)
+    return bool(stopped) and moment is not None and moment < float(stopped)
 
 
 def _stopped(why: str, since: float | None) -> _Condition:

@@ -190,7 +190,12 @@ def test_a_pod_stopped_with_its_experiment_is_completed_or_stopped_but_not_faile
 
 def test_a_process_that_failed_before_the_stop_stays_failed() -> None:
     notes = {supervisor.STOPPED: "a failed", supervisor.STOPPED_AT: "1767225660"}
-    for finished, state in (("2026-01-01T00:00:59Z", "failed"), ("2026-01-01T00:01:03Z", "stopped")):
+    times = {
+        "2026-01-01T00:00:59Z": "failed",
+        "2026-01-01T00:01:00Z": "stopped",
+        "2026-01-01T00:01:03Z": "stopped",
+    }
+    for finished, state in times.items():
         stopped = pod(ended(3), phase="Failed", metadata={"annotations": notes})
         stopped["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = finished
         assert pod_status.status("a", "a", stopped).state == state
