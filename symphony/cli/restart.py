@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -63,10 +64,14 @@ def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
 
 
 def _counts(statuses: Sequence[ProcessStatus]) -> str:
-    """Return `2 of 3 running again, 1 completed`."""
-    completed = sum(1 for status in statuses if status.state == "completed")
-    if completed == len(statuses):
-        return f"{completed} of {len(statuses)} completed again"
-    running = sum(1 for status in statuses if status.state == "running")
-    more = f", {completed} completed" if completed else ""
-    return f"{running} of {len(statuses)} running again{more}"
+    """Return the number of processes in each state.
+
+    >>> _counts([ProcessStatus(path, state, False) for path, state in [("a", "running"), ("b", "waiting")]])
+    '1 of 2 running again, 1 waiting'
+    """
+    counts = Counter(status.state for status in statuses)
+    if counts["completed"] == len(statuses):
+        return f"{len(statuses)} of {len(statuses)} completed again"
+    running = counts.pop("running", 0)
+    others = "".join(f", {number} {state}" for state, number in sorted(counts.items()))
+    return f"{running} of {len(statuses)} running again{others}"

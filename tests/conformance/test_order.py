@@ -37,6 +37,7 @@ def test_a_waiting_process_shows_its_wait_which_survives_a_killed_supervisor(
         ["prepare (completed)"],
     )
     assert "prepare" in backend.sandbox.symphony("why", stack, "train").out
+    assert "1 waiting" in backend.sandbox.symphony("restart", stack, "train", "-y").out
     backend.end_supervisor(stack)
     backend.kill(stack, "prepare", signal.SIGKILL)
     assert "prepare" in backend.becomes(stack, "train", "blocked")["why"]
