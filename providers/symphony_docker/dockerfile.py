@@ -14,6 +14,7 @@ from symphony_docker.context import CARAML, plain_part
 # The packages that caraml imports, as pyproject.toml says.
 CARAML_NEEDS = ("msgspec>=0.19", "numpy>=1.26", "pyzmq>=26.4")
 _HOME = "/opt/symphony"
+_PIP_CACHE = "/root/.cache/pip"
 
 
 def python(base: str, requirements: str | None, code: Sequence[str], secrets: Collection[str] = ()) -> str:
@@ -26,8 +27,9 @@ def python(base: str, requirements: str | None, code: Sequence[str], secrets: Co
         secrets: Ids of the secrets that pip may read in /run/secrets; `pip.conf` is its configuration.
     """
     packages = " ".join(f'"{package}"' for package in CARAML_NEEDS)
-    install = "python -m pip install --disable-pip-version-check"
-    mounts = " ".join(["--mount=type=cache,target=/root/.cache/pip", *map(_secret, sorted(secrets))])
+    # Named, since the home of root differs between bases.
+    install = f"python -m pip install --cache-dir={_PIP_CACHE} --disable-pip-version-check"
+    mounts = " ".join([f"--mount=type=cache,target={_PIP_CACHE}", *map(_secret, sorted(secrets))])
     steps = [
         f"FROM {base}",
         "ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1",

@@ -31,7 +31,7 @@ import json, os, time
 from pathlib import Path
 import caraml, six
 from agents.deep import net
-kept = [str(each) for each in Path("/").glob("*/.cache/pip")]
+kept = [str(each) for home in ("", "*/") for each in Path("/").glob(f"{home}.cache/pip/*")]
 there = [str(each) for each in Path("/app").rglob("*") if each.is_file() and ".symphony" not in each.parts]
 facts = [net.VALUE, six.__version__, os.getuid(), os.environ["PYTHONUNBUFFERED"], kept, there]
 print(json.dumps(facts))
@@ -82,7 +82,8 @@ def test_an_edit_of_code_reuses_the_layer_of_requirements(place: Place, tmp_path
         facts: list[Any] = wait_for(lambda: printed(value), 60, "the pod says what it has", pause=0.5)
         code = ["/app/agents/deep/net.py", "/app/train.py"]
         assert facts[1:5] == ["1.17.0", 1000, "1", []]
-        assert {*code} <= {*facts[5]} <= {*code, "/app/__main__.py", "/app/requirements.txt"}
+        context = {"/app/__main__.py", "/app/requirements.txt", "/app/Dockerfile"}
+        assert {*code} <= {*facts[5]} <= {*code, *context}
         (name,) = local_images(place)
         return Engine().api.inspect_image(name)["RootFS"]["Layers"]
 
