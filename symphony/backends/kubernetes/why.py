@@ -243,6 +243,8 @@ def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
     if (held := facts.held) is not None:
         others = [wait.rpartition(" (")[0] for wait in held.waits_for]
         remedy = f"`symphony why {name} {others[0]}` tells more" if held.state == "blocked" and others else ""
+        if any(reason in held.why for reason in pod_status.NO_IMAGE):
+            remedy = "Set symphony:supervisorImage to an image with Python 3 that the nodes can pull"
         yield Link(held.state, held.why, held.since, True, remedy=remedy)
         return
     condition = pod_status.condition(facts.pod, "PodScheduled")

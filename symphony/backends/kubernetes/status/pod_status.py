@@ -84,6 +84,8 @@ def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Val
     if status.state == "waiting" and supervisor_pod is not None and is_hopeless(supervisor_pod):
         trouble = statuses(supervisor_pod)[0].why
         why = f"{why}; the supervisor {facts['supervisor']}, which would start it, does not run: {trouble}"
+        # It waits for the cluster, which an `up` reports as a failure.
+        return replace(status, why=why)
     return replace(status, why=why, waits_for=waits)
 
 
