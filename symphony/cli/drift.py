@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony.cli import arguments, screen
-from symphony.operations.drift import Drift, drift
+from symphony.operations.drift import Drift, drift, is_value
 from symphony.operations.stacks import Stack
 
 HEAD = ("process", "object", "field", "declared", "lives")
@@ -37,12 +37,14 @@ def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
     changed = [row for row in rows if row.field and stack.backend == "kubernetes"]
     pods = {row.path: None for row in changed if row.object.startswith(("Pod ", "Job "))}
     lines = [f"`symphony restart {name} {' '.join(pods)}` restores the pods."] if pods else []
-    if any(row.path not in pods for row in changed):
+    stale = [row for row in changed if row.path not in pods and not is_value(row.object, row.field)]
+    if stale:
         # The engine compares the declaration with its state, which does not have the change yet.
         refresh = f"`pulumi refresh -s {name}` in a shell with `symphony env`"
         return [*lines, f"{refresh} and then `symphony up {name}` restore the other objects."]
     rest = "rest" if lines else "declaration"
-    return [*lines, f"`symphony up {name}` restores the {rest}."] if len(changed) < len(rows) else lines
+    by_up = any(row not in changed or is_value(row.object, row.field) for row in rows)
+    return [*lines, f"`symphony up {name}` restores the {rest}."] if by_up else lines
 
 
 def _short(fact: object) -> str:

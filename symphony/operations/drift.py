@@ -100,13 +100,20 @@ def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
         return
     is_ours = kind.startswith("pulumi-python:")
     declared, live = (_flat(state.get("outputs")) for state in (old, new))
-    # Fields that others set on a Kubernetes object are not drift.
-    for field in declared if is_ours else _flat(old.get("inputs")):
+    # Fields that others set on a Kubernetes object are not drift, except values that processes read.
+    fields = declared if is_ours else _flat(old.get("inputs"))
+    added = [field for field in live if is_value(label, field)]
+    for field in dict.fromkeys((*fields, *added)):
         value = live.get(field, _ABSENT)
         if is_ours and field == "status" and str(value).startswith(_WELL):
             continue
         if (is_ours or not field.startswith(_SERVER_FIELDS)) and declared.get(field) != value:
-            yield Drift(path, label, field, declared.get(field), value)
+            yield Drift(path, label, field, declared.get(field, _ABSENT), value)
+
+
+def is_value(label: str, field: str) -> bool:
+    """Return whether a field is a variable or file of a ConfigMap or Secret, all of which symphony writes."""
+    return label.startswith(("ConfigMap ", "Secret ")) and field.startswith(("data.", "binaryData."))
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _edited_version(live: Body, manifest: Manifest) -> str:
     The engine compares only with its state, which does not contain edits by others.
     """
     for field in ("data", "binaryData"):
-        if not mapping(manifest, field).items() <= mapping(live, field).items():
+        if mapping(manifest, field) != mapping(live, field):
             return text(live, "metadata", "resourceVersion")
     return labels.annotation(live, labels.EDITED)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,20 +36,31 @@ def test_a_namespace_recreated_by_another_user_is_left_untouched(
     assert "theirs" in [each["metadata"]["name"] for each in live("configmaps", stack)]
 
 
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [({"train.yaml": "lr: 99\n", "more": "x"}, "train.yaml changed"), ({"more": "x"}, "more")],
+)
 def test_up_restores_an_edited_config_map_once(
-    sandbox: Sandbox, stack: str, kubectl: Callable[..., str], live: Live
+    edit: dict[str, str],
+    told: str,
+    sandbox: Sandbox,
+    stack: str,
+    kubectl: Callable[..., str],
+    live: Live,
 ) -> None:
     (sandbox.folder / "train.yaml").write_text("lr: 1\n")
     program = SLEEPER.replace('Experiment("e")', 'Experiment("e", configs=["train.yaml"])')
     up(sandbox, stack, program, code=0)
-    edit = '{"data": {"train.yaml": "lr: 99\\n", "more": "x"}}'
-    kubectl("-n", stack, "patch", "configmap", "symphony-configs", "--type=merge", "-p", edit)
-    assert "train.yaml changed" in up(sandbox, stack, program, code=0)
+    patch = json.dumps({"data": edit})
+    kubectl("-n", stack, "patch", "configmap", "symphony-configs", "--type=merge", "-p", patch)
+    rows = sandbox.symphony("drift", stack, "--json", code=1).json
+    assert {row["field"]: row["lives"] for row in rows} == {f"data.{key}": edit[key] for key in edit}
+    assert told in up(sandbox, stack, program, code=0)
     (config_map,) = [
         each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"
     ]
-    assert config_map["data"]["train.yaml"] == "lr: 1\n"
-    assert " changed" not in up(sandbox, stack, program, code=0)
+    assert config_map["data"] == {"train.yaml": "lr: 1\n"}
+    assert "Nothing changes" in up(sandbox, stack, program, code=0)
     (again,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
     assert again["metadata"]["resourceVersion"] == config_map["metadata"]["resourceVersion"]
 
