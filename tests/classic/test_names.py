@@ -106,6 +106,6 @@ def test_an_invalid_name_is_a_value_error_at_the_callers_line(name: Any) -> None
         cluster.new_experiment("x").new_process,
         cluster.new_experiment("x").new_process_group,
     ):
-        with pytest.raises(ValueError, match="is not a name") as error:
+        with pytest.raises(ValueError, match="is not a valid name") as error:
             declare(name)
         assert __file__.rpartition("/")[2] in str(error.value)

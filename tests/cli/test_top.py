@@ -180,29 +180,6 @@ def test_pictures_in_the_docs_are_up_to_date(name: str) -> None:
     assert words(drawn) == words(text(f"docs/screens/{name}.svg")), "run `python -m scripts.picture`"
 
 
-@pytest.mark.parametrize("folds", [True, False])
-def test_refreshing_a_thousand_processes_takes_less_than_half_a_second(folds: bool) -> None:
-    """Every figure changed; the time to read the processes does not count."""
-
-    async def took() -> float:
-        app = Live(Scripted(view(1000)), period=60)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause(0.5)
-            if not folds:
-                await pilot.press("f")
-            await pilot.pause(0.5)
-            changed = view(1000)
-            changed = replace(
-                changed, rows=tuple(replace(row, used=replace(row.used, cpu=0.5)) for row in changed.rows)
-            )
-            began = time.process_time()
-            app.show(changed)
-            await pilot.pause()
-            return time.process_time() - began
-
-    assert asyncio.run(took()) < 0.5
-
-
 def test_last_log_lines_are_read_only_for_visible_rows() -> None:
     source = Scripted(view(1000))
 

@@ -44,8 +44,6 @@ class Google:
 def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A project of two programs; `gcloud` of its PATH logs in to the local cluster."""
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "pulumi-home"))
-    install()
-    install(plugin.GCP)
     with sandbox_in(tmp_path, "gke") as made:
         (made.folder / "stacks").mkdir()
         made.write("from symphony import run_program\nrun_program('stacks')")
@@ -57,6 +55,8 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox
 @pytest.fixture
 def google(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[Google]:
     """A cluster name for this test; its nodes are removed after the test."""
+    install()
+    install(plugin.GCP)
     made = Google(sandbox, kubectl)
     yield made
     left = made.nodes()

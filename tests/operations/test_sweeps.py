@@ -82,6 +82,7 @@ def test_grid_words_expand_to_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)
 def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) -> None:
     log = _write(sandbox)
     told = sandbox.home.parent / "told"
