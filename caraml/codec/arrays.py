@@ -134,7 +134,7 @@ def _tuples(descr: Any) -> Any:
         return descr
     fields: list[Any] = descr
     if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):  # fields and others mixed
-        raise ValueError("an array has an invalid dtype")
+        raise ValueError(f"an array has an invalid dtype: {str(descr)[:40]}")
     if fields and not all(isinstance(field, list) for field in fields):  # a subarray: (base, shape)
         base, shape = fields
         return _tuples(base), tuple(shape)

@@ -169,7 +169,7 @@ class Decoder:
             else:
                 plan.inline.append((name, layout.shape, layout.dtype, end, end := end + layout.nbytes))
         if len(set(plan.names)) != len(plan.names):
-            raise ValueError("two arrays have the same name")
+            raise ValueError("the header of the message has the same key twice")
         nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
         within_limits = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
         plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), within_limits=within_limits)

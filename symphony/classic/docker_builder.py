@@ -160,9 +160,9 @@ def clean_images(
 
 
 def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
-    _refuse_unknown(settings, _OF_DIRECTORY, "a context directory")
+    _refuse_unknown(settings, _OF_DIRECTORY, "an entry of context_directories")
     if missing := [name for name in _OF_DIRECTORY[:2] if not settings.get(name)]:
-        raise UserError(f"a context directory lacks {' and '.join(missing)}", remedy="Add it")
+        raise UserError(f"an entry of context_directories has no {' and no '.join(missing)}", remedy="Add it")
     name = str(settings["name"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(

@@ -302,11 +302,11 @@ def _uneven_shares(pod: Pod, allocatable: Amounts) -> list[str]:
 def _too_small(allocatable: Amounts, total: Amounts) -> list[str]:
     lacks: list[str] = []
     if total.cpu > allocatable.cpu:
-        lacks.append(f"{_cores(allocatable.cpu)} of {_cores(total.cpu, up=True)} cpu")
+        lacks.append(f"{_cores(allocatable.cpu)} cpu ({_cores(total.cpu, up=True)} needed)")
     if total.memory > allocatable.memory:
-        lacks.append(f"{_gib(allocatable.memory)} of {_gib(total.memory, up=True)} GiB")
+        lacks.append(f"{_gib(allocatable.memory)} GiB ({_gib(total.memory, up=True)} needed)")
     if total.gpus > allocatable.gpus:
-        lacks.append(f"{allocatable.gpus} of {total.gpus} GPUs" if allocatable.gpus else "no GPUs")
+        lacks.append(f"{allocatable.gpus} gpu ({total.gpus} needed)" if allocatable.gpus else "no GPUs")
     return [f"has {', '.join(lacks)}"] if lacks else []
 
 

@@ -146,7 +146,7 @@ def test_dispatcher_accepts_a_gke_cluster(process: Process):
             "has 4 GPUs, which 3 cannot share evenly",
         ),
         ("gpu", {"node_pool_name": "small"}, "node pool small has no GPUs"),
-        ("node_pool", {"node_pool_name": "small", "cpu": 4}, "small has 1.57 of 4 cpu"),
+        ("node_pool", {"node_pool_name": "small", "cpu": 4}, "small has 1.57 cpu (4 needed)"),
         ("node_pool", {"node_pool_name": "small", "cpu": "many"}, "cpu='many' is not an amount"),
         ("resource", {"gpu_type": "v100"}, "gpu has nvidia-tesla-k80"),
         ("resource", {"cpu": 12}, "gpu is reserved for processes with GPUs"),

@@ -36,14 +36,14 @@ def test_the_cheapest_pool_that_fits_is_chosen():
 
 def test_a_pod_that_does_not_fit_has_a_reason_for_each_pool():
     assert reasons_of(pod("a", 12, 96)) == {
-        "cheap": "has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB",
-        "cpu": "has 7.21 of 12 cpu, 45.3 of 96 GiB",
-        "gpu": "is reserved for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
+        "cheap": "has spot machines, has 7.55 cpu (12 needed), 25.3 GiB (96 needed)",
+        "cpu": "has 7.21 cpu (12 needed), 45.3 GiB (96 needed)",
+        "gpu": "is reserved for processes with GPUs, has 7.5 cpu (12 needed), 25.2 GiB (96 needed)",
     }
     assert reasons_of(pod("a", 1, 1, gpus=2, gpu_type="nvidia-tesla-t4", spot=True)) == {
         "cheap": "has no GPUs",
         "cpu": "has no GPUs",
-        "gpu": "has nvidia-tesla-v100, has 1 of 2 GPUs",
+        "gpu": "has nvidia-tesla-v100, has 1 gpu (2 needed)",
     }
 
 

@@ -144,10 +144,10 @@ def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., 
         cluster,
     )
     assert [each.what for each in result] == [
-        "big fits no pool: cheap has spot machines, has 7.55 of 12 cpu, 25.3 of 96 GiB;"
-        " cpu has 7.21 of 12 cpu, 45.3 of 96 GiB;"
-        " gpu is reserved for processes with GPUs, has 7.5 of 12 cpu, 25.2 of 96 GiB",
-        "more does not fit pool gpu, which has 1 of 2 GPUs",
+        "big fits no pool: cheap has spot machines, has 7.55 cpu (12 needed), 25.3 GiB (96 needed);"
+        " cpu has 7.21 cpu (12 needed), 45.3 GiB (96 needed);"
+        " gpu is reserved for processes with GPUs, has 7.5 cpu (12 needed), 25.2 GiB (96 needed)",
+        "more does not fit pool gpu, which has 1 gpu (2 needed)",
         'typo is placed on "gpus", which the cluster does not have',
     ]
 

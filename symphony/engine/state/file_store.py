@@ -210,7 +210,7 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
     raw: Any = json.loads(_unpacked(data) if ".gz" in file.suffixes else data)
     version = raw["version"]
     if not version:
-        raise ValueError("the engine writes version 0 for an empty file")
+        raise ValueError("version 0, which the engine writes where it found the file empty")
     latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
     if version not in _VERSIONS:
         raise SymphonyError(
