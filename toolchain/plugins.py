@@ -1,4 +1,4 @@
-"""Puts the plugins of the engine in PULUMI_HOME: `python -m toolchain.plugins [--only-build]`.
+"""Puts the plugins of the engine in PULUMI_HOME; `python -m toolchain.plugins`: that of Kubernetes.
 
 The Kubernetes plugin is Pulumi's own: downloaded where releases can be reached, else built from its Go
 module. The gcp plugin is a fake, because the tests have no cloud account. Only links are replaced.

@@ -1,9 +1,9 @@
 """ReceiveBudget: disconnects peers that have sent far more than the program has received.
 
 ZeroMQ's high-water mark counts whole messages, but neither their bytes nor the parts of an incomplete
-message. The kernel counts the bytes of each TCP connection (on Linux). When a connection has brought much,
-caraml looks up the connection of each frame that the program receives, until the program has caught up or the
-connection is over the budget. Until then a message costs nothing.
+message. The kernel counts the bytes of each TCP connection (on Linux). Only when a connection has brought
+much does caraml look up the connection of each frame that the program receives, until the program has caught
+up or the connection is over the budget.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class _Connection:
 
 
 class ReceiveBudget:
-    """The budget of one Wire: the bytes that an honest peer can have waiting, and one frame more.
+    """The budget of one Wire: the bytes that a peer may have waiting, and what libzmq reads ahead.
 
     All but `_receive_counted` runs in the background thread.
     """

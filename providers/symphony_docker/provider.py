@@ -24,7 +24,7 @@ from symphony_dynamic.provider import DynamicProvider, is_same, without
 
 # The input that allows requests to the registry: set in an `up`, not in a preview.
 MAY_ASK_REGISTRY = "asks_registry"
-# The input that shows the reason of a change in a plain `pulumi preview`.
+# An input that only an `up` sets: why the image must be built again. Pulumi shows it beside the change.
 REASON = "why"
 MISSING = "no longer in the registry"
 # The input with the image that an earlier run pushed, `repository@sha256:...`; it is used without a build.

@@ -13,10 +13,10 @@ _NOTHING: Load = (0, 0.0, 0, 0)
 
 
 class Nodes:
-    """The nodes of an allocation, and who is where; those of a component have equal shares.
+    """The nodes of an allocation, and the node of each process; the nodes of a component are equally large.
 
     components: the nodes of each component of the job; two components never share a node.
-    placed: the node of each process that is placed already.
+    placed: the nodes of processes that an earlier call placed.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Nodes:
         self._shares: Mapping[str, Share] = {}
 
     def of(self, path: str) -> str:
-        """Return the node of a process; empty if it is not placed yet."""
+        """Return the node of a process; empty before `place` has placed it."""
         share = self._shares.get(path)
         return self._units.get((share and share.group) or path, "") if share else ""
 

@@ -42,7 +42,10 @@ class Listeners:
         return port in self._pids if self._pids is not None else not _is_free(port)
 
     def stranger(self, port: int) -> str:
-        """Return the name and pid of a listener outside of the experiment, else an empty string."""
+        """Return the name and pid of a listener outside of the experiment, else an empty string.
+
+        A listener whose pid this user cannot read counts as outside.
+        """
         if not self.is_listening(port):
             return ""
         pids = (self._pids or {}).get(port, set())

@@ -1,4 +1,4 @@
-"""Cluster: launch, list and delete experiments from a plain Python script, outside any Pulumi program."""
+"""Cluster: launch, list and delete experiments from a Python script that no Pulumi command runs."""
 
 from __future__ import annotations
 
@@ -277,13 +277,14 @@ class Cluster:
         tail: int | None = None,
         print_logs: bool = False,
     ) -> Iterable[str]:
-        """Return the output of a process as a list of lines; with follow an iterator that waits for more.
+        """Return the output of a process as a list of lines; with follow alone an iterator.
 
         for line in cluster.get_log("rl", "learner", follow=True): ...
 
         exp, process, process_group: as describe_process(), with its errors.
         since: only lines of the last seconds, or of "5m", "1h30m"; None or 0 for all.
-        tail: only the last lines; None or -1 for all. print_logs: print them as they come.
+        tail: only the last lines; None or -1 for all. print_logs: print them as they come,
+        and return the list at the end.
         """
         lines: Iterator[LogLine] = logs(
             self._stack(exp),

@@ -13,9 +13,7 @@ from symphony.operations import stacks
 
 def command(
     name: arguments.Experiment = None,
-    force: Annotated[
-        bool, typer.Option("--force", "-f", help="Allow a name that does not exist yet.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Allow an experiment that is not up.")] = False,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Set the current experiment, used when a command names none. Without NAME, print it.

@@ -176,7 +176,8 @@ class Builder(Generic[AnySpec]):
 class MemberBuilder(Builder[MemberSpec]):
     """The calls that a process and a process group share.
 
-    A later call overrides an earlier call of the same setting. pod_yml is a dict that is merged last into the
+    A later call replaces a single value or an equal key, such as a policy or a variable, and adds to a list,
+    such as depends_on and mounts. pod_yml is a dict that is merged last into the
     pod's manifest.
     """
 
@@ -327,7 +328,7 @@ class MemberBuilder(Builder[MemberSpec]):
         effect: Effect | None = None,
         toleration_seconds: int | None = None,
     ) -> None:
-        """Allow nodes that have a taint; an omitted argument matches any value.
+        """Allow nodes that have a taint; without an effect, every effect.
 
         Args:
             key: The key of the taint.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     """A program that an experiment runs: a tmux window, a Kubernetes container or a step of a Slurm job.
 
-    Most keywords are also methods, to set them later: worker.binds("replay"). A wrong type raises at once;
-    names, services and places are checked at launch.
+    Methods such as worker.binds("replay") and worker.set_env("LR", 0.1) add to the keywords. A wrong type
+    raises at once; names, services and places are checked at launch.
 
     Args:
         name: Letters, digits, "-" and "_"; unique in its experiment or group.

@@ -84,7 +84,7 @@ def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> I
     if forget:
         sweep.forget(swept)
     else:
-        sweep.stop(stack.name)
+        sweep.set_stopped(stack.name)
     folders = [folder for trial in swept.trials if (folder := runs.folder_of(swept.stack_of(trial))).is_dir()]
     yield Deleted(
         stack.display_name,

@@ -33,7 +33,7 @@ class Origin(msgspec.Struct):
     """The origin of a copy that programs run from, in a file beside it.
 
     Attributes:
-        code: The kept copy from which this one was made.
+        code: The kept copy from which this one was made; this one itself if it was made from the project.
         folder: The project.
         images: name -> `repository@sha256:...` of the images that its programs run instead of building them.
     """
@@ -63,7 +63,7 @@ def set_images(code: Path, images: Mapping[str, str]) -> None:
 
 
 def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin, list[str]]:
-    """Make a copy to run from, and return its origin and what it lacks.
+    """Make a copy to run from, and return its origin and which files are only linked.
 
     Args:
         folder: The project, or the kept code of a run.
@@ -89,7 +89,7 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
 def keep(
     folder: Path, to: Path, before: Path | None = None, secret_files: frozenset[str] = frozenset()
 ) -> list[str]:
-    """Copy the code of a project, and return what is not in the copy.
+    """Copy the code of a project; return which files are only linked, or why nothing is copied.
 
     Args:
         folder: The project.

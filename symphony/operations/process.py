@@ -152,7 +152,7 @@ def columns(status: ProcessStatus) -> dict[str, Any]:
 
 
 def ago(since: float | None) -> str:
-    """Return the time since a moment, `12s`, `14m`, `3h 12m` or `2d`; empty without a moment."""
+    """Return the time since a moment as a `duration`; empty without a moment."""
     return "" if since is None else duration(time.time() - since)
 
 

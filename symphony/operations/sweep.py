@@ -393,12 +393,12 @@ def _variables() -> list[str]:
 
 
 def live_trials(sweep: Sweep) -> list[stacks.Stack]:
-    """Return the stacks of the trials that have processes."""
+    """Return the stacks of trials that are up: running, completed or failed, and not yet deleted."""
     started = (stacks.read(sweep.stack_of(trial)) for trial in sweep.trials if trial.state != "waiting")
     return [stack for stack in started if stack.recorded is not None]
 
 
-def stop(name: StackName) -> None:
+def set_stopped(name: StackName) -> None:
     """Set the state of the trials that a deletion stopped."""
     with changing(name) as sweep:
         for trial in sweep.trials:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 # The only input of symphony's components. Pulumi makes every input an attribute, and an input called `binds`
 # would hide the method.
 DECLARED = "declared"
-# A variable of equal workers: the prefix of the variables of their rendezvous service.
+# A variable of equal workers; its value is the prefix of the variables of their rendezvous service.
 RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 MAX_NAME = 63
 _NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?")
@@ -28,7 +28,7 @@ def is_label(name: str) -> bool:
 
 
 def is_experiment(name: str) -> bool:
-    """Return whether Pulumi accepts the name for a stack: at most 63 letters, digits, `-`, `_` and `.`."""
+    """Return whether Pulumi accepts the name for a stack: a letter or digit, then 62 of them or `-_.`."""
     return _EXPERIMENT.fullmatch(name) is not None
 
 
@@ -74,7 +74,7 @@ def as_label(name: str) -> str:
 
 
 def as_stack(name: str) -> str:
-    """Return the name if Pulumi accepts it for a stack, else the nearest legal name."""
+    """Return the name if Pulumi accepts it for a stack, else the nearest; itself if there is none."""
     return name if is_experiment(name) else as_name(name) or name
 
 

@@ -33,9 +33,9 @@ class Places:
     """The pools that the planner chose, and the settings that follow from them.
 
     Attributes:
-        problems: Pods that fit nowhere.
+        problems: Pods that fit no pool, and mistakes in what the program requests.
         remarks: Pools where some pods may stay Pending.
-        resources: The requests and limits of every placed process, by its path in the program.
+        resources: The requests and limits of processes whose pod calls place(), by their paths.
         pods: The settings of pods, by the program's names of ungrouped processes and groups.
     """
 
@@ -49,7 +49,7 @@ class Places:
 
 
 def place(spec: ExperimentSpec, target: Target) -> Places:
-    """Place every pod of the experiment in a pool; without known pools, only check the amounts."""
+    """Choose a pool for every pod of the experiment; without known pools, return only requests and limits."""
     if "place" not in target.supports:
         return Places()
     reader = _Reader(target)
@@ -255,8 +255,8 @@ def _misfits(
             if pod.pool
             else f"{pod.name} fits no pool: {pools}"
         )
-        # True if only a taint keeps the pod from a pool.
         spot = ", set spot=True" if "has spot machines" in lacking.values() else ""
+        # True if only a taint keeps the pod from a pool.
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
         remedy = f"request less{spot}{taint}, or change the pools of the cluster"
@@ -271,7 +271,7 @@ def _tight(pool: str) -> Problem:
 def _resources(
     by_name: Mapping[str, _DeclaredPod], pods: Iterable[Pod], placement: Placement
 ) -> Iterator[tuple[str, tuple[Resources, Resources]]]:
-    """Yield the path of every placed process with its requests and limits."""
+    """Yield the path of every process of a pod that calls place(), with its requests and limits."""
     for pod in pods:
         declared, choice = by_name[pod.name], placement.chosen.get(pod.name)
         if not declared.placed:

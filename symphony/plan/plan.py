@@ -86,7 +86,7 @@ class PlannedProcess(ProcessSettings):
     """A process with everything needed to start it; group and experiment settings are merged in.
 
     Attributes:
-        service_env: The SYMPH_* variables of this process alone; the plan has the shared variables.
+        service_env: The variables of this process alone, such as SYMPH_*; the plan has the shared ones.
         where: The line of the program that declares it.
         waits_for: The conditions of other processes that must hold before it starts.
         uses: The services that it binds, connects to or exposes.
@@ -229,7 +229,7 @@ class Plan:
     def _small_code(self) -> dict[str, str]:
         """The packed files of code digests with few files, which become inputs of their processes.
 
-        So a restart of some processes changes the inputs of these processes alone.
+        So changed code changes the inputs of only the processes that run it.
         """
         # Files that belong to an image belong to no process.
         used = {process.service_env.get(VARIABLE) for process in self.processes}
@@ -237,12 +237,12 @@ class Plan:
         return {digest: text for digest, text in texts.items() if len(text) <= _SMALL}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole plan as plain values."""
+        """Return the inputs of the experiment, its processes and groups as plain values."""
         processes, groups = self.process_inputs().values(), self.group_inputs().values()
         return whole(self.experiment_inputs(), list(processes), list(groups))
 
     def to_json(self) -> str:
-        """Return the whole plan as JSON; equal plans give equal text."""
+        """Return these inputs as JSON; equal plans give equal text."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True)
 
     def __str__(self) -> str:

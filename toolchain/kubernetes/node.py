@@ -31,7 +31,7 @@ INSISTED = (
 
 
 def namespace(layout: Layout) -> tuple[str, ...]:
-    """Start a process that holds a mount namespace: the node's mounts disappear with its last process."""
+    """Return the command line that holds a mount namespace; the node's mounts end with its last process."""
     binds = [f"mount -n --bind {_own(layout, folder)} {folder}" for folder in INSISTED]
     script = " && ".join(
         [*binds, "mount -n --make-rshared /", f"touch {layout.path('run', 'namespace-ready')}"]

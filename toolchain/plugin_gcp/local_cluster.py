@@ -35,7 +35,7 @@ def client() -> ApiClient | None:
 
 
 def core_api(client: ApiClient) -> Any:
-    """Return the CoreV1Api, untyped: every field of its models may be None, and bodies are plain dicts."""
+    """Return the CoreV1Api, untyped: fields of its models may be None, and requests have dicts as bodies."""
     return CoreV1Api(client)
 
 

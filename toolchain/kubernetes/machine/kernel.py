@@ -62,7 +62,7 @@ def make_cgroups(layout: Layout) -> None:
 
 
 def remove_cgroups(layout: Layout) -> None:
-    """Remove the empty groups in every hierarchy, innermost first."""
+    """Remove the groups in every hierarchy, innermost first; raise OSError if one still has processes."""
     for group in [hierarchy / cgroup(layout)[1:] for hierarchy in _hierarchies()]:
         if group.is_dir():
             for inner in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):

@@ -1,4 +1,4 @@
-"""An image made of this machine's Python, for machines that cannot pull images.
+"""An image made of this machine's Python, for machines that cannot pull base images from the internet.
 
 In it: the interpreter, its standard library, what the examples import, a shell with its tools.
 """

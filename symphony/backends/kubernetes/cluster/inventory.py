@@ -31,7 +31,7 @@ class Inventory:
 
     Attributes:
         pods: The pods without a controller, by name.
-        services: All Services, by name.
+        services: The Services without a controller, by name.
         jobs: symphony's Jobs, by name.
         job_pods: The pods of Jobs, by their names in the plan.
         now: The time of the server's clock.
@@ -219,7 +219,7 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
 
 
 def _is_kept(live: Inventory, body: Body) -> bool:
-    """Return whether the next `up` leaves a pod or a Job alone; a Job that was stopped has not failed."""
+    """Return whether the next `up` leaves a pod or a Job alone; not a Job whose pod symphony stopped."""
     if body.get("kind") != controllers.JOB:
         return pod_status.is_good(body)
     pod = live.job_pods.get(str(body["metadata"]["name"]))
@@ -253,7 +253,7 @@ def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Delete every pod of a namespace that symphony created, if the user may; do not wait."""
+    """Delete every pod of the namespace if symphony created the namespace and the user may; do not wait."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):
@@ -360,10 +360,10 @@ def _is_ending(body: Body) -> bool:
 
 
 def _blockers(body: Body) -> str:
-    """Return the finalizers and conditions that block the deletion of an object."""
+    """Return the finalizers of an object, and the conditions of a namespace, that block its deletion."""
     finalizers = texts(body, "metadata", "finalizers")
     blockers = [f"held by {', '.join(finalizers)}"] if finalizers else []
     for condition in listing(body, "status", "conditions"):
-        if condition.get("status") == "True":
+        if condition.get("status") == "True" and str(condition.get("type")).startswith("Namespace"):
             blockers.append(str(condition.get("message")))
     return f": {'; '.join(blockers)}" if blockers else ""

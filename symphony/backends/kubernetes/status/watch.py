@@ -113,7 +113,7 @@ def watch(
             if trouble.is_final(planned, list(waiting.values()), reported.events):
                 return
             if waiting.keys() <= silent.keys():
-                # No event may arrive before they are given up.
+                # Perhaps no further event arrives, so the time is checked again without one.
                 time.sleep(_ASK_EVERY)
                 break
         if settled is not None:
@@ -221,7 +221,7 @@ def _has_crashed(pod: Body) -> bool:
 
 
 def _silent_since(pod: Body | None) -> float | None:
-    """Return since when a pod lacks only listening processes without declared probes; None otherwise."""
+    """Return since when a pod waits only for processes without declared probes to listen; None otherwise."""
     if pod is None:
         return None
     containers = {text(container, "name"): container for container in listing(pod, "spec", "containers")}
