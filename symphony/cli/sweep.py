@@ -99,7 +99,9 @@ def _prepare(base: SelectedStack, words: Sequence[str], name: str | None) -> swe
 def _check(swept: sweep.Sweep, workspace: Workspace) -> None:
     """Plan the first new trial, so that mistakes are reported before anything starts."""
     if (trial := next((trial for trial in swept.trials if trial.state == "waiting"), None)) is not None:
-        planned = plan_of(sweep.select_trial(swept, trial))
+        selected = sweep.select_trial(swept, trial)
+        swept.backend = selected.backend.name
+        planned = plan_of(selected)
         if isinstance(planned, Planned):
             sweep.link_secrets(swept, workspace, planned.plan)
 

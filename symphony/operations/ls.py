@@ -86,7 +86,7 @@ def _sweep(swept: sweep.Sweep, runners: list[Listed], trials: list[Listed]) -> L
     return Listed(
         swept.name,
         swept.project,
-        (trials or runners)[0].backend,
+        swept.backend,
         sum(1 for trial in swept.trials if trial.state == "completed"),
         len(swept.trials),
         state,

@@ -68,6 +68,7 @@ class Sweep(msgspec.Struct):
 
     Attributes:
         stack: The stack whose program and settings the trials have.
+        backend: The backend of the trials; the runner is in tmux.
         at_most: The maximum number of trials that run at once.
         stop_after: The time limit of a trial in seconds.
         generation: The number of times that the command was run; a new one restarts the runner.
@@ -77,6 +78,7 @@ class Sweep(msgspec.Struct):
     name: str
     project: str
     stack: str
+    backend: str = "tmux"
     at_most: int = 4
     trials: list[Trial] = []
     version: int = VERSION

@@ -117,6 +117,7 @@ def test_all_trials_of_a_sweep_use_the_image_of_the_first_trial(place: Place) ->
     place.sandbox.symphony(*words, timeout=120)
     try:
         assert "2/2 done" in place.sandbox.symphony("wait", name, timeout=300).out
+        assert [row["backend"] for row in place.sandbox.symphony("ls", "--json").json] == ["kubernetes"]
     finally:
         place.sandbox.symphony("delete", name, "-y", timeout=120)
     first, second = (
