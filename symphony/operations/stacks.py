@@ -410,7 +410,7 @@ def _visible(stack: Stack) -> Stack:
     if is_in_scope(stack.backend):
         return _intact(stack)
     raise UserError(
-        f"{stack.display_name} runs on {stack.backend}, and this command line is for {_backend.get()}",
+        f"{stack.display_name} runs on {stack.backend}, and this program works on {_backend.get()}",
         remedy="`symphony ls` shows all experiments",
     )
 

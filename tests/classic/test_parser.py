@@ -86,7 +86,7 @@ def test_own_commands_and_those_of_symphony_work(sandbox: Sandbox) -> None:
     kube = [sys.executable, "kube.py"]
     assert "No experiments" in sandbox.run([*kube, "ls"]).out
     refused = sandbox.run([*kube, "d", "rl", "-f"], code=2).err
-    assert "rl runs on tmux, and this command line is for kubernetes" in refused
+    assert "rl runs on tmux, and this program works on kubernetes" in refused
     assert len(sandbox.trees()) == 2
     assert "Would delete" in mine(sandbox, "db", "/^r.$/", "-dr").out
     assert "rl" in mine(sandbox, "lse").out

@@ -47,7 +47,7 @@ class Subscriptions:
                 _disconnect_sender(frame)
                 raise MalformedMessageError(
                     f"a subscriber was disconnected: its topic has more than {MAX_TOPIC_BYTES} bytes,"
-                    f" or the subscriptions of all subscribers have more than {MAX_SUBSCRIPTION_BYTES}"
+                    f" or the topics of all subscribers together have more than {MAX_SUBSCRIPTION_BYTES}"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)
