@@ -49,6 +49,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_an_uncaught_error_shows_an_ordinary_traceback_and_the_problems(sandbox: Sandbox) -> None:
     (sandbox.folder / "sweep.py").write_text(MISTAKES)
     command = [sys.executable, "sweep.py"]

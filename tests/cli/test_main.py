@@ -44,6 +44,7 @@ def test_help_imports_no_heavy_package() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.thorough
 def test_an_experiment_in_tmux_imports_no_other_backend(tmp_path: Path) -> None:
     """From the import of symphony to the resources."""
     program = (

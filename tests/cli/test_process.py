@@ -63,6 +63,7 @@ def test_closed_pipe_ends_quietly_and_full_disk_is_a_one_line_error(
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_reading_and_deleting_work_beside_a_broken_pulumi_yaml(sandbox: Sandbox) -> None:
     """Only commands that run a program fail there."""
     sandbox.write(
@@ -109,6 +110,7 @@ def test_the_shown_digest_is_of_the_code_that_runs(sandbox: Sandbox) -> None:
     assert sandbox.processes("rl")["a"]["code"] == rows["a"]["code"]
 
 
+@pytest.mark.thorough
 def test_a_waiting_process_refuses_to_start_with_code_edited_meanwhile(sandbox: Sandbox) -> None:
     train = sandbox.folder / "train.sh"
     train.write_text("echo first")

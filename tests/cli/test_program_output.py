@@ -58,6 +58,7 @@ def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbo
     assert "the program of rl exited with 3" in ran.err
 
 
+@pytest.mark.thorough
 def test_plan_prints_what_the_program_warns_of(sandbox: Sandbox) -> None:
     """An unknown machine type of a GkeCluster is such a warning."""
     sandbox.write("""

@@ -117,6 +117,7 @@ def test_top_respects_no_color(connected: Sandbox) -> None:
         assert shown.ends() == 0
 
 
+@pytest.mark.thorough
 def test_top_shows_what_another_terminal_restarts_adds_and_deletes(connected: Sandbox) -> None:
     """It is the last test of the shared experiment, which it deletes."""
     with terminal(connected, [str(connected.program), "top", "rl"], columns=80, rows=24) as shown:

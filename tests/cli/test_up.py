@@ -319,6 +319,7 @@ def test_up_works_with_locale_c_and_a_long_tmpdir(sandbox: Sandbox) -> None:
     assert ([*place.iterdir()], sandbox.trees()) == ([], {})
 
 
+@pytest.mark.thorough
 def test_a_killed_up_leaves_no_folder_in_tmpdir(sandbox: Sandbox, tmp_path: Path) -> None:
     there, place = tmp_path / "there", tmp_path / "tmp"
     place.mkdir()

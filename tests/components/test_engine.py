@@ -194,6 +194,7 @@ def test_a_plan_problem_is_shown_without_traceback(error_text):
     )
 
 
+@pytest.mark.thorough
 def test_a_second_experiment_in_one_program_is_refused(error_text):
     text = error_text(
         """
@@ -230,6 +231,7 @@ def test_an_exception_in_the_program_shows_only_the_users_frames(error_text):
     ]
 
 
+@pytest.mark.thorough
 def test_a_type_error_in_a_call_shows_no_frame_of_symphony(error_text):
     text = error_text(
         """

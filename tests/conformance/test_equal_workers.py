@@ -43,6 +43,7 @@ def test_four_equal_workers_compute_an_all_reduce(backend: Backend, stack: str) 
     assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "logs without names show rank 0"
 
 
+@pytest.mark.thorough
 def test_all_of_them_restart_and_meet_when_one_fails(backend: Backend, stack: str) -> None:
     backend.up(stack, GOES_ON)
     backend.becomes(stack, "train-2", "running", 40)

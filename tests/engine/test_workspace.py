@@ -163,6 +163,7 @@ def test_create_stack_is_idempotent(tiny: workspace.Workspace) -> None:
     assert (tiny.folder / "Pulumi.yaml").read_text() == before
 
 
+@pytest.mark.thorough
 def test_destroy_works_without_the_project_folder(
     run: object, tiny: workspace.Workspace, tmp_path: Path
 ) -> None:

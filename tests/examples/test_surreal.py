@@ -65,6 +65,7 @@ def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
     assert classic == ours
 
 
+@pytest.mark.thorough
 def test_the_stacks_of_the_readme_need_no_settings(sandbox: Sandbox) -> None:
     """surreal.one has one agent, and all roles of surreal.pendulum are told its environment."""
     one, pendulum = (

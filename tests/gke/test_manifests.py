@@ -14,6 +14,7 @@ with Experiment("ml") as e:
 """
 
 
+@pytest.mark.thorough
 def test_plan_yaml_of_a_placed_experiment_contacts_no_cluster(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     sandbox.config("ml", backend="kubernetes", cluster="gke")

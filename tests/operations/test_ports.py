@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import socket
 
+import pytest
+
 from tests.sandbox import Sandbox
 
 
+@pytest.mark.thorough
 def test_a_fixed_port_used_by_another_program_is_refused(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]

@@ -138,6 +138,7 @@ def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbo
     assert "lrr" not in (sandbox.folder / "Pulumi.rl.yaml").read_text()
 
 
+@pytest.mark.thorough
 def test_what_a_process_prints_while_the_next_run_replaces_it_belongs_to_its_own_run(
     sandbox: Sandbox,
 ) -> None:

@@ -87,6 +87,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     assert not folder.exists()
 
 
+@pytest.mark.thorough
 def test_concurrent_runs_have_different_numbers(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     words = ["up", "rl", "-y"]
@@ -348,6 +349,7 @@ def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbo
     assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
 
 
+@pytest.mark.thorough
 def test_the_next_command_records_a_plain_pulumi_up(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="x"))
     sandbox.pulumi("stack", "init", "rl")

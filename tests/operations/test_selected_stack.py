@@ -79,6 +79,7 @@ def _make_stacks_that_were_up(folder: Path, monkeypatch: pytest.MonkeyPatch, nam
     monkeypatch.setattr(selected_stack, "_live", lambda _: set())
 
 
+@pytest.mark.thorough
 def test_a_created_stack_is_removed_only_while_it_has_no_resources(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def test_misspelt_and_misplaced_settings_are_reported_with_their_line(sandbox: S
     assert sandbox.stacks() == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("project", "stack", "file"),
     [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.sandbox import sandbox_in
 
 PROGRAM = """
@@ -30,6 +32,7 @@ except symphony.UserError as error:
 """
 
 
+@pytest.mark.thorough
 def test_tmux_session_gives_libtmux_session_and_windows(tmp_path: Path) -> None:
     with sandbox_in(tmp_path) as sandbox:
         sandbox.write(PROGRAM)

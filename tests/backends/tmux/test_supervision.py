@@ -19,6 +19,7 @@ def _becomes(sandbox: Sandbox, path: str, state: str, seconds: float = 30) -> di
     return sandbox.processes("rl")[path]
 
 
+@pytest.mark.thorough
 def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]
@@ -40,6 +41,7 @@ def test_a_binding_process_is_ready_only_when_its_own_processes_listen(sandbox: 
     assert sandbox.supervisor("rl") is None, "this declaration asks for none"
 
 
+@pytest.mark.thorough
 def test_a_process_that_waits_says_that_the_window_which_starts_it_was_closed(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"
@@ -82,6 +84,7 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
     )
 
 
+@pytest.mark.thorough
 def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sandbox) -> None:
     told, go = sandbox.folder / "told", sandbox.folder / "go"
     sandbox.config("rl", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")

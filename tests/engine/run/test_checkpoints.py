@@ -114,6 +114,7 @@ def test_a_program_with_other_resources_restarts_with_checkpoints_and_creates_th
     assert checkpoint_modes(program) == ["with"], "the state knows of it"
 
 
+@pytest.mark.thorough
 def test_the_run_without_checkpoints_creates_no_other_resource(
     tiny: Workspace, run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

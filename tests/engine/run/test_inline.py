@@ -33,6 +33,7 @@ def tiny_provider_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TINY))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_a_script_without_project_uses_a_hidden_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -61,6 +62,7 @@ def test_a_script_without_project_uses_a_hidden_one(tmp_path: Path, monkeypatch:
     errors.check(gone.outcome)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_ctrl_c_in_a_script_ends_all_processes(tmp_path: Path) -> None:
     there = tmp_path / "there"

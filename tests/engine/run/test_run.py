@@ -64,6 +64,7 @@ def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run
     assert made.outcome.stderr == ""
 
 
+@pytest.mark.thorough
 def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
     failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
     assert [event.step.name for event in failed.of(Failed)] == ["bad"]

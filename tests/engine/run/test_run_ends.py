@@ -118,6 +118,7 @@ def test_the_engine_ends_with_a_killed_command_and_the_next_run_waits_for_it(
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_a_killed_engine_leaves_no_process_and_its_lock_is_removed(
     running_up: subprocess.Popen[str], run_marker: str, run: Runner
 ) -> None:

@@ -22,6 +22,7 @@ def read_through_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_store, "is_files", lambda url=None: False)
 
 
+@pytest.mark.thorough
 def test_state_read_through_the_engine_equals_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
     run("up")
     names, state = store.names(), store.read(NAME)
@@ -33,6 +34,7 @@ def test_state_read_through_the_engine_equals_the_files(run: Runner, request: py
         store.read(file_store.StackName("tiny", "other"))
 
 
+@pytest.mark.thorough
 def test_a_damaged_state_read_through_the_engine_names_its_stack(
     run: Runner, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -197,6 +197,7 @@ def test_up_after_a_killed_update_completes_the_update(engine: Engine) -> None:
     assert all(output["argv"] == ["sleep", "2000"] for output in outputs.values())
 
 
+@pytest.mark.thorough
 def test_providers_end_when_the_engine_is_killed(engine: Engine) -> None:
     engine.declare(**{f"p{i}": SLEEP for i in range(16)})
     _kill_engine_after(engine, 2)

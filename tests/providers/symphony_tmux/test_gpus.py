@@ -176,6 +176,7 @@ def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox
     assert gpus.claims() == []
 
 
+@pytest.mark.thorough
 def test_a_gpu_limit_is_ignored_on_a_machine_without_gpus(sandbox: Sandbox) -> None:
     """So a program for pods also runs on a laptop; the plan says that it gets no GPUs."""
     sandbox.write('with Experiment() as e: e.new_process("a", command=["sleep", "9"]).resource_limit(gpu=1)')
