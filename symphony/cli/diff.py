@@ -43,7 +43,7 @@ def command(
         what = f"{experiment.stack} has no two runs to compare"
         raise UserError(what, remedy=f"`symphony history {experiment.stack}` lists the runs")
     # `diff NAME 3` compares run 3 with the last run; `diff NAME` the last two runs.
-    before = runs.read(experiment, first if first not in (None, second) else earlier[-1])
+    before = runs.read(experiment, earlier[-1] if first in (None, second) else first)
     after = runs.read(experiment, second)
     if full:
         for line in unified(experiment, before, after):

@@ -27,7 +27,7 @@ from toolchain.kubernetes.registry import docker, image_server
 
 Say = Callable[[str], None]
 READY_WITHIN = 60
-# `down` keeps pushed and built images: they take long to build and contain nothing of the cluster.
+# `down` keeps pushed and built images, which take long to build, and the files that lock the cluster.
 KEPT = ("registry", "docker", "lock", "users", "for-tests")
 HOLDER = "node-namespace"
 # From here on, `down` must remove links, rules and settings of the machine.

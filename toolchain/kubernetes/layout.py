@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Layout:
-    """The folder of one cluster; `down` keeps only `registry` and `docker`."""
+    """The folder of one cluster; `down` keeps pushed and built images in it."""
 
     folder: Path
 

@@ -1,6 +1,6 @@
 """Prepares the objects of a plan: reads the cluster, and deletes pods that conflict with the plan.
 
-Unlike on tmux, this happens in the user's program, for three reasons. Each manifest carries the attempt of
+Unlike on tmux, this happens in the user's program. Each manifest carries the attempt of
 the pod in the cluster, also under a plain `pulumi up` or in a script, where no symphony command runs before
 the engine. A resource cannot read the attempts: outputs of a changed resource are unknown in a preview, which
 would then replace every pod. An interrupted run may have left pods that no state records; the engine cannot

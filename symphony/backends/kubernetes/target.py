@@ -38,7 +38,7 @@ def target(
         spec: The declaration.
         settings: The settings of the stack.
         namespace: The namespace of the experiment.
-        secrets: The size of each secret and config file in bytes.
+        secrets: The bytes of each secret and config file, for Kubernetes' limit.
         unreadable: Why files cannot be read.
         conflict: Why the experiment may not use the namespace, and the remedy.
         pools: The pools of the cluster, from its stack or its nodes.
