@@ -38,8 +38,8 @@ from symphony_tmux import logs, variables
 from symphony_tmux.processes import start as tmux_start
 from symphony_tmux.processes.declared_code import CHANGED
 
-# Seconds between two looks at the folder, and at processes that nothing is heard of; the share of a processor
-# that the latter take at most.
+# Seconds between two looks at the folder, and at processes without news; the share of a processor for looks
+# at processes, at most.
 PERIOD, LOOK, PROCESSOR_SHARE = 0.25, 1.0, 0.02
 # Seconds that an experiment keeps its nodes, for an edit, after all processes ended and some failed.
 LINGER = 600.0
@@ -211,7 +211,7 @@ class Slurm(logs.Outputs):
         """Read the declaration and the requested starts."""
         if (experiment := self._folder.experiment()) is None:
             return
-        # A start that a killed run left, and that no program declares.
+        # A killed run may leave starts of processes that the program no longer declares.
         wanted = self._folder.wanted()
         self._wanted = {path: n for path, n in wanted.items() if path in experiment.shares}
         if experiment != self._experiment:
@@ -308,7 +308,7 @@ class Slurm(logs.Outputs):
             try:
                 code = srun.wait(timeout)
             except subprocess.TimeoutExpired:
-                # Slurm kills the step at its time limit.
+                # Slurm kills the step when its srun ends.
                 srun.terminate()
                 return f"{argv[0]} did not end within {timeout:g} s"
         return "" if code == 0 else f"{argv[0]}: exit {code}"
@@ -528,7 +528,7 @@ class Slurm(logs.Outputs):
     # events of the steps
 
     def _hear(self, seconds: float) -> None:
-        """Read the events of steps, for at most this many seconds after the first one."""
+        """Read the events of steps, if the first comes within this many seconds."""
         for key, _ in self._selector.select(seconds):
             self._next = 0.0
             running: Running = key.data

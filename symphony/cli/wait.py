@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Wait until an experiment is ready or has completed, or a process has completed.
 
-    An experiment with primaries has completed when they have. The exit code is then 0. It is the exit code of
-    a primary that failed, 1 if another process failed, was lost or is blocked, and 124 at the timeout; for
+    An experiment with primaries has completed when they have. The exit code is 0 if so, the exit code of a
+    primary that failed, 1 if another process failed, was lost or is blocked, and 124 at the timeout; for
     several experiments, the highest. A sweep has completed when all its trials have ended; the code is 1 if
     one failed.
 

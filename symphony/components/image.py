@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Image:
     """A container image to build, for `image=` of an experiment, a process group or a process (Kubernetes).
 
-    `symphony up` builds it with Docker and pushes it if the Dockerfile, an argument, or a file of the context
-    changed that .dockerignore does not exclude. Pods run it by its digest.
+    `symphony up` builds it with Docker and pushes it if the Dockerfile, an argument or a file of the context
+    (without those in .dockerignore) changed. Pods run it by its digest.
 
     Args:
         name: The name of the image.

@@ -116,7 +116,7 @@ def launch(experiment: DeclaredExperiment, cluster: Mapping[str, str] | None = N
 def _register(
     run: ProgramRun, experiment: DeclaredExperiment, spec: ExperimentSpec, cluster: Mapping[str, str] | None
 ) -> None:
-    # Imported here: a process that imports symphony plans nothing.
+    # Imported here: a process of an experiment that imports symphony needs no plan.
     from symphony.components import code_inputs
     from symphony.plan.build import build_plan
 

@@ -27,7 +27,7 @@ def files_of(entry: str, folder: str, cache: DigestCache) -> dict[str, str]:
 
 
 def exists(entry: str, folder: str) -> bool:
-    """Return whether an entry without matching files is a glob or an existing path."""
+    """Return whether an entry that matches no files is a glob or an existing path, so not misspelt."""
     return bool(_WILDCARDS & {*entry}) or os.path.lexists(_absolute_path(entry, folder))
 
 

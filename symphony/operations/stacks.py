@@ -209,7 +209,7 @@ def find_orphan(word: str | None) -> Stack | None:
 def orphans(recorded: Iterable[StackName]) -> list[Stack]:
     """Return experiments that run here and are not in the state, because their first `up` was killed.
 
-    The marker that every process of symphony has names store, project and stack.
+    Every process of symphony has a marker with its store, project and stack.
     """
     known = {(name.project, name.stack) for name in recorded}
     found: list[Stack] = []
@@ -306,7 +306,7 @@ def current() -> str:
 
 
 def set_current(name: StackName) -> None:
-    """Make an experiment the current one: commands without a name use it outside of its project."""
+    """Make an experiment the current one: commands without a name use it, but not in other projects."""
     files.fresh_folder(_current_file().parent)
     files.replace(_current_file(), str(name).encode())
 

@@ -79,7 +79,7 @@ def kubectl(cluster: Access) -> Callable[..., str]:
 
 
 def unusable(kubeconfig: str) -> str:
-    """Return why no test can run on this cluster, or ''; otherwise every test would fail on its own."""
+    """Return why no test can run on this cluster, or '', so that not every test finds out on its own."""
     try:
         run(["kubectl", f"--kubeconfig={kubeconfig}", "auth", "can-i", "create", "namespaces", "-A"])
     except ToolchainError as error:

@@ -32,7 +32,7 @@ WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
 STOPPED_AT = "symphony/stopped-at"
 # Why it restarts with a dependency, and, in JSON, the starts of its dependencies when it started.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
-# For equal workers: in JSON, the uids of those with which it started; when their first start began.
+# For equal workers: in JSON, the uids of those with which it started; the time when they first started.
 MET, BEGAN = "symphony/met", "symphony/began"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
@@ -46,7 +46,7 @@ COMPLETED = "the experiment has completed"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Seconds between two listings, after an error, and from the end of all pods to the supervisor's own end.
 _PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
-# Seconds that an answer may take, and before a time limit at which the log gets a warning.
+# Seconds that an answer may take, and from the warning in the log to the time limit.
 _ANSWER, _WARNING = 30.0, 600.0
 _LOG_BYTES = 16 << 20
 
@@ -162,7 +162,7 @@ def _starts(waits: list[Wait], workers: list[str], pods: Mapping[str, Pod]) -> d
 
 
 def _meets(pod: Pod, worker: Pod | None, given_up: Collection[str]) -> bool:
-    """Return whether an equal worker starts with this one, or has ended for good: none meets an older one."""
+    """Return whether an equal worker starts with this one, and not earlier, or has ended for good."""
     if worker is None or worker["metadata"].get("deletionTimestamp"):
         return False
     is_same = is_gated(worker) or pod["metadata"]["uid"] in json.loads(note(worker, MET) or "[]")
@@ -332,7 +332,7 @@ def _began(pods: Mapping[str, Pod]) -> float | None:
 
 
 def _since(pod: Pod) -> float:
-    """Return when a pod was made; when the first was, where it was made again with its equal workers."""
+    """Return when a pod was created; of equal workers that were created again, when the first ones were."""
     return float(note(pod, BEGAN) or created(pod))
 
 
@@ -555,7 +555,7 @@ def _version(pod: Pod) -> int:
 def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
     """Return the pods by their names in the plan; the last try that is not being deleted wins.
 
-    A pod that a Job has created in place of one that was stopped says so under STOPPED.
+    The pod that a Job has created in place of a stopped one gets the key STOPPED in this dict.
     """
 
     def age(pod: Pod) -> tuple[bool, str]:

@@ -22,7 +22,7 @@ def clean(*, with_docker: bool) -> None:
 
 
 def removal(saved: str, prefixes: tuple[str, ...], bridges: tuple[str, ...]) -> str:
-    """Return the input for iptables-restore that removes these chains and bridges, or ''."""
+    """Return the input for iptables-restore that removes these chains and bridges' rules, or ''."""
     script: list[str] = []
     for table in _tables(saved):
         chains = [line[1:].split()[0] for line in table if line.startswith(":")]
