@@ -113,7 +113,8 @@ def _key_for(address: str) -> bytes | None:
     try:
         return signing_key(address)
     except PickleRefusedError:
-        if address.startswith("ipc://") and not address.startswith("ipc://@"):  # an abstract name has no mode
+        is_private = address.startswith("ipc://") and not address.startswith("ipc://@")  # that has no mode
+        if is_private and KEY_VARIABLE not in os.environ:
             return None
         raise
 

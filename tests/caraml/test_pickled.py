@@ -58,3 +58,10 @@ def test_mutated_pickles_are_refused_without_loading():
             DECODE(head, wrong)
     with pytest.raises(MalformedMessageError, match="not a pickle signed"):
         DECODE(pickle.dumps(1), [])
+
+
+@pytest.mark.parametrize("address", ["tcp://here", "ipc:///tmp/here"])
+def test_a_key_that_is_too_short_is_refused_on_every_transport(monkeypatch, address):
+    monkeypatch.setenv(pickled.KEY_VARIABLE, "short")
+    with pytest.raises(caraml.PickleRefusedError, match="shorter"):
+        pickled.pickle_codec(address, False, None)
