@@ -85,7 +85,7 @@ def check_layout(description: Any) -> Layout:
     nbytes = dtype.itemsize
     for length in description[1]:
         if type(length) is not int or not 0 <= length < 1 << 62:
-            raise ValueError("an array has an invalid shape")
+            raise ValueError(f"a received array has an invalid shape: {str(description[1])[:40]}")
         shape.append(length)
         nbytes *= length
     if len(shape) > MAX_DIMENSIONS:
@@ -97,12 +97,12 @@ def _check_dtype(name: object) -> np.dtype[Any]:
     try:
         if isinstance(name, str):
             if not _SIMPLE_DTYPE.fullmatch(name):
-                raise ValueError(f"an array has an invalid dtype: {name[:40]!r}")
+                raise ValueError(f"a received array has an invalid dtype: {name[:40]!r}")
             dtype = np.dtype(name)
         else:
             dtype = _structured_dtype(name)
     except (TypeError, KeyError, IndexError, OverflowError, SyntaxError, RecursionError) as error:
-        raise ValueError(f"an array has an invalid dtype: {error}") from None
+        raise ValueError(f"a received array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("the dtype of an array holds Python objects")
     if _has_empty_items(dtype):
@@ -130,11 +130,11 @@ def _structured_dtype(descr: Any) -> np.dtype[Any]:
 def _tuples(descr: Any) -> Any:
     if isinstance(descr, str):
         if not _SIMPLE_DTYPE.fullmatch(descr):
-            raise ValueError(f"an array has an invalid dtype: {descr[:40]!r}")
+            raise ValueError(f"a received array has an invalid dtype: {descr[:40]!r}")
         return descr
     fields: list[Any] = descr
     if fields and isinstance(fields[0], list) and not isinstance(fields[-1], list):  # fields and others mixed
-        raise ValueError(f"an array has an invalid dtype: {str(descr)[:40]}")
+        raise ValueError(f"a received array has an invalid dtype: {str(descr)[:40]}")
     if fields and not all(isinstance(field, list) for field in fields):  # a subarray: (base, shape)
         base, shape = fields
         return _tuples(base), tuple(shape)

@@ -282,7 +282,9 @@ class ZmqSub(LoopingEndpoint):
             return self._decode_data(Inline(parts[0]), parts[1:])
         if kind == INLINE or (kind == PARTS and rest):
             return self._decode_data(Inline(payload), rest)
-        raise MalformedMessageError(f"a published message of kind {kind} in {1 + len(rest)} parts")
+        raise MalformedMessageError(
+            f"a message has kind {kind} and {1 + len(rest)} parts, which no ZmqPub sends"
+        )
 
     def _add_known_topic(self, head: Head) -> _KnownTopic:
         self._known_topic_bytes += len(head.topic)
