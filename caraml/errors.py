@@ -85,4 +85,4 @@ class KeyFileError(CaramlError, OSError):
 
 
 class SharedMemoryError(CaramlError, OSError):
-    """A name of shared memory is used up, or its owner has ended or runs on another host."""
+    """A shared memory was read before, or its owner has ended or runs on another host."""

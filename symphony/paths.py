@@ -166,8 +166,8 @@ def store_mark() -> str:
     """Return eight hex digits that identify the state, also among states at one path in several containers.
 
     Two people who are root in two containers may share a cluster. A file store holds the digits, and home()
-    a copy, which outlives a deleted state. A remote store, or one that cannot hold them, is identified by its
-    URL.
+    a copy, which outlives a deleted state. A remote store, or one of which neither can
+    hold them, is identified by its URL.
     """
     url = _normal(store_url())
     if not url.startswith("file://"):

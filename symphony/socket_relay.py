@@ -2,9 +2,10 @@
 
     python -I -S socket_relay.py FOLDER
 
-The script runs where the engine does: in its network namespace, or beside a program whose environment has a
-proxy. The program asks for a port through the script's standard input, a socket, and then connects to
-FOLDER/PORT. Standard library only, so that it starts within milliseconds.
+The script runs in the network namespace of the engine, which the program cannot reach, or in the same network
+if the proxy of the program's environment would catch its calls. The program asks for a port through the
+script's standard input, a socket, and then connects to FOLDER/PORT. Standard library only, so that it starts
+within milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RELAY = "relay"
 
 
 def main(folder: str) -> None:
-    """Open a socket for every requested port, until the engine ends."""
+    """Open a socket for every requested port; symphony ends the script with the engine."""
     opened: set[int] = set()
     with socket.socket(fileno=0) as listener:
         while True:

@@ -33,7 +33,7 @@ def why_over_limits(body: bytes) -> str:
         return ""
     structure, containers = _measure(body)
     if containers > MAX_CONTAINERS:
-        return f"more than {MAX_CONTAINERS} lists, dicts, tuples, records and arrays"
+        return f"more than {MAX_CONTAINERS} lists, dicts, tuples, records, arrays and the like"
     if structure > MAX_HEADER_BYTES:
         return f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
     return ""

@@ -1,4 +1,4 @@
-"""The ZeroMQ patterns, one module each; `from caraml.zmq import ZmqClient, ...` as in caraml 0.10."""
+"""The sockets of the ZeroMQ patterns; `from caraml.zmq import ZmqClient, ...` as in caraml 0.10."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

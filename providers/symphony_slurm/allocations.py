@@ -67,7 +67,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return the changes, and which of them need a new job."""
+    """Return the changes; the allocation of another folder is another resource."""
     if olds["place"] != news["place"]:
         return Difference(IDENTITY, IDENTITY)
     changed = [name for name in ("declared", "options") if olds.get(name) != news.get(name)]

@@ -35,7 +35,7 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """state; reason in words, empty while running; the record, where the supervisor has written one."""
+    """The state of a process, its reason in words, and the current record of the supervisor, if any."""
 
     state: State
     reason: str = ""

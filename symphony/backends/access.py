@@ -30,7 +30,7 @@ class Streams:
     terminal: bool = False
 
 
-# Called with the bytes of each piece of a copy.
+# Called with the number of bytes of each piece of a copy.
 OnBytes = Callable[[int], None]
 
 

@@ -152,7 +152,7 @@ def _outside_config(file: Path) -> Iterator[Problem]:
 
 
 def _unread(own: Path, project: Path) -> Iterator[Problem]:
-    """Yield files with settings of the stack that the engine does not read: it reads `own`."""
+    """Yield a problem for each file with settings of the stack besides `own`, which the engine reads."""
     for file in (project.parent / own.name, own.with_suffix(".yml")):
         if places(file) and file.resolve() != own.resolve():
             name, read_name = os.path.relpath(file, project.parent), os.path.relpath(own, project.parent)

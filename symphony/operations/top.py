@@ -89,7 +89,7 @@ class View:
 
     @property
     def since(self) -> float | None:
-        """The start of the process that has run longest, in seconds since the epoch."""
+        """The earliest start of a ready process, in seconds since the epoch."""
         return min(
             (row.status.since for row in self.rows if row.status.ready and row.status.since), default=None
         )

@@ -90,7 +90,7 @@ class Watched:
 class Ended:
     """The end of a launch; as text, one line.
 
-    print(cluster.launch(experiment))
+    print(Cluster.new("tmux").launch(experiment))
 
     stack: its name. statuses: those of all processes. seconds: the duration. chain: the processes that waited
     for one another and took longest, with the seconds that each took to become ready or to complete.
@@ -115,7 +115,7 @@ class Ended:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether any process has ever run."""
+        """Return whether any process has begun; a lost one that never restarted may not have."""
         return any(s.state not in ("waiting", "lost") or s.restarts for s in self.statuses)
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ UpEvent = Planned | Progress | Remark | Watched | Ended | ResourcesEnded
 
 def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
-    # One that was stopped with the primaries of its experiment starts again with them.
+    # A process that the supervisor stopped when the primaries had completed starts again with them.
     return waits or status.state in ("running", "completed", "stopped")
 
 

@@ -155,7 +155,7 @@ _CLUSTER_PODS = SystemPod("kube-dns", Amounts(340, 330 * MIB, pods=6))
 
 
 def allocatable(pool: Pool) -> Amounts:
-    """Return what a node reports as allocatable: the machine less the reserve of GKE and the kernel."""
+    """Return what a node offers to pods; for pools of live nodes, what is left beside their system pods."""
     if pool.allocatable is not None:
         return pool.allocatable
     part, fixed = _KERNEL
@@ -168,7 +168,7 @@ def allocatable(pool: Pool) -> Amounts:
 
 
 def available(pool: Pool) -> Amounts:
-    """Return what is left for experiments; the pools of live nodes are already without the system pods."""
+    """Return what is left for experiments: allocatable less system pods."""
     if pool.allocatable is not None:
         return pool.allocatable
     left = allocatable(pool)
@@ -203,7 +203,7 @@ def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str
 
 
 def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield a warning for each machine type that the table, which may be outdated, lacks."""
+    """Yield a warning for each pool whose machine type the table, which may be outdated, lacks."""
     for pool in pools:
         if pool.machine_type and machines.find(pool.machine_type) is None:
             similar = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)

@@ -25,7 +25,7 @@ _OWN = {
     CLUSTER: {"project", "location", "deletionProtection", "deletionPolicy", "removeDefaultNodePool"},
     POOL: {"project", "location", "cluster", "deletionPolicy", "ignoreNodeCountChanges"},
 }
-# Terraform's names, by type and name in the message.
+# The names in messages, by Terraform's.
 _RENAMED = {
     "nodeLocations": "locations",
     "minMasterVersion": "initial_cluster_version",
@@ -62,7 +62,7 @@ def message(type_: str, inputs: dict[str, Any]) -> Any:
 
 
 def pool_of(inputs: dict[str, Any]) -> Pool:
-    """Return the pool as placement knows it, with the labels and taints that GKE adds."""
+    """Return the pool as placement knows it, with the taint that GKE adds for GPUs."""
     config = inputs.get("nodeConfig", {})
     machine = find(config["machineType"])
     gpus = next(iter(config.get("guestAccelerators") or ()), {})

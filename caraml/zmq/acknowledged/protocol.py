@@ -23,6 +23,7 @@ import numpy as np
 
 from caraml.codec.parts import MAGIC, Parts, size, view
 
+# A position after every message.
 EVERYTHING = (1 << 63) - 1
 HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
 # Flags of DATA. DETACHED: the payload is in a frame of its own, so that it is not copied behind the head.
@@ -210,7 +211,7 @@ class Window:
 
 
 def own_copy(message: Any) -> Any:
-    """Return a message that the program can no longer change; parts that are bytes are not copied."""
+    """Return a message that the program cannot change; parts that are bytes or frames are not copied."""
     if isinstance(message, Parts):
         return Parts(
             part.tobytes() if isinstance(part, (np.ndarray, memoryview)) else part for part in message

@@ -216,7 +216,7 @@ class ZmqSender(Endpoint):
         log.warning("%s: closed with %d messages unacknowledged", self.address, self.unacknowledged)
 
     def in_use(self) -> bool:
-        """Return False: the Wire is registered by itself."""
+        """Return False: at exit caraml closes the Wire by itself, and this object through `close_at_exit`."""
         return False
 
     def _window_for(self, nbytes: int) -> Window | None:

@@ -72,7 +72,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Restart the process in its window if its inputs need that; otherwise record the new inputs."""
+    """Start the process again if its inputs or its state need that; otherwise record the new inputs."""
     _refuse_other_host(olds)
     news = _with_addresses(news)
     spec = inputs.window_inputs(news)

@@ -16,7 +16,7 @@ _KINDS = ("cpu", "memory", "gpus")
 
 
 def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
-    """Return a remedy: `fits after: 1 more such node, or cpu <= 1.8`, or the blocking label or taint."""
+    """Return a remedy, `fits after: 1 more node of its kind, or cpu <= 1.8`, or the label or taint."""
     selected = [node for node in nodes if _is_selected(pod, node)]
     pool = annotation(pod, POOL)
     if not selected:

@@ -243,7 +243,7 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
     from symphony.backends import process_logs
 
     restarting = process_logs.starting_again(status, str(facts["log"]), int(facts["attempt"]))
-    # Without a policy, only the supervisor of the experiment restarts a process.
+    # Without a policy nothing starts it again, unless the supervisor of the experiment has just done so.
     return restarting if facts.get("restart_policy") or restarting.state == "running" else status
 
 

@@ -1,7 +1,7 @@
 """Reads the state of stacks from the files of a file store, without the engine.
 
-Reading is safe beside a running engine, which replaces its files whole. Only the engine writes to a stack;
-what a killed engine left half written is removed here.
+Reading is safe beside a running engine, which replaces its files whole. The engine writes to a stack;
+what a killed engine left half written is replaced here by the engine's last copy.
 """
 
 from __future__ import annotations
@@ -279,9 +279,9 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
 
 
 def damaged(name: StackName, file: Path) -> SymphonyError:
-    """Return the error of a damaged state that has no copy."""
+    """Return the error of a damaged state that has no readable copy."""
     return SymphonyError(
-        f"the state of {name.stack} is damaged, and there is no backup of it",
+        f"the state of {name.stack} is damaged, and no copy of it can be read",
         where=str(file),
         remedy="Load a file of `pulumi stack export` with `pulumi stack import`, or move the state away: "
         "`symphony ls` then shows the processes that still run",
