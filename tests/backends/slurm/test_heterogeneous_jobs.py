@@ -158,6 +158,9 @@ def test_a_pending_heterogeneous_job_shows_the_reason_and_starts_later(lab: Lab)
     words = ["--parsable", "-pgpu", "-N1", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
     blocker = lab.ask("sbatch", *words).strip()
     try:
+        wait_for(
+            lambda: "RUNNING" in lab.ask("squeue", "-h", "-j", blocker, "-o", "%T"), 60, "it has the node"
+        )
         lab.sandbox.config("rl", patience="1")
         up(lab, code=1)
         assert "Resources" in lab.becomes("one", "waiting")["why"]
