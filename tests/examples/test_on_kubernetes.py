@@ -121,7 +121,7 @@ def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: A
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
         for name, words in PRINTED.items():
             wait_for(
-                lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 60, name, pause=0.5
+                lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 120, name, pause=0.5
             )
 
 

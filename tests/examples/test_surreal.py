@@ -228,7 +228,7 @@ def test_contradictory_settings_are_a_one_line_error(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("environment", SHORT)
+@pytest.mark.parametrize("environment", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.slow)])
 def test_surreal_learns_although_its_learner_is_killed(
     sandbox: Sandbox, learning_packages: None, environment: str
 ) -> None:

@@ -64,7 +64,7 @@ def name(sandbox: Sandbox, google: Google) -> str:
     return google.name
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
     sandbox: Sandbox, google: Google, name: str
 ) -> None:

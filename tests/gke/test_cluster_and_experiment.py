@@ -124,7 +124,7 @@ def test_pool_sizes_change_in_place_and_the_plan_names_replacements(sandbox: San
     assert google.nodes() == []
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_next_run_completes_a_killed_one(sandbox: Sandbox, google: Google) -> None:
     """Resources that Google began to create are adopted; it would refuse to create them twice."""
     write(sandbox, google)

@@ -43,7 +43,9 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("dispatched", [False, True], ids=["program", "dispatcher"])
+@pytest.mark.parametrize(
+    "dispatched", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["program", "dispatcher"]
+)
 def test_a_killed_engine_loses_no_other_resource_of_the_program(sandbox: Sandbox, dispatched: bool) -> None:
     buckets = sandbox.home.parent / "buckets"
     buckets.mkdir()

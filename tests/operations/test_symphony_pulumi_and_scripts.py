@@ -59,7 +59,7 @@ def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: San
     assert sandbox.symphony("ls", "--json").json == []
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox) -> None:
     """"""
     sandbox.write(PROGRAM % 1001)
@@ -78,7 +78,7 @@ def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox) -> N
     assert sandbox.trees() == {}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_script_creates_pulumi_and_symphony_change_symphony_deletes(sandbox: Sandbox) -> None:
     """The script's folder has no Pulumi project."""
     (sandbox.folder / "Pulumi.yaml").unlink()

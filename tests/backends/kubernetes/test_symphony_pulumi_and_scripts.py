@@ -33,7 +33,7 @@ print(cluster.describe_experiment({name!r})[None]["client"]["State"])
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox, stack: str, live: Live) -> None:
     sandbox.write(PROGRAM.format(seconds=1000))
     sandbox.pulumi("stack", "init", stack)
