@@ -38,6 +38,9 @@ _MODES = {
 _MODE_NAMES = {value: name for name, value in _MODES.items()}
 _HANDSHAKE_MS = 10_000
 _HANDSHAKE_WITH_KEYS_MS = 1500  # so that a silent peer is reported within two seconds
+# By default the kernel tries for two minutes. A new attempt has a new port: packets to a Kubernetes Service
+# are lost on every connection whose first one came before the node knew the Service.
+_CONNECT_MS = 5000
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1000
 # In bytes. The system's default grows beyond the processor's cache, and a large message within one machine
@@ -131,6 +134,7 @@ class ZmqSocket:
         raw.zap_domain = NULL_DOMAIN  # refuses peers without a ZMTP 3 handshake (ZMTP/1.0, raw TCP)
         raw.maxmsgsize = self.limits.message_bytes
         raw.handshake_ivl = _HANDSHAKE_MS if self.keys is None else _HANDSHAKE_WITH_KEYS_MS
+        raw.connect_timeout = _CONNECT_MS
         raw.reconnect_ivl, raw.reconnect_ivl_max = _RECONNECT_MS, _RECONNECT_MAX_MS
         if target.is_ipv6:
             raw.ipv6 = True

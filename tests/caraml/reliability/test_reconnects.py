@@ -1,10 +1,15 @@
-"""Acknowledged messages over a connection that is cut repeatedly."""
+"""Acknowledged messages over connections that are cut repeatedly; connections without an answer."""
 
 import select
 import socket
+import sys
 import threading
 
+import psutil
 import pytest
+
+import caraml
+from tests.sandbox import wait_for
 
 MESSAGES, CUTS = 10_000, 10
 RECEIVE = """
@@ -102,3 +107,22 @@ def test_all_messages_arrive_once_and_in_order_over_reconnects(spawn, binder):
     assert delivered == "True"
     assert int(lost) >= CUTS // 2  # the connection really was cut
     assert receiver.line() == "all"
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse connections beyond the backlog")
+def test_a_connection_without_an_answer_is_tried_again_from_another_port():
+    """As with a Kubernetes Service of which the node did not know yet at the first packet."""
+
+    def dialling():
+        found = psutil.Process().net_connections()
+        return {each.laddr.port for each in found if each.status == psutil.CONN_SYN_SENT}
+
+    # The kernel drops the packets of connections beyond the backlog.
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        with socket.create_connection(address), caraml.ZmqPusher(address="{}:{}".format(*address)):
+            wait_for(dialling, 5, "it dials")
+            first = dialling()
+            wait_for(lambda: dialling() - first, 20, "it dials from another port")
