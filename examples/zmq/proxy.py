@@ -1,20 +1,23 @@
 """Requests through a proxy: `proxy.py proxy`, `proxy.py server` and `proxy.py client`."""
 
+import signal
 import sys
+import threading
 import time
 
 from where import PATIENCE, side, where
 
 from caraml import ZmqClient, ZmqProxyThread, ZmqServer
 
-SECONDS = 5.0
-
 
 def proxy() -> None:
     forwarding = ZmqProxyThread(**side("in", "front"), **side("out", "back"))
     forwarding.start()
     forwarding.wait_bound(timeout=10)
-    time.sleep(SECONDS)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    stopped.wait()
     forwarding.stop()
     print("forwarded")
 
