@@ -199,6 +199,7 @@ def test_the_timeout_of_a_wait_counts_from_the_start_of_the_dependency(world: Wo
     assert "600" in world.known["client"].hold.why  # type: ignore[union-attr]
 
 
+@pytest.mark.thorough
 def test_a_chain_of_300_and_1000_dependents_of_one_process_start_quickly(world: World) -> None:
     chain = {f"c{i}": Member(waits_for=(_wait(f"c{i - 1}", "started"),) if i else ()) for i in range(300)}
     wide = {f"w{i}": Member(waits_for=(_wait("c0", "completed"),)) for i in range(1000)}

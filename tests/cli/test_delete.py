@@ -112,7 +112,7 @@ def test_batch_delete_runs_in_parallel_and_one_ctrl_c_stops_all(sandbox: Sandbox
     assert [each["name"] for each in sandbox.symphony("ls", "--json").json] == ["one", "two"]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_delete_interrupted_during_the_grace_period_can_be_repeated(sandbox: Sandbox) -> None:
     sandbox.write(STUBBORN)
     sandbox.config("rl", grace="60")

@@ -87,6 +87,7 @@ def test_reading_and_deleting_work_beside_a_broken_pulumi_yaml(sandbox: Sandbox)
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_the_shown_digest_is_of_the_code_that_runs(sandbox: Sandbox) -> None:
     """The file is edited between plan and start."""
     train = sandbox.folder / "train.sh"

@@ -45,7 +45,7 @@ def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) ->
     assert "no experiment is up" not in sandbox.symphony("process").err
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_deleted_stacks_and_those_of_other_projects_are_not_selected_without_full_name(
     sandbox: Sandbox,
 ) -> None:

@@ -134,6 +134,7 @@ def test_top_shows_what_another_terminal_restarts_adds_and_deletes(connected: Sa
         assert shown.ends() == 0
 
 
+@pytest.mark.thorough
 def test_top_once_exits_with_1_if_a_process_or_service_is_not_ready(sandbox: Sandbox) -> None:
     """One process failed, and nothing listens on the port of a service."""
     sandbox.write(

@@ -52,6 +52,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_all_problems_of_a_gke_cluster_are_reported_at_once(sandbox: Sandbox) -> None:
     (sandbox.folder / "__main__.py").write_text(PROGRAM)
     messages = sandbox.symphony("up", "gke", "-y", code=2).err

@@ -26,6 +26,7 @@ with Experiment() as e:
 FAILS, COMPLETES, GOES_ON = (PROGRAM.replace("PREPARE", line) for line in ("exit 3", "true", "sleep 1000"))
 
 
+@pytest.mark.thorough
 def test_a_waiting_process_shows_its_wait_which_survives_a_killed_supervisor(
     backend: Backend, stack: str
 ) -> None:

@@ -95,7 +95,7 @@ def test_the_demo_fails_when_the_reducer_dies(sandbox: Sandbox, program: str, me
     assert ran.err.endswith(f"demo: {message}.\n")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_terminated_demo_deletes_its_experiment(sandbox: Sandbox) -> None:
     """As when a run of continuous integration is cancelled."""
     (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)

@@ -55,7 +55,7 @@ def plan_without_lines(sandbox: Sandbox) -> dict[str, Any]:
     return plan
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
     configure(sandbox, settings={"environment": "CartPole-v1", "seed": 0})
     ours = plan_without_lines(sandbox)
@@ -336,7 +336,7 @@ def test_the_learner_retries_while_a_replay_shard_has_no_steps(
     assert batch["steps"] == 64
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_sweep_over_seeds_learns(tmp_path: Path, learning_packages: None) -> None:
     """As in the README of the example, in its folder, which is a project of its own."""

@@ -27,6 +27,7 @@ STACK = "surreal.pods"
 TARGET = 195
 
 
+@pytest.mark.slow
 def test_surreal_learns_on_pods_although_some_are_lost(
     cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,7 @@ def _compare_one_more_share(scheduler: Scheduler, fleet: fleets.Fleet) -> tuple[
     return wrong, len(full)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_scheduler_and_planner_agree_for_ten_generated_fleets(api: Any, scheduler: Scheduler) -> None:
     wrong, pods = compare(api, scheduler, range(10))
     assert wrong == []

@@ -19,6 +19,7 @@ from toolchain.kubernetes.fixtures import Access
 pytestmark = [pytest.mark.kubernetes, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
+@pytest.mark.slow
 def test_surreal_pod_types_place_agents_and_learner_on_their_pools(
     sandbox: Sandbox, google: Google, cluster: Access, kubectl: Callable[..., str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_files_left_empty_by_a_power_failure_are_repaired_or_reported(sandbox: S
     assert sandbox.trees() == {}
 
 
+@pytest.mark.slow
 def test_ten_megabytes_in_a_log_line_or_stack_output_work_and_in_env_are_refused(sandbox: Sandbox) -> None:
     sandbox.write("""
 import pulumi
@@ -141,6 +142,7 @@ pulumi.export("big", "y" * 10_000_000)
     assert len(refused) < 500
 
 
+@pytest.mark.slow
 def test_delete_works_on_a_full_disk(sandbox: Sandbox) -> None:
     if os.getuid():
         pytest.skip("only root can mount a small disk")

@@ -50,7 +50,7 @@ def test_pulumi_up_repairs_a_closed_window_and_a_killed_tmux_server(sandbox: San
     assert sandbox.servers() == []
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_pulumi_refresh_records_failed_and_missing_processes(sandbox: Sandbox) -> None:
     backend = TmuxBackend(sandbox)
     sandbox.write(PROGRAM + '    e.new_process("fails", command=["false"])')

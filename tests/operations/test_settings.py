@@ -55,6 +55,7 @@ def test_an_encryption_salt_of_another_passphrase_is_an_error_that_names_its_lin
     assert set(sandbox.trees()) == {"rl/a"}
 
 
+@pytest.mark.slow
 def test_encrypted_settings_with_a_wrong_passphrase_are_an_error_and_stay_unchanged(
     sandbox: Sandbox, settings: Path
 ) -> None:

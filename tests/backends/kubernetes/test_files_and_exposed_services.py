@@ -149,7 +149,7 @@ with Experiment("e") as e:
     assert sandbox.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_why_names_an_unreachable_nfs_server_and_delete_still_works(
     sandbox: Sandbox, stack: str, live: Live
 ) -> None:

@@ -117,7 +117,7 @@ SLEEP = {"argv": ["sleep", "1000"]}
 LONGER = {"argv": ["sleep", "2000"]}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_preview_gives_the_reason_of_each_repair(engine: Engine) -> None:
     engine.declare(a=SLEEP, b={"script": ["exit 3"]}, c={"argv": ["true"]}, d=SLEEP)
     engine.up()

@@ -111,6 +111,7 @@ def test_every_command_fails_in_time_when_the_api_server_is_silent(
     kubectl("delete", "namespace", *stacks, "--wait=false")
 
 
+@pytest.mark.slow
 def test_up_and_delete_fail_when_the_api_server_falls_silent_midway(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
 ) -> None:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 Kubectl = Callable[..., str]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_up_names_the_finalizer_that_blocks_a_namespace_and_recreates_everything_afterwards(
     sandbox: Sandbox, stack: str, kubectl: Kubectl, live: Live
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_job_has_the_lifecycle_of_a_plain_pod(sandbox: Sandbox, jobs: str, liv
     assert live("pods", jobs) == live("jobs", jobs) == []
 
 
+@pytest.mark.slow
 def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
     sandbox: Sandbox, jobs: str, live: Live, kubectl: Callable[..., str]
 ) -> None:

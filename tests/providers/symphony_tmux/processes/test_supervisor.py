@@ -281,7 +281,7 @@ with socket.socket() as server:
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_restart_waits_for_its_port_in_time_wait(rig: Any) -> None:
     """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it earlier."""
     with socket.socket() as free:
