@@ -56,8 +56,11 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         raise PlanError(target.physical_name, gathered)
     services = resolve(spec, target)
     order = _waits_by_path(spec, target)
+    members = list(spec.members())
+    merged = [merge(spec, group, process, target) for group, process in members]
     processes = [
-        _planned(spec, group, process, target, places, order, services) for group, process in spec.members()
+        _planned(settings, group, process, target, places, order, services)
+        for (group, process), settings in zip(members, merged, strict=True)
     ]
     names = {pod.name: target.named(pod.name) for pod in (*spec.processes, *spec.groups)}
     files = {process.code: code.files_of(spec, process.code) for process in processes if process.code}
@@ -72,7 +75,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
         inherit=spec.inherit,
         secrets=spec.secrets,
         configs=spec.configs,
-        unused=not_used(spec, target),
+        unused=not_used(spec, target, merged),
         renamed=_renamed(spec, target),
         changed_files=target.changed_files,
         code={code.digest_of(matched): matched for matched in files.values()},
@@ -83,7 +86,7 @@ def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Pr
 
 
 def _planned(
-    spec: ExperimentSpec,
+    settings: Mapping[str, Any],
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
     target: Target,
@@ -91,7 +94,7 @@ def _planned(
     order: Mapping[str, tuple[Wait, ...]],
     services: tuple[PlannedService, ...],
 ) -> PlannedProcess:
-    settings = merge(spec, group, process, target)
+    settings = dict(settings)
     if claims := places.resources.get(path_of(group, process)):
         settings["resource_request"], settings["resource_limit"] = claims
     if group is None and process.name in places.pods:
@@ -102,7 +105,8 @@ def _planned(
             settings[setting] = _named_probe(probe, process, target)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
-    settings = {name: value for name, value in settings.items() if name not in ineffective(settings, target)}
+    for setting in ineffective(settings, target):
+        del settings[setting]
     has_own_gpus = bool(settings.get("resource_limit", Resources()).gpu)
     return PlannedProcess(
         **settings,
@@ -243,8 +247,11 @@ def _joined(values: list[Any]) -> Any:
     return nearest
 
 
-def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
-    """Return every setting that the target does not support, with the processes and groups that set it."""
+def not_used(spec: ExperimentSpec, target: Target, merged: Sequence[Mapping[str, Any]]) -> tuple[Unused, ...]:
+    """Return every setting that the target does not use, with the processes and groups that set it.
+
+    merged: the settings of each process, in the order of `spec.members()`.
+    """
     owners: dict[str, dict[str, None]] = defaultdict(dict)
     named: list[tuple[str, Any]] = [("the experiment", spec), *((group.name, group) for group in spec.groups)]
     named += [(path_of(group, process), process) for group, process in spec.members()]
@@ -252,8 +259,8 @@ def not_used(spec: ExperimentSpec, target: Target) -> tuple[Unused, ...]:
         for setting in _varying_settings(owner):
             if setting not in target.supports:
                 owners[setting][name] = None
-    for group, process in spec.members():
-        for setting in ineffective(merge(spec, group, process, target), target):
+    for (group, process), settings in zip(spec.members(), merged, strict=True):
+        for setting in ineffective(settings, target):
             if setting in target.supports:
                 owners[setting][path_of(group, process)] = None
     return tuple(Unused(setting, tuple(names)) for setting, names in sorted(owners.items()))
