@@ -206,7 +206,8 @@ def folder() -> Path:
     """
     path = Path(os.environ.get(FOLDER_VARIABLE) or "/tmp/symphony-gpus")
     with suppress(FileExistsError):
-        path.mkdir()
+        # With the sticky bit from the first moment: another process may look before chmod.
+        path.mkdir(0o1777)
         path.chmod(0o1777)
     mode = path.lstat().st_mode
     if not stat.S_ISDIR(mode) or not mode & stat.S_ISVTX:

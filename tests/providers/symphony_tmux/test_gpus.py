@@ -129,6 +129,19 @@ def test_a_claim_folder_without_sticky_bit_is_refused(fake_gpus: Path) -> None:
     assert "1777" in refused.value.remedy
 
 
+def test_a_claim_folder_that_another_process_is_making_is_accepted(
+    fake_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_mode = Path.chmod
+
+    def meanwhile(path: Path, mode: int) -> None:
+        assert gpus.folder() == path
+        change_mode(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", meanwhile)
+    assert gpus.folder().stat().st_mode & 0o7777 == 0o1777
+
+
 def test_real_gpus_of_this_machine_are_listed() -> None:
     """Needs a real driver."""
     gpus._nvml.cache_clear()
