@@ -22,7 +22,9 @@ def test_json_of_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
     (restarted,) = sandbox.symphony("restart", "a", "-y", "--json").json["processes"]
     assert restarted["path"] == "a"
     (pid,) = (each["pid"] for each in sandbox.processes("rl").values() if each["path"] == "a")
-    assert sandbox.symphony("why", "a", "--json").json["pid"] == pid == restarted["pid"]
+    assert sandbox.symphony("why", "a", "--json").json["pid"] == pid
+    # The supervisor may not have started the program yet.
+    assert restarted["pid"] in (None, pid)
     assert sandbox.symphony("switch", "rl", "--json").json == {"name": "rl", "project": "sandbox"}
     (deleted,) = sandbox.symphony("delete-batch", "r*", "-y", "--json").json
     assert (deleted["stack"], deleted["processes"]) == ("rl", 2)

@@ -95,9 +95,11 @@ def log_trouble(log: str) -> str:
 
 
 def program(outputs: Mapping[str, Any]) -> int:
-    """Return the pid of the user's program, for debuggers and profilers, behind its supervisor and shells."""
+    """Return the pid of the user's program, behind its supervisor and shells; 0 between its starts."""
     pid = int(outputs["pid"])
     children = process_table.children(pid)
+    if not children and process_table.command_name(pid) == "perl":
+        return 0
     while children and (len(children) == 1 or pid == int(outputs["pid"])):
         pid = children[0]
         children = process_table.children(pid) if process_table.command_name(pid) in SHELLS else []

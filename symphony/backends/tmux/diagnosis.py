@@ -75,7 +75,8 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     ):
         yield Link("ready", f"no: {why}", launched, True, _last(facts))
     elif condition.state == "running":
-        yield Link("ready", f"running, process {observe.program(facts)}", launched)
+        pid = observe.program(facts)
+        yield Link("ready", f"running, process {pid}" if pid else "running", launched)
     elif condition.state == "completed" and condition.pane is None:
         yield Link("exit", "exit 0")
     elif condition.pane is None:

@@ -263,7 +263,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
         ready=condition.state == "running" and not not_ready,
         why="; ".join(filter(None, (not_ready, why))),
         since=_since(condition, launched),
-        pid=observe.program(facts) if condition.state == "running" else None,
+        pid=(observe.program(facts) or None) if condition.state == "running" else None,
     )
     if condition.state not in ("completed", "failed"):
         return status

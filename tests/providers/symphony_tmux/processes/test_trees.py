@@ -178,6 +178,16 @@ time.sleep(1000)
 """
 
 
+def test_a_supervisor_without_child_is_not_taken_for_the_program() -> None:
+    with subprocess.Popen(["perl", "-e", "$| = 1; print 'up'; sleep 60"], stdout=subprocess.PIPE) as perl:
+        assert perl.stdout is not None
+        assert perl.stdout.read(2) == b"up"
+        try:
+            assert observe.program({"pid": perl.pid}) == 0
+        finally:
+            perl.kill()
+
+
 @pytest.mark.parametrize("again", ["up", "delete"])
 def test_up_or_delete_ends_the_tree_of_a_killed_supervisor(rig: Any, again: str) -> None:
     """The process ignores SIGHUP and has a hidden child."""
