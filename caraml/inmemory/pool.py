@@ -240,7 +240,7 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     capacity, generation = segment.capacity, fields.generation
     for start, nbytes in fields.parts:
         if start < 0 or nbytes < 0 or start + nbytes > capacity:
-            raise MalformedMessageError("the name points beyond the end of its shared memory")
+            raise MalformedMessageError("the name of shared memory in the message has parts beyond its end")
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(
@@ -260,7 +260,9 @@ def _publish(segment: Segment, head: bytes, spans: list[tuple[int, int]]) -> byt
 
 def _parse_name(name: bytes) -> _Name:
     if name[:2] != _SHARED:
-        raise MalformedMessageError("the message does not name shared memory")
+        raise MalformedMessageError(
+            "the message is not a name of shared memory, as SharedPool.put returns it"
+        )
     try:
         return _unpack(memoryview(name)[2:])
     except msgspec.MsgspecError as error:
