@@ -6,7 +6,7 @@
 Pulumi's own host serves every user of the machine, and unpickles their requests. This host recognizes
 symphony's providers by their pickled text and never unpickles them. Dynamic providers of the user's program
 are unpickled, but only from connections of this user: the host refuses those of other users, unless the
-engine runs in a network namespace of its own, where other users cannot connect (`own_user_only`).
+engine runs in a network namespace of its own, where other users cannot connect.
 """
 
 from __future__ import annotations

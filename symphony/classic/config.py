@@ -62,7 +62,7 @@ class SymphonyConfig:
         SymphonyConfig().register_handler("retries", int)
 
         field: its name. handler: takes its value.
-        UserError: the field has a handler, or the handler is not a function.
+        UserError: the field has a handler or is the name of a method, or the handler is not a function.
         """
         if not callable(handler):
             raise UserError(
@@ -70,7 +70,8 @@ class SymphonyConfig:
             )
         if field in self._handlers or hasattr(type(self), field):
             raise UserError(
-                f'the field "{field}" already has a handler', remedy="Give the new one another name"
+                f'"{field}" already has a handler, or is a method of SymphonyConfig',
+                remedy="Give the field another name",
             )
         self._handlers[field] = handler
 

@@ -212,7 +212,7 @@ class GKEDispatcher:
 
 
 def _taints(pool: Pool) -> tuple[Taint, ...]:
-    """Return the taints of a pool, with that of spot machines of a GkeCluster, which no `.tf.json` has."""
+    """Return the taints of a pool, with that of a GkeCluster for spot machines; a `.tf.json` lacks it."""
     spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 

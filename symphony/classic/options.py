@@ -52,7 +52,7 @@ KUBE_SETTINGS = {
     "source_ranges": "symphony:sourceRanges",
     "patience": "symphony:patience",
 }
-# The names of parameters in the original; `verbose` does nothing here: a terminal shows the progress.
+# The original Symphony's names of parameters; `verbose` does nothing here: a terminal shows the progress.
 _OLD_KEYWORDS = {
     "experiment_name": ("name", "exp"),
     "experiment_names": ("names",),

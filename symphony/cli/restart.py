@@ -22,7 +22,8 @@ def command(
 ) -> int:
     """Restart processes of an experiment with their current declarations.
 
-    Addresses and all other processes stay. Processes of a group that share a pod restart together.
+    Other processes stay, and so do addresses whose ports are free. Processes of a group that share a pod
+    restart together.
 
     Examples:
         symphony restart rl learner

@@ -47,7 +47,7 @@ def command(
     """Run a program once for each combination of parameters, with a copy of the code.
 
     The sweep runs in a tmux window. Each trial is an experiment, SWEEP.NUMBER, until it has ended. The same
-    command with more values runs only the new trials.
+    command with more values runs only the new trials, and those that were stopped.
 
     Examples:
         symphony sweep train lr=0.1,0.3 seed=1..5 --at-most 2 --name grid

@@ -25,7 +25,7 @@ class Differences:
     """The differences between two runs.
 
     Attributes:
-        declaration: A line for each process, in the words of a plan.
+        declaration: A line for each changed process, in the words of a plan.
         settings: name -> the settings and parameters before and after; None where one is not set.
         code: file -> "changed", "new" or "gone".
         git: The two states of the repository, if they differ.

@@ -15,7 +15,7 @@ from symphony.engine import errors, workspace
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
-# Fields that Kubernetes adds to objects.
+# Fields that Kubernetes, and, beginning with __, Pulumi's provider add to objects.
 _SERVER_FIELDS = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
 _DEADLINE = 120.0
 _PRESENT, _ABSENT = "present", "absent"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ToolchainError(Exception):
-    """An error that is shown in one line, with a remedy if there is one."""
+    """An error that is shown in one line."""
 
 
 def run(argv: Sequence[str | Path], *, timeout: float = 30, stdin: str | None = None) -> str:

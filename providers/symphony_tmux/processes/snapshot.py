@@ -1,4 +1,4 @@
-"""Snapshot: the processes and windows of this machine at the beginning of a run."""
+"""Snapshot: the processes and windows of this machine, read once in a run."""
 
 from __future__ import annotations
 

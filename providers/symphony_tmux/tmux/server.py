@@ -37,7 +37,7 @@ SHOW = 'stty -icanon -echo; cat "$0"; printf "\\033[6n"; exec dd bs=1 count=1 >/
 HELP = """\
 Experiment {name}, started by symphony for {owner}.
 
-Each window after this one is a process: C-b n and C-b p go to the next and the last one, C-b w lists them,
+Each window after this one is a process: C-b n and C-b p go to the next and previous one, C-b w lists them,
 C-b d leaves; the processes run on. This window runs nothing.
 """
 

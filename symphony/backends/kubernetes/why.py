@@ -194,7 +194,7 @@ def _not_created(client: Client, namespace: str, name: str) -> Link:
 
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:
-    """Yield the steps of a process whose pod was created; name: the experiment's, for the remedies."""
+    """Yield the steps of a process; name: the experiment's, for the remedies."""
     yield Link("planned", _planned(facts.recorded))
     if facts.job_status is not None and facts.job_status[0] == "completed":
         gone = ", and its pod no longer exists" if facts.pod is None else ""

@@ -14,7 +14,7 @@ from symphony.placement.quantities import amount
 
 # The cluster's own namespaces, whose pods use part of every node.
 _SYSTEM = ("kube-system", "gmp-system", "gke-managed-system", "gke-gmp-system", "gke-managed-cim")
-# Temporary taints that the cluster's controllers put on unhealthy nodes.
+# Temporary taints that the cluster puts on nodes that are unhealthy or about to be removed.
 _TEMPORARY_TAINTS = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
@@ -25,7 +25,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def read(client: Client) -> tuple[Pool, ...]:
-    """Return the pools, each with the amounts that its fullest machine leaves for experiments.
+    """Return the pools, each with the least cpu, memory and GPUs that a machine of it leaves for experiments.
 
     The maximum size of a pool is unknown. The result is empty if the user may not list nodes.
     """

@@ -1,7 +1,7 @@
 """Renders the pods of a plan, one for each ungrouped process and each process group. Pure.
 
 `pod()` has the manifest of a pod, `_container()` that of a process; their parts follow. The user's `pod_yml`
-and `container_yml` are merged last.
+and `container_yml` are merged over them; only security settings and annotations follow.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _gates(of: PlannedPod) -> list[dict[str, str]]:
 def _digest(manifest: Mapping[str, Any]) -> str:
     """Return the digest of the spec without gates, so that a changed order of starts restarts nothing.
 
-    For a pod with a gate, the user's labels count too: Pulumi writes a whole pod even for a changed label,
+    For a pod with a gate, its labels count too: Pulumi writes a whole pod even for a changed label,
     and the API server refuses to restore a removed gate.
     """
     spec: Mapping[str, Any] = manifest["spec"]

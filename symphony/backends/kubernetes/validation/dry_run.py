@@ -47,7 +47,7 @@ _QUANTITY = "quantities must match"
 _TEMPORARY = "exceeded quota"
 
 _Part = ProcessSpec | ProcessGroupSpec
-# The placeholder for the name of the setting in a sentence.
+# The placeholder for the name of the field in a sentence.
 _FIELD = "{field}"
 
 
@@ -156,7 +156,7 @@ def _complaints(refused: Refused) -> Iterator[tuple[str, str, str]]:
 
 
 def _find_setting(field: str, pod: Values, part: _Part) -> tuple[str, Location, str]:
-    """Return (setting of a field, its line, name of the field in that setting)."""
+    """Return (setting or process of a field, its line, name of the field in it)."""
     short, process = field.removeprefix("spec."), None
     if match := _CONTAINER.match(field):
         short, process = field[match.end() :], _process(pod, field, int(match[1]), part)
