@@ -109,7 +109,7 @@ def test_files_left_empty_by_a_power_failure_are_repaired_or_reported(sandbox: S
     for words in (("process", "rl"), ("up", "rl", "-y"), ("delete", "rl", "-y")):
         (line,) = sandbox.symphony(*words, code=1).err.splitlines()
         assert "the state of rl is damaged" in line
-        assert "no backup" in line
+        assert "no copy" in line
         assert sandbox.trees() == living
     assert "unreadable" in sandbox.symphony("ls").out
     for file in (*copies, state):
