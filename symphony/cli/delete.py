@@ -68,7 +68,7 @@ def command(
 
 
 def _is_up(name: str | None) -> bool:
-    """Return whether there is something to delete, or no such experiment, which `delete` says."""
+    """Return False if the experiment exists but is not up; the deletion reports an unknown one."""
     stack = find_exact(name) if name else None
     return name is None or find_orphan(name) is not None or stack is None or stack.recorded is not None
 

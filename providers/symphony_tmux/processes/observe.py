@@ -98,6 +98,7 @@ def program(outputs: Mapping[str, Any]) -> int:
     """Return the pid of the user's program, behind its supervisor and shells; 0 between its starts."""
     pid = int(outputs["pid"])
     children = process_table.children(pid)
+    # The supervisor is a perl script; without perl, the pid is that of the program.
     if not children and process_table.command_name(pid) == "perl":
         return 0
     while children and (len(children) == 1 or pid == int(outputs["pid"])):
