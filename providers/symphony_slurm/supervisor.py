@@ -90,7 +90,7 @@ class Running:
     """A step that runs: its srun, the pipes to it and from it, and the record of its process.
 
     since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
-    ports: those on which it listens.
+    ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported.
     """
 
     record: Record
@@ -102,6 +102,7 @@ class Running:
     asked_to_end: float = 0.0
     hold: Hold | None = None
     ports: set[int] = field(default_factory=set[int])
+    activity: tuple[float, int] | None = None
     troubles: list[str] = field(default_factory=list[str])
 
 
@@ -294,8 +295,10 @@ class Slurm(logs.Outputs):
         return [port for port in ports if running is None or port not in running.ports]
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
-        """Return nothing: idle_after is refused on Slurm."""
-        return {}
+        """Ask all steps for their activity; return what they answered to the call before."""
+        for path in self._running:
+            self._say(path, "activity")
+        return {path: each.activity for path, each in self._running.items() if each.activity is not None}
 
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
         """Run a command beside a process, as a further step; return the reason of a failure, or ""."""
@@ -530,7 +533,6 @@ class Slurm(logs.Outputs):
     def _hear(self, seconds: float) -> None:
         """Read the events of steps, if the first comes within this many seconds."""
         for key, _ in self._selector.select(seconds):
-            self._next = 0.0
             running: Running = key.data
             data = b""
             with suppress(BlockingIOError):
@@ -542,12 +544,16 @@ class Slurm(logs.Outputs):
                 self._ended(running)
 
     def _told(self, running: Running, line: str) -> None:
-        """Record an event of a step, `TIME KIND [NUMBER]`; any other line is a trouble that srun reports."""
+        """Record an event of a step, `TIME KIND [NUMBER...]`; srun's own lines are troubles."""
         moment, _, event = line.partition(" ")
         kind, *numbers = event.split()[:3] or [""]
         if not moment.replace(".", "", 1).isdecimal() or not all(map(str.isdecimal, numbers)):
             running.troubles.append(line)
             return
+        if kind == "activity":
+            running.activity = int(numbers[0]) / os.sysconf("SC_CLK_TCK"), int(numbers[1])
+            return
+        self._next = 0.0
         at, number = float(moment), int(numbers[0]) if numbers else 0
         if kind in ("start", "again"):
             running.since = self.now()
@@ -565,6 +571,7 @@ class Slurm(logs.Outputs):
 
     def _ended(self, running: Running) -> None:
         """Record the end of a step: of its process, or of its node; hold the process if that is due."""
+        self._next = 0.0
         with suppress(psutil.Error):
             running.srun.wait()
         record = running.record

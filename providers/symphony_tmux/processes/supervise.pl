@@ -30,7 +30,7 @@ my ($set_parent_death_signal, $set_child_subreaper, $sigkill, $sigterm) = (1, 36
 my $set_foreground_group = $^O eq 'linux' ? 0x5410 : 0x80047476;
 my $hires = eval { require Time::HiRes; Time::HiRes::clock_gettime(Time::HiRes::CLOCK_MONOTONIC()); 1 };
 my ($log, $index, $size, $in_line, $lost, $why, $noted) = (undef, undef, 0, 0, 0, '', 0);
-my ($restarts, $failures, $pause, $stopping, $child, %told) = (0, 0, 1, 0, 0);
+my ($restarts, $failures, $pause, $stopping, $child, $printed, %told) = (0, 0, 1, 0, 0, 0);
 # Whether a port of the process was in use, and whether its last line had no newline.
 my ($in_use, $cut) = (0, 0);
 my $is_step = $ENV{SYMPHONY_STEP};
@@ -191,6 +191,32 @@ sub tell_ports {
     my %sockets = sockets_of_ports();
     syswrite(STDOUT, sprintf("%d listen %d\n", time(), $_)) for grep { $sockets{$_} } @unheard;
     @unheard = grep { !$sockets{$_} } @unheard;
+}
+
+# Reports the CPU time of the process tree, in ticks, and the bytes that it printed to the supervisor of the job.
+sub tell_activity {
+    # Without our own time, but with that of the children that we have reaped.
+    my ($ticks, @pids) = (ticks_of($$, 13), children_of($$));
+    while (defined(my $pid = pop @pids)) {
+        $ticks += ticks_of($pid, 11);
+        push @pids, children_of($pid);
+    }
+    syswrite(STDOUT, sprintf("%d activity %d %d\n", time(), $ticks, $printed));
+}
+
+# Returns the sum of utime, stime (fields 11 and 12), cutime and cstime of a process, from a field on.
+sub ticks_of {
+    my ($pid, $first) = @_;
+    my $line = read_line("/proc/$pid/stat") // return 0;
+    my ($ticks, @fields) = (0, split ' ', substr $line, rindex($line, ')') + 2);
+    $ticks += $_ for @fields[$first .. 14];
+    return $ticks;
+}
+
+sub children_of {
+    my ($pid) = @_;
+    opendir(my $threads, "/proc/$pid/task") or return;
+    return map { split ' ', read_line("/proc/$pid/task/$_/children") // '' } grep { /^\d/ } readdir $threads;
 }
 
 sub owner_of_socket {
@@ -364,8 +390,8 @@ sub wait_for_news {
     obey() if $is_told;
 }
 
-# Handles orders to the supervisor of a step: end or restart the process, log a line, or report its ports again.
-# The end of the input ends the process, too.
+# Handles orders to the supervisor of a step: end or restart the process, log a line, or report its activity, or its
+# ports again. The end of the input ends the process, too.
 sub obey {
     return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
     while ($orders =~ s/^(.*)\n//) {
@@ -373,7 +399,9 @@ sub obey {
         return stop_process() if $order eq 'end';
         $to_restart = 1 if $order eq 'restart';
         @unheard = @ports if $order eq 'ports';
-        print STDERR "\r\n[symphony: $1]\r\n" if $order =~ /^tell (.*)/;
+        tell_activity() if $order eq 'activity';
+        # Not through the pipe, in which it would count as output of the process.
+        put("\r\n[symphony: $1]\r\n") if $order =~ /^tell (.*)/;
     }
     syswrite $bell, 'x';
 }
@@ -381,6 +409,7 @@ sub obey {
 sub take_news {
     my $got = sysread($pipe, my $data, 65536) or return 0;
     $held .= $data;
+    $printed += $got;
     if (!defined $cat) {
         $held =~ s/^(\d+)\n// or return 0;
         # A pid may be reused, unlike a pidfd; -1 if there is none.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.backends.slurm.conftest import Lab
@@ -39,3 +41,27 @@ def test_when_the_primary_ends_the_other_processes_and_the_job_end(lab: Lab) -> 
     up(lab, PRIMARY.replace("SECONDS", "1000").replace("CODE", "0"))
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
     assert len(lab.jobs()) == 1
+
+
+IDLE = """
+with Experiment(idle_after="16s") as e:
+    compute = "while [ ! -e enough ]; do seq 20000 >/dev/null; sleep 0.1; done"
+    e.new_process("computes", f"{compute}; exec sleep 1000")
+    e.new_process("idles", "trap 'echo told; exit' TERM; sleep 1000 & wait")
+"""
+
+
+def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> None:
+    up(lab, IDLE)
+    # The next supervisor reads the answers to its own questions.
+    lab.supervisor().kill()
+    time.sleep(24)
+    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+    assert lab.lines() == []
+    (lab.sandbox.folder / "enough").touch()
+    for path in ("computes", "idles"):
+        assert "16 s (idle_after)" in lab.becomes(path, "stopped", 60)["why"]
+    warned, told = [line["text"] for line in lab.lines() if line["path"] == "idles" and line["text"]][:2]
+    assert "rl will stop in" in warned
+    assert told == "told"
+    wait_for(lambda: not lab.jobs(), 20, "the job has ended")
