@@ -1,15 +1,16 @@
-"""Reads the commit, the branch and the uncommitted changes of a folder from git."""
+"""Reads the commit and the uncommitted changes of a folder from git, and restores them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-_DEADLINE = 5.0
+_DEADLINE, _EXPORT_DEADLINE = 5.0, 120.0
 _LONGEST_DIFF = 10_000_000
 # Git must start no monitor, no external diff and no password prompt.
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
@@ -54,6 +55,45 @@ def has(folder: Path, commit: str) -> bool:
     return True
 
 
+def export(folder: Path, commit: str, to: Path) -> None:
+    """Write the files that a folder has in a commit below `to`.
+
+    Raises:
+        OSError: A file cannot be written.
+        subprocess.SubprocessError: The repository does not have the commit.
+    """
+    archive = to.with_name(f"{to.name}.tar")
+    try:
+        _git(folder, "archive", "--format=tar", f"--output={archive}", commit, deadline=_EXPORT_DEADLINE)
+        with tarfile.open(archive) as tar:
+            # The repository is the user's own, and its links may lead anywhere.
+            tar.extractall(to, filter="tar")
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+def apply(diff: Path, folder: Path, to: Path) -> None:
+    """Apply the diff that `state` returned for a folder to a copy of that folder.
+
+    Raises:
+        subprocess.SubprocessError: The diff does not apply.
+    """
+    depth = 1 + prefix(folder).count("/")
+    # In a repository around the copy, git would skip the files.
+    _git(to, "apply", f"-p{depth}", "--whitespace=nowarn", str(diff), GIT_CEILING_DIRECTORIES=str(to.parent))
+
+
+def prefix(folder: Path) -> str:
+    """Return the path of a folder in its repository, with a slash at its end; empty for the root."""
+    return os.fsdecode(_git(folder, "rev-parse", "--show-prefix").strip())
+
+
+def untracked(folder: Path) -> list[str]:
+    """Return the files and folders in a folder that git does not track, ignored ones included."""
+    names = _git(folder, "ls-files", "--others", "--directory", "-z", deadline=_EXPORT_DEADLINE)
+    return [os.fsdecode(name).rstrip("/") for name in names.split(b"\0") if name]
+
+
 def _names(entries: Sequence[str]) -> Sequence[str]:
     names: list[str] = []
     rest = iter(entries)
@@ -66,14 +106,14 @@ def _names(entries: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _git(folder: Path, *words: str) -> bytes:
+def _git(folder: Path, *words: str, deadline: float = _DEADLINE, **variables: str) -> bytes:
     done = subprocess.run(
         ["git", *_QUIET, *words],
         cwd=folder,
-        env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
+        env={**os.environ, "GIT_TERMINAL_PROMPT": "0", **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=_DEADLINE,
+        timeout=deadline,
         check=True,
     )
     return done.stdout

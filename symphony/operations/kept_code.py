@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import tarfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +18,7 @@ import msgspec
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony.operations.git import Git
-from symphony.operations.git import state as git_state
+from symphony.operations import git
 from symphony.plan.names import listed
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Origin(msgspec.Struct):
 
     code: str
     folder: str
-    git: Git | None = None
+    git: git.Git | None = None
     images: dict[str, str] = {}
 
 
@@ -80,10 +81,45 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
     if too_much := [line for line in missing if line.startswith("the code")]:
         remedy = "List data files in .gitignore or .symphonyignore"
         raise UserError(too_much[0], where=str(folder), remedy=remedy)
-    source = source or Origin(str(to), str(folder), git_state(folder)[0])
+    source = source or Origin(str(to), str(folder), git.state(folder)[0])
     files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
     return source, missing
+
+
+def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
+    """Make a copy to run from out of git: a commit, a diff to it, and links to what git does not track.
+
+    Args:
+        source: The origin of the copy.
+        commit: A commit of the project.
+        diff: The file with the changes to the commit, which need not exist.
+        to: The folder for the copy, which must not exist.
+
+    Raises:
+        UserError: Git cannot write the commit, or the diff does not apply.
+    """
+    paths.private_folder(to.parent)
+    draft, folder = to.with_name(f"{to.name}.new"), Path(source.folder)
+    files.remove(draft)
+    draft.mkdir()
+    try:
+        git.export(folder, commit, draft)
+        if diff.is_file():
+            git.apply(diff, folder, draft)
+        untracked = git.untracked(folder)
+    except (subprocess.SubprocessError, tarfile.TarError) as error:
+        said = getattr(error, "stderr", None) or str(error).encode()
+        what = f"git cannot restore commit {commit[:12]}: {said.decode(errors='replace').strip()[:500]}"
+        raise UserError(what, where=source.folder, remedy="Choose another run") from error
+    for name in untracked:
+        if folder / name != paths.home() and Path(name).name != "__pycache__":
+            link = draft / name
+            link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                link.symlink_to(_origin_of(str(folder / name), str(folder)))
+    files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
+    draft.rename(to)
 
 
 def keep(

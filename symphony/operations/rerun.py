@@ -1,4 +1,4 @@
-"""Restores the declaration of a run: its settings, its kept code, and its images by digest."""
+"""Restores the declaration of a run: its settings, its code (kept or from git), and its images by digest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,30 @@ Difference = tuple[tuple[str, ...], str]
 def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Difference]]:
     """Return a stack with the program and the settings of a run, and what cannot be restored.
 
-    Processes run from a copy of the kept code, which stays as long as they do.
+    Processes run from a copy of the code, which stays as long as they do.
 
     Raises:
-        UserError: The run does not exist, or its code is not kept.
+        UserError: The run does not exist, or its code is neither kept nor in git.
     """
     run = runs.read(target.name, number)
-    if not run.code or not Path(run.code).is_dir():
+    is_kept = bool(run.code) and Path(run.code).is_dir()
+    if not is_kept and not (run.is_of_project and run.git and git.has(Path(run.folder), run.git.commit)):
         raise _not_kept(target, run)
     _remove_unused(target)
-    code = runs.folder_of(target.name) / f"work-{number}" / "code"
+    record = runs.folder_of(target.name) / str(number)
+    code = record.with_name(f"work-{number}") / "code"
     if not code.is_dir():
-        origin = kept_code.Origin(run.code, run.folder, run.git)
-        kept_code.freeze(Path(run.code), code, origin)
+        origin = kept_code.Origin(run.code if is_kept else str(record / runs.CODE), run.folder, run.git)
+        if is_kept:
+            kept_code.freeze(Path(run.code), code, origin)
+        elif run.git:
+            kept_code.restore(origin, run.git.commit, record / runs.DIFF, code)
     images = {name: image for name, image in run.images.items() if _is_in_registry(image)}
     kept_code.set_images(code, images)
     project = workspace.find(code)
     if project is None:
         remedy = f"Choose another run of `symphony history {target.name.stack}`"
-        raise UserError(f"the kept code of run {number} has no Pulumi.yaml", where=run.code, remedy=remedy)
+        raise UserError(f"the code of run {number} has no Pulumi.yaml", where=str(code), remedy=remedy)
     if project.virtualenv is not None:
         project = replace(project, virtualenv=str(Path(run.folder, project.virtualenv)))
     settings = workspace.config_file(project, target.name.stack)
@@ -53,15 +59,11 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
 
 
 def _not_kept(target: SelectedStack, run: runs.Run) -> UserError:
-    """Return the error for a run without its code, with the way to restore it from git."""
+    """Return the error for a run whose code is neither kept nor in git."""
     reasons = [line.partition("code: ")[2] for line in run.missing]
     reason = "it was removed" if run.code else next(filter(None, reasons), "; ".join(run.missing))
     remedy = f"Choose another run of `symphony history {target.name.stack}`"
-    if run.git is not None and git.has(Path(run.folder), run.git.commit):
-        diff = runs.folder_of(target.name) / str(run.number) / runs.DIFF
-        changes = f", `git apply {diff}`" if diff.is_file() else ""
-        remedy = f"`git checkout {run.git.commit[:12]}`{changes}, and run `symphony up`"
-    elif run.git is not None:
+    if run.is_of_project and run.git is not None:
         reason += f"; its commit {run.git.commit[:12]} is no longer in {run.folder}"
     return UserError(f"the code of run {run.number} is not kept: {reason}", remedy=remedy)
 
@@ -83,6 +85,8 @@ def _differences(
     plan = runs.plan(target.name, run.number)
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
     changed: dict[Difference, list[str]] = defaultdict(list)
+    if not run.code or not Path(run.code).is_dir():
+        changed[(), "changed then, and not kept"].extend(_changed_and_lost(target, run, code))
     for link in _links(code):
         name = str(link.relative_to(code))
         users = {row["path"]: words for row in processes if (words := _paths_in(row, name))}
@@ -92,7 +96,7 @@ def _differences(
             if change := _change(code / file, run):
                 paths = tuple(path for path, words in users.items() if file in words or file == name)
                 changed[paths, change].append(file)
-    for (paths, change), files in changed.items():
+    for (paths, change), files in filter(itemgetter(1), changed.items()):
         yield paths, f"{listed(files, 5)}: {change}"
     if unset := [name for name in run.secret_settings if name not in target.config]:
         yield (), f"{listed(unset, 5)}: secret, and no longer set"
@@ -100,7 +104,18 @@ def _differences(
     for name, image in run.images.items():
         if name not in images:
             paths = tuple(row["path"] for row in processes if row["image"] == references.get(name, image))
-            yield paths, f"image {name}: no longer in the registry, so it is rebuilt from the kept code"
+            yield paths, f"image {name}: no longer in the registry, so it is rebuilt"
+
+
+def _changed_and_lost(target: SelectedStack, run: runs.Run, code: Path) -> Iterator[str]:
+    """Yield the files that a run had changed since its commit, and that git restored otherwise."""
+    diff = runs.folder_of(target.name) / str(run.number) / runs.DIFF
+    restored = diff.read_text("utf-8", "replace") if diff.is_file() else ""
+    prefix = git.prefix(Path(run.folder))
+    for name in run.git.changed if run.git else ():
+        file = name.removeprefix(prefix).rstrip("/")
+        if f"/{name}" not in restored and not (code / file).is_symlink():
+            yield file
 
 
 def _change(file: Path, run: runs.Run) -> str:

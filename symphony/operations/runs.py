@@ -29,6 +29,9 @@ from symphony.operations.process import duration
 from symphony.plan.names import DECLARED, listed
 
 VERSION = 1
+# What a record lacks if the program was a script or a plain `pulumi up` started the run.
+NOT_KNOWN = "user, git, settings and code: a plain `pulumi up` started it"
+_SCRIPT = "the code: a script started the run"
 RECORD, PLAN, DIFF, CODE, LOGS = "run.json", "plan.json", "git.diff", "code", "logs"
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth")
 _EXIT = re.compile(r"exit (\d+)")
@@ -86,6 +89,11 @@ class Run(msgspec.Struct, kw_only=True):
     def seconds(self) -> float:
         """The duration of the run until its end, or until now."""
         return ((self.ended or now()) - self.started).total_seconds()
+
+    @property
+    def is_of_project(self) -> bool:
+        """Whether symphony started the run from a project, so that its settings and program are known."""
+        return not {NOT_KNOWN, _SCRIPT} & set(self.missing)
 
     @property
     def ending(self) -> str:
@@ -320,11 +328,19 @@ class Recording:
         origin = kept_code.origin(self.folder)
         if origin is not None:
             # `up --run` and sweeps run from code that is kept already.
-            run.code, run.git = origin.code, origin.git
+            run.code, run.git, run.folder = origin.code, origin.git, origin.folder
             if folder_of(self.name) in Path(origin.code).parents:
-                run.changed.insert(0, f"run {Path(origin.code).parent.name} again")
+                before = Path(origin.code).parent
+                run.changed.insert(0, f"run {before.name} again")
+                if not (before / CODE).is_dir():
+                    # It was restored from git, which restores it again.
+                    run.code = ""
+                    run.missing.append("the code: it is in git")
+                    with suppress(OSError):
+                        shutil.copy2(before / DIFF, folder / DIFF)
+                    return
                 with _missing_on_error(run, "the code"):
-                    kept_code.keep(Path(origin.code), code, Path(origin.code), secret_files)
+                    kept_code.keep(before / CODE, code, before / CODE, secret_files)
                     run.code = str(code)
             return
         run.git, diff = git.state(self.folder)
@@ -334,7 +350,7 @@ class Recording:
             elif diff:
                 files.replace(folder / DIFF, diff)
         if self._from_script:
-            run.missing.append("the code: a script started the run")
+            run.missing.append(_SCRIPT)
             return
         with _missing_on_error(run, "the code"):
             copies = [folder_of(self.name) / str(number) / CODE for number in numbers(self.name)]
@@ -429,7 +445,7 @@ def adopt(stack: stacks.Stack) -> None:
         folder=stacks.folder(stack),
         changed=[f"{number} resources: {op}" for op, number in update["resourceChanges"].items()],
         addresses=stacks.addresses(stack),
-        missing=["user, git, settings and code: a plain `pulumi up` started it"],
+        missing=[NOT_KNOWN],
     )
     if head := update["environment"].get("git.head"):
         run.git = git.Git(str(head))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,7 @@ from symphony.engine import workspace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import kept_code, rerun, run_logs, runs
+from symphony.operations.git import state as read_git_state
 from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from tests.sandbox import Sandbox, wait_for
 
@@ -301,7 +304,7 @@ def test_code_of_a_too_large_project_is_not_kept(tmp_path: Path, monkeypatch: py
         kept_code.freeze(project, tmp_path / "2" / "code")
 
 
-def test_a_run_without_its_code_says_how_to_restore_it_from_git(tmp_path: Path) -> None:
+def test_a_run_whose_code_is_neither_kept_nor_in_git_is_refused(tmp_path: Path) -> None:
     def error(**more: object) -> str:
         _record(1, folder=str(tmp_path), **more)
         with pytest.raises(UserError) as refused:
@@ -312,17 +315,45 @@ def test_a_run_without_its_code_says_how_to_restore_it_from_git(tmp_path: Path) 
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "first")
     commit = git(tmp_path, "rev-parse", "HEAD").strip()
-    missing = ["big.bin: large, secret or unreadable", "the code: more than 20 MB"]
-    lost = error(git={"commit": commit}, missing=missing)
-    assert lost.startswith("the code of run 1 is not kept: more than 20 MB. `git checkout ")
-    assert "git apply" not in lost
-    diff = runs.folder_of(NAME) / "1" / "git.diff"
-    diff.touch()
-    removed = error(git={"commit": commit}, missing=missing[:1], code="/removed")
-    assert "it was removed" in removed
-    assert f"`git apply {diff}`" in removed
-    assert "no longer in" in error(git={"commit": "0" * 40}, missing=missing)
-    assert "plain `pulumi up`" in error(missing=["user and code: a plain `pulumi up` started it"])
+    lost = error(git={"commit": "0" * 40}, missing=["big.bin: large", "the code: more than 20 MB"])
+    assert "more than 20 MB; its commit 000000000000 is no longer in" in lost
+    assert "it was removed" in error(code="/removed")
+    assert "plain `pulumi up`" in error(git={"commit": commit}, missing=[runs.NOT_KNOWN])
+
+
+@pytest.mark.parametrize("inner", ["", "lab"])
+def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str) -> None:
+    project = tmp_path / "repository" / inner
+    project.mkdir(parents=True)
+    (project / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    for name in ("program", "changed", "binary"):
+        (project / name).write_bytes(b"committed\0" if name == "binary" else b"committed\n")
+    (project / ".gitignore").write_text("data\n")
+    git(tmp_path / "repository", "init")
+    git(tmp_path / "repository", "add", ".")
+    git(tmp_path / "repository", "commit", "-m", "first")
+    (project / "changed").write_text("of the run\n")
+    (project / "binary").write_bytes(b"of the run\0")
+    (project / "data").mkdir()
+    (project / "new").write_text("of the run\n")
+    (project / "gone").touch()
+    state, diff = read_git_state(project)
+    started = runs.now() + timedelta(seconds=1)
+    _record(1, folder=str(project), git=msgspec.to_builtins(state), started=started.isoformat())
+    (runs.folder_of(NAME) / "1" / runs.DIFF).write_bytes(diff)
+    for name in ("program", "changed"):
+        (project / name).write_text("later\n")
+    (project / "gone").unlink()
+
+    target = SelectedStack(NAME, workspace.load(project / "Pulumi.yaml"))
+    restored, differences = rerun.prepare(target, 1)
+    code = restored.workspace.folder
+    assert (code / "program").read_text() == "committed\n"
+    assert (code / "changed").read_text() == "of the run\n"
+    assert (code / "binary").read_bytes() == b"of the run\0"
+    assert (code / "data").readlink() == project / "data"
+    assert (code / "new").readlink() == project / "new"
+    assert [words for _, words in differences] == ["gone: changed then, and not kept"]
 
 
 def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbox) -> None:
@@ -347,6 +378,28 @@ def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbo
     sandbox.symphony("up", "rl", "-y")
     assert "one second" in sandbox.symphony("logs", "rl", "--run", "4").out
     assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
+
+
+@pytest.mark.thorough
+def test_up_run_starts_code_that_is_only_in_git(sandbox: Sandbox) -> None:
+    (sandbox.folder / ".gitignore").write_text("Pulumi.*.yaml\n__pycache__\n")
+    sandbox.write(PROGRAM.format(word="committed"))
+    git(sandbox.folder, "init")
+    git(sandbox.folder, "add", "-A")
+    git(sandbox.folder, "commit", "-m", "first")
+    sandbox.write(PROGRAM.format(word="first"))
+    sandbox.symphony("up", "rl", "-y")
+    shutil.rmtree(_folder(sandbox) / "1" / "code")
+    sandbox.write(PROGRAM.format(word="second"))
+    git(sandbox.folder, "commit", "-a", "-m", "second")
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("up", "rl", "--run", "1", "-y")
+    assert "one first" in sandbox.symphony("logs", "rl", "--run", "3").out
+    sandbox.symphony("up", "rl", "-y")
+    # The third run can be started again like the first.
+    sandbox.symphony("up", "rl", "--run", "3", "-y")
+    assert "one first" in sandbox.symphony("logs", "rl", "--run", "5").out
+    assert sandbox.symphony("history", "rl", "--json").json[0]["changed"][0] == "run 3 again"
 
 
 @pytest.mark.thorough
