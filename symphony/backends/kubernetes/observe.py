@@ -11,7 +11,15 @@ from urllib.parse import quote
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Body, Client, Refused, client_of, path_of, short_timeouts
+from symphony.backends.kubernetes.api.client import (
+    METRICS_API,
+    Body,
+    Client,
+    Refused,
+    client_of,
+    path_of,
+    short_timeouts,
+)
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
@@ -37,7 +45,6 @@ from symphony.plan.names import DECLARED
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
-_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
 # Other objects of an experiment: the type in the state -> the name in API paths.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
@@ -186,7 +193,7 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
     """Return path -> the resources that the container uses, from the metrics API; empty without that API."""
     try:
         with short_timeouts():
-            path = f"{_METRICS}/{quote(recorded.physical_name)}/pods"
+            path = f"{METRICS_API}/namespaces/{quote(recorded.physical_name)}/pods"
             metrics = client_for(recorded).items(path, labelSelector=labels.OURS)
     except SymphonyError:
         # Not every cluster has the metrics API, and not every user may read it.
@@ -318,8 +325,11 @@ def _status_of(
         else:
             pod = pods.get(facts["pod_name"])
             status = pod_status.status(path, facts["container_name"], pod, events)
-            is_held = pod is not None and supervisor.is_gated(pod)
-            statuses.append(pod_status.held(status, facts, pods) if is_held else status)
+            if pod is not None and supervisor.is_gated(pod):
+                status = pod_status.held(status, facts, pods)
+            elif status.state == "running" and not status.why:
+                status = replace(status, why=pod_status.supervisor_trouble(facts, pods))
+            statuses.append(status)
     return [replace(status, code=recorded.processes[status.path].get("code", "")) for status in statuses]
 
 

@@ -24,6 +24,7 @@ _LONGEST = 400
 _LINES = 5
 _NEVER_RAN = ("StartError", "ContainerCannotRun")
 _NOTHING: Values = {}
+_SUPERVISOR_IMAGE = "Set symphony:supervisorImage to an image with Python 3 that the nodes can pull"
 # Words in a message about pulling an image -> the remedy.
 _PULLS = (
     (("not found", "manifest unknown"), "Push the image, or correct its name"),
@@ -71,6 +72,7 @@ class Facts:
         schedulable: Returns the remedy for a pod that cannot be scheduled.
         controller: `Job` if a Job creates the pod, else empty.
         held: The status of a process that waits for others.
+        unsupervised: Why the supervisor does not run; empty if it may run.
         job_status: The status from its Job, if the pod has ended and the Job is complete or creates another.
     """
 
@@ -84,6 +86,7 @@ class Facts:
     controller: str = ""
     job_status: JobStatus | None = None
     held: ProcessStatus | None = None
+    unsupervised: str = ""
 
     @property
     def container(self) -> str:
@@ -138,12 +141,13 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
     def lines(container: str, previous: bool) -> tuple[str, ...]:
         return tuple(last_lines(client, namespace, name, container, _LINES, previous=previous))
 
+    supervisor_name = text(recorded, "supervisor")
+    supervisor_pod = inventory.pod_of(client, namespace, supervisor_name) if supervisor_name else None
+    supervisors = {supervisor_name: supervisor_pod} if supervisor_pod else {}
     held = None
     if pod is not None and supervisor.is_gated(pod):
-        supervisor_name = str(recorded["supervisor"])
-        supervisor_pod = inventory.pod_of(client, namespace, supervisor_name) if supervisor_name else None
         status = pod_status.status(path, str(recorded["container_name"]), pod)
-        held = pod_status.held(status, recorded, {supervisor_name: supervisor_pod} if supervisor_pod else {})
+        held = pod_status.held(status, recorded, supervisors)
     kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
     services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
     return Facts(
@@ -156,6 +160,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
         schedulable=lambda: _schedulable(client, pod or {}),
         controller=controller,
         held=held,
+        unsupervised=pod_status.supervisor_trouble(recorded, supervisors),
         job_status=reasons.job_statuses(client, namespace, kinds, pods).get(planned),
     )
 
@@ -205,6 +210,8 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
             yield link
             if link.broken:
                 return
+    if facts.unsupervised:
+        yield Link("supervised", f"no: {facts.unsupervised}", None, True, remedy=_SUPERVISOR_IMAGE)
 
 
 def _planned(recorded: Mapping[str, Any]) -> str:
@@ -244,7 +251,7 @@ def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
         others = [wait.rpartition(" (")[0] for wait in held.waits_for]
         remedy = f"`symphony why {name} {others[0]}` tells more" if held.state == "blocked" and others else ""
         if any(reason in held.why for reason in pod_status.NO_IMAGE):
-            remedy = "Set symphony:supervisorImage to an image with Python 3 that the nodes can pull"
+            remedy = _SUPERVISOR_IMAGE
         yield Link(held.state, held.why, held.since, True, remedy=remedy)
         return
     condition = pod_status.condition(facts.pod, "PodScheduled")

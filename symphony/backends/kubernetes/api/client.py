@@ -283,6 +283,9 @@ def client_of(config: str, context: str) -> Client:
     return Client(read_access(), read_access)
 
 
+METRICS_API = "/apis/metrics.k8s.io/v1beta1"
+
+
 def pods_path(namespace: str, name: str = "") -> str:
     """Return the path of pods."""
     return path_of("pods", namespace, name)

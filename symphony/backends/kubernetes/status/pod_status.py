@@ -80,13 +80,18 @@ def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Val
     """
     waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in facts["waits_for"]))
     why = status.why or f"for {', '.join(waits) or 'the other workers'}"
-    supervisor_pod = pods.get(facts["supervisor"])
-    if status.state == "waiting" and supervisor_pod is not None and is_hopeless(supervisor_pod):
-        trouble = statuses(supervisor_pod)[0].why
-        why = f"{why}; the supervisor {facts['supervisor']}, which would start it, does not run: {trouble}"
+    if status.state == "waiting" and (trouble := supervisor_trouble(facts, pods)):
         # It waits for the cluster, which an `up` reports as a failure.
-        return replace(status, why=why)
+        return replace(status, why=f"{why}; {trouble}")
     return replace(status, why=why, waits_for=waits)
+
+
+def supervisor_trouble(facts: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
+    """Return why the supervisor, which starts and stops a process, does not run; empty if it may run."""
+    name = facts.get("supervisor", "")
+    if (pod := pods.get(name)) is None or not is_hopeless(pod):
+        return ""
+    return f"the supervisor {name}, which starts and stops it, does not run: {statuses(pod)[0].why}"
 
 
 def statuses(pod: Values) -> list[ProcessStatus]:
