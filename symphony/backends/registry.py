@@ -28,6 +28,7 @@ COMMON_SETTINGS = frozenset(
         "command",
         "configs",
         "depends_on",
+        "idle_after",
         "liveness_probe",
         "preamble_cmds",
         "primary",

@@ -42,7 +42,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         primary: Processes or their names; the experiment ends when they have completed.
         termination_delay: Seconds that other processes keep running after that; 0 by default.
         stop_after: The time limit of the experiment, in seconds or such as "8h".
-        idle_after: How long the experiment may run without output and CPU use (not on Kubernetes).
+        idle_after: How long the experiment may run without output and CPU use.
         inherit: More variables that processes inherit from the caller's environment (tmux).
         opts: The pulumi.ResourceOptions of the component.
 

@@ -84,7 +84,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         files=files,
         key=_digest_key(plan, client, chosen),
     )
-    if problems := dry_run.check(client, plan.physical_name, manifests, spec):
+    refused = dry_run.check(client, plan.physical_name, manifests, spec)
+    if problems := [*refused, *dry_run.check_metrics(client, spec)]:
         raise PlanError(plan.physical_name, problems)
     planned = _planned(manifests)
     inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)

@@ -3,7 +3,7 @@
 It runs in a pod with any image that has Python 3. Its source text is passed to the pod, so it imports nothing
 of symphony. A waiting pod has a scheduling gate, which the supervisor removes. A pod to stop gets an expired
 deadline, so that kubelet ends it and its logs remain. The supervisor has no state and may be killed at any
-time.
+time; only the time without activity (idle_after) then counts from its new start.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ _PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
 # Seconds that an answer may take, and from the warning in the log to the time limit.
 _ANSWER, _WARNING = 30.0, 600.0
 _LOG_BYTES = 16 << 20
+# Cores below which a container counts as idle, and the seconds between two looks.
+_IDLE_CORES, _IDLE_LOOK = 0.01, 60.0
+_METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
+_UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3}
 
 Pod = dict[str, Any]
 Wait = Mapping[str, Any]
@@ -58,19 +62,21 @@ def main() -> None:
     """Supervise the experiment until all its pods have ended."""
     orders, api = json.loads(os.environ[ORDERS]), _Api()
     over_since: float | None = None
+    activity = Activity(orders["idle_after"])
     warned: set[str] = set()
     while True:
         try:
             over = True
-            for pods, given_up in api.versions(orders["experiment"], partial(_next, orders)):
-                for name, patch in decide(orders, pods, given_up, api.now()):
+            for pods, given_up in api.versions(orders["experiment"], partial(_next, orders, activity)):
+                activity.look(pods, api)
+                for name, patch in decide(orders, pods, given_up, api.now(), activity.last):
                     pods[name] = api.patch(pods[name], patch)
                 for pod in pods.values():
                     if note(pod, RESTARTS) and not _is_over(pod):
                         api.evict(pod)
                 _probe(orders, pods, api)
                 over = all(map(_is_over, pods.values()))
-                _warn(orders, pods, api.now(), warned)
+                _warn(orders, pods, api.now(), warned, activity.last)
             over_since = (over_since or time.monotonic()) if over else None
             if over_since is not None and time.monotonic() - over_since > _IDLE:
                 return
@@ -81,8 +87,54 @@ def main() -> None:
             time.sleep(_AGAIN)
 
 
+class Activity:
+    """The time at which a process last printed something, used the CPU, started or ended."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit, self.last = limit, math.inf
+        self._looked = 0.0
+        self._running: set[str] = set()
+        self._trouble = ""
+
+    def look(self, pods: Mapping[str, Pod], api: _Api) -> None:
+        """Look for activity, if a look is due; without measurements all processes count as active."""
+        if self._limit is None:
+            return
+        now, containers = api.now(), list(_running(pods))
+        running: set[str] = {status["containerID"] for _, status in containers}
+        if not running or running != self._running:
+            # A pod that waits for a node is not idle.
+            self._running, self.last, self._looked = running, now, now
+        elif now >= self.due():
+            try:
+                if api.are_active(containers, now - self._looked):
+                    self.last = now
+            except (OSError, ValueError, KeyError) as error:
+                self.last, trouble = now, str(error)
+                if trouble != self._trouble:
+                    self._trouble = trouble
+                    sys.stderr.write(f"the metrics API does not tell the CPU use (idle_after): {error}\n")
+            self._looked = now
+
+    def due(self) -> float:
+        """Return when the next look is due."""
+        return math.inf if self._limit is None else self._looked + min(_IDLE_LOOK, self._limit / 10)
+
+
+def _running(pods: Mapping[str, Pod]) -> Iterator[tuple[Pod, dict[str, Any]]]:
+    """Yield the containers that run, as their pods and statuses."""
+    for pod in pods.values():
+        for status in pod.get("status", {}).get("containerStatuses") or ():
+            if "running" in status.get("state", {}):
+                yield pod, status
+
+
 def decide(
-    orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
+    orders: Mapping[str, Any],
+    pods: Mapping[str, Pod],
+    given_up: Collection[str],
+    now: float,
+    active: float = math.inf,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a patch for each pod to start, to stop, or to annotate.
 
@@ -91,8 +143,9 @@ def decide(
         pods: The pods of the experiment, by their names in the plan.
         given_up: The failed Jobs, which create no other pod.
         now: The time of the API server's clock.
+        active: The time of the last activity of a process, by the same clock.
     """
-    end = ended(orders, pods, given_up, now)
+    end = ended(orders, pods, given_up, now, active)
     for name, pod in pods.items():
         if end is not None:
             is_over = _is_over(pod) or _has_ended(pod, given_up)
@@ -241,12 +294,16 @@ def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tu
 
 
 def ended(
-    orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str], now: float
+    orders: Mapping[str, Any],
+    pods: Mapping[str, Pod],
+    given_up: Collection[str],
+    now: float,
+    active: float = math.inf,
 ) -> tuple[str, float] | None:
     """Return (why the experiment is over, since when); None while it is not over."""
-    limit, began = orders["stop_after"], _began(pods)
-    if limit is not None and began is not None and now - began >= limit:
-        return f"the time limit of {limit:.0f} s (stop_after) is over", 0
+    for limit, since, why in _limits(orders, pods, active):
+        if now - since >= limit:
+            return why, 0
     codes = {each["path"]: _code_of(each, pods, given_up) for each in orders["primary"]}
     failed = [path for path, code in codes.items() if code]
     if not codes or (not failed and None in codes.values()):
@@ -254,6 +311,16 @@ def ended(
     counted = [each for each in orders["primary"] if each["path"] in failed] or orders["primary"]
     times = [_finished(pods[each["pod"]], each["container"]) for each in counted]
     return (f"{failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
+
+
+def _limits(
+    orders: Mapping[str, Any], pods: Mapping[str, Pod], active: float
+) -> Iterator[tuple[float, float, str]]:
+    """Yield the seconds of each limit, the moment from which they count, and the reason of the end."""
+    if (limit := orders["stop_after"]) is not None and (began := _began(pods)) is not None:
+        yield limit, began, f"the time limit of {limit:.0f} s (stop_after) is over"
+    if (limit := orders["idle_after"]) is not None:
+        yield limit, active, f"no output and no CPU use for {limit:.0f} s (idle_after)"
 
 
 def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collection[str]) -> int | None:
@@ -336,9 +403,9 @@ def _since(pod: Pod) -> float:
     return float(note(pod, BEGAN) or created(pod))
 
 
-def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> float:
+def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod], now: float) -> float:
     """Return the seconds until a deadline is due, at most those between two listings."""
-    moments = [now + _PERIOD]
+    moments = [now + _PERIOD, activity.due()]
     for name, pod in pods.items():
         if is_gated(pod):
             waits = (orders["waits"][index] for index in orders["pods"].get(name, ()))
@@ -347,9 +414,8 @@ def _next(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float) -> flo
                 for wait in waits
                 if wait["timeout"] is not None
             ]
-    if orders["stop_after"] is not None and (began := _began(pods)) is not None:
-        limit = orders["stop_after"]
-        moments += [began + limit - _warned_before(limit), began + limit]
+    for limit, since, _ in _limits(orders, pods, activity.last):
+        moments += [since + limit - _warned_before(limit), since + limit]
     if (end := ended(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
     moments += [now + _pause(each, status, now) for each, _, status in _silent(orders, pods)]
@@ -378,14 +444,20 @@ def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
             pods[each["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
 
 
-def _warn(orders: Mapping[str, Any], pods: Mapping[str, Pod], now: float, warned: set[str]) -> None:
-    limit, began = orders["stop_after"], _began(pods)
-    if limit is None or began is None or "limit" in warned:
-        return
-    left = began + limit - now
-    if 0 < left <= _warned_before(limit):
-        warned.add("limit")
-        sys.stderr.write(f"the experiment will stop in {left:.0f} s: its time limit (stop_after)\n")
+def _warn(
+    orders: Mapping[str, Any],
+    pods: Mapping[str, Pod],
+    now: float,
+    warned: set[str],
+    active: float = math.inf,
+) -> None:
+    for limit, since, why in _limits(orders, pods, active):
+        left = since + limit - now
+        if not 0 < left <= _warned_before(limit):
+            warned.discard(why)
+        elif why not in warned:
+            warned.add(why)
+            sys.stderr.write(f"the experiment will stop in {left:.0f} s: {why} then\n")
 
 
 def _warned_before(limit: float) -> float:
@@ -413,7 +485,7 @@ class _Api:
 
     def __init__(self) -> None:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-        namespace = (_ACCOUNT / "namespace").read_text()
+        self._namespace = namespace = (_ACCOUNT / "namespace").read_text()
         self._server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
@@ -513,6 +585,26 @@ class _Api:
         self._read[start] = now
         return has
 
+    def are_active(self, containers: list[tuple[Pod, dict[str, Any]]], seconds: float) -> bool:
+        """Return whether one of the containers uses the CPU, or has printed something in these seconds."""
+        with self._call("GET", f"{_METRICS}/{self._namespace}/pods") as response:
+            measured = json.load(response)["items"]
+        cores = {
+            (pod["metadata"]["name"], container["name"]): _cores(container["usage"]["cpu"])
+            for pod in measured
+            for container in pod["containers"]
+        }
+        places = [(pod["metadata"]["name"], status["name"]) for pod, status in containers]
+        # A container that is not measured yet has just started.
+        return any(cores.get(place, 1) >= _IDLE_CORES for place in places) or any(
+            self._has_printed(*place, seconds) for place in places
+        )
+
+    def _has_printed(self, pod: str, container: str, seconds: float) -> bool:
+        query = {"container": container, "sinceSeconds": str(math.ceil(seconds) + 1), "limitBytes": "1"}
+        with self._call("GET", f"{self._pods}/{pod}/log", query) as response:
+            return bool(response.read())
+
     def _given_up(self, pods: Mapping[str, Pod]) -> Collection[str]:
         failed = (pod for pod in pods.values() if pod.get("status", {}).get("phase") == "Failed")
         if not any(pod["metadata"].get("ownerReferences") for pod in failed):
@@ -546,6 +638,11 @@ class _Api:
         if date := response.headers["Date"]:
             self._ahead = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
         return response
+
+
+def _cores(quantity: str) -> float:
+    """Return the cores of a quantity such as `12345678n`."""
+    return float(quantity.rstrip("num")) * _UNITS.get(quantity[-1], 1)
 
 
 def _version(pod: Pod) -> int:

@@ -7,7 +7,6 @@ BACKEND = Backend(
     "symphony.backends.slurm",
     settings=COMMON_SETTINGS
     | {
-        "idle_after",
         "inherit",
         "place",
         "port_range",

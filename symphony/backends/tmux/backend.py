@@ -8,7 +8,6 @@ BACKEND = Backend(
     local=True,
     settings=COMMON_SETTINGS
     | {
-        "idle_after",
         "inherit",
         "port_range",
     },

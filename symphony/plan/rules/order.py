@@ -94,9 +94,7 @@ def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
     for setting in ("primary", "stop_after", "idle_after"):
         if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
             what = f"the experiment sets {setting}, which {target.backend} does not support"
-            has_limit = setting == "idle_after" and "stop_after" in target.supports
-            remedy = f"set stop_after in place of {setting}" if has_limit else f"remove {setting}"
-            yield Problem(what, remedy, (spec.at(setting),))
+            yield Problem(what, f"remove {setting}", (spec.at(setting),))
 
 
 def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

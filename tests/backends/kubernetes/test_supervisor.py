@@ -55,6 +55,7 @@ def orders(
         "pods": {"b": [0]},
         "primary": primaries,
         "stop_after": None,
+        "idle_after": None,
         "equal": [],
         "delays": {},
         "logs": [],
@@ -271,7 +272,7 @@ def test_the_warning_before_a_short_limit_comes_at_its_half(capsys: pytest.Captu
         supervisor._warn(limited, pods, began + since, warned)
     supervisor._warn(orders(stop_after=400), pods, began + 199, short := set[str]())
     assert not short
-    assert supervisor._next(orders(stop_after=20, pods={}), pods, began + 5) == 5
+    assert supervisor._next(orders(stop_after=20, pods={}), supervisor.Activity(None), pods, began + 5) == 5
     assert capsys.readouterr().err.count("599 s") == 1
 
 

@@ -80,13 +80,15 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     def rule(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
         return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
 
+    is_timed = plan.ends.idle_after is not None
     restarts = any(planned_pod.restarts_with_others for planned_pod in planned)
     return [
         rule(["get", "list", "watch"], "pods"),
         {**rule(["patch"], "pods"), **limit},
         *([rule(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
         *([rule(["create"], "pods/eviction")] if restarts else []),
-        *([{**rule(["get"], "pods/log"), **limit}] if _log_probes(plan) else []),
+        *([{**rule(["get"], "pods/log"), **limit}] if _log_probes(plan) or is_timed else []),
+        *([rule(["list"], "pods", "metrics.k8s.io")] if is_timed else []),
     ]
 
 
@@ -167,6 +169,7 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
         "equal": [[settings.named(name) for name in names] for names in pod.equal_pods(plan)],
         "primary": [_container(plan, settings, path) for path in plan.ends.primary],
         "stop_after": plan.ends.stop_after,
+        "idle_after": plan.ends.idle_after,
         "delays": delays,
     }
 

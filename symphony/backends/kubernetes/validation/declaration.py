@@ -145,7 +145,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
             what = f"{process.name} is in a rendezvous, whose pods restart together: it cannot restart Always"
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == controllers.JOB:
-        for setting in ("primary", "stop_after"):
+        for setting in ("primary", "stop_after", "idle_after"):
             if getattr(spec, setting):
                 what = f"the experiment sets {setting}, but Jobs would restart the stopped pods"
                 yield Problem(what, "remove the setting symphony:controller", (spec.at(setting),))

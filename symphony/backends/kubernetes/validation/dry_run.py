@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from symphony.backends.kubernetes.api.client import Client, Forbidden, Refused, pods_path
+from symphony.backends.kubernetes.api.client import METRICS_API, Client, Forbidden, Refused, pods_path
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.manifests import controllers
 from symphony.backends.kubernetes.manifests.render import Manifests
@@ -68,6 +68,20 @@ def check(client: Client, namespace: str, manifests: Manifests, spec: Experiment
         for name in names
         for problem in _problems(refusal, pods[name], parts[name])
     ]
+
+
+def check_metrics(client: Client, spec: ExperimentSpec) -> list[Problem]:
+    """Return a problem if idle_after is set and the cluster does not measure its pods."""
+    if spec.idle_after is None:
+        return []
+    try:
+        client.request("GET", METRICS_API)
+    except Refused as refused:
+        if refused.status == 404:
+            what = "the experiment sets idle_after, which needs the metrics API, and the cluster has none"
+            remedy = "install metrics-server in it, or set stop_after in place of idle_after"
+            return [Problem(what, remedy, (spec.at("idle_after"),))]
+    return []
 
 
 def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:

@@ -32,13 +32,10 @@ def messages(
 
 
 def test_features_that_pods_cannot_have_are_refused():
-    idle = Experiment("rl", idle_after="30m")
-    idle.new_process("a")
-    jobs = Experiment("rl", primary="a", stop_after="8h")
+    jobs = Experiment("rl", primary="a", stop_after="8h", idle_after="30m")
     jobs.new_process("a")
     cases: list[tuple[Experiment, dict[str, Any], list[str]]] = [
-        (idle, {}, ["idle_after"]),
-        (jobs, {"controller": "Job"}, ["primary", "stop_after"]),
+        (jobs, {"controller": "Job"}, ["primary", "stop_after", "idle_after"]),
         (jobs, {}, []),
     ]
     for experiment, chosen, words in cases:
