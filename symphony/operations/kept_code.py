@@ -191,8 +191,7 @@ def _origin_of(path: str, folder: str) -> str:
 
 def _copied(path: str, name: str, target: Path, before: Path | None) -> bool:
     """Copy a file, or link to it in an earlier copy; return False for a file that must not be kept."""
-    base = os.path.basename(path)  # noqa: PTH119 : hot path
-    if base.startswith("Pulumi.") and base.endswith((".yaml", ".yml")) and base.count(".") > 1:
+    if is_settings_file(os.path.basename(path)):  # noqa: PTH119 : hot path
         # Settings files may hold encrypted secrets; the record has the other settings.
         return True
     stat = os.stat(path)  # noqa: PTH116 : hot path
@@ -212,6 +211,11 @@ def _copied(path: str, name: str, target: Path, before: Path | None) -> bool:
     except PermissionError:
         return False
     return True
+
+
+def is_settings_file(name: str) -> bool:
+    """Return whether a file has the settings of a stack."""
+    return name.startswith("Pulumi.") and name.endswith((".yaml", ".yml")) and name.count(".") > 1
 
 
 def _is_secret(path: str, name: str, size: int) -> bool:

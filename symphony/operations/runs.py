@@ -335,7 +335,7 @@ class Recording:
                 if not (before / CODE).is_dir():
                     # It was restored from git, which restores it again.
                     run.code = ""
-                    run.missing.append("the code: it is in git")
+                    run.missing.append("the code, which is in git")
                     with suppress(OSError):
                         shutil.copy2(before / DIFF, folder / DIFF)
                     return
