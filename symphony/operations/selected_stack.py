@@ -128,6 +128,12 @@ def select(word: str | None) -> SelectedStack:
             where=str(workspace.folder),
             remedy=f"Go to the folder of {name.project}",
         )
+    if name.stack.endswith(".py") and name.stack not in _live(workspace):
+        program = name.stack.removesuffix(".py")
+        remedy = f"Write {program}"
+        if program not in _programs(workspace):
+            remedy = f"Choose a name without .py; all stacks of this project run {workspace.program.name}"
+        raise UserError(f"{name.stack} is the name of a file, not of a stack", remedy=remedy)
     workspaces.require_virtualenv(workspace)
     return SelectedStack(name, workspace)
 

@@ -24,6 +24,19 @@ def test_the_only_program_of_a_project_is_selected(tmp_path: Path, monkeypatch: 
     assert selected_stack.names_here() == ["rl"]
 
 
+@pytest.mark.parametrize(("file", "remedy"), [("rl.py", "Write rl"), ("train.py", "__main__.py")])
+def test_the_name_of_a_file_is_no_name_of_a_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, remedy: str
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\n")
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "rl.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refused:
+        selected_stack.select(file)
+    assert remedy in refused.value.remedy
+
+
 @pytest.mark.parametrize(
     ("live", "current", "stack"),
     [
