@@ -58,6 +58,9 @@ def command(
     """
     if as_json and not (yes or dry_run):
         raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+    if program and ("=" in program or program.startswith("@")):
+        # Without a stack, the first argument is a parameter.
+        program, words = None, [program, *(words or ())]
     base = selected_stack.select(program)
     swept = _prepare(base, words or (), name)
     swept.at_most = at_most or swept.at_most

@@ -129,7 +129,8 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
 @pytest.mark.thorough
 def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     _write(sandbox, seconds=600)
-    sandbox.symphony("sweep", "train", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
+    # A stack need not be named if the project has one program.
+    sandbox.symphony("sweep", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
     sandbox.symphony("delete", "slow", "-y")
     # Its run tells why it ended, not that it was deleted.
