@@ -139,9 +139,14 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
 
 
 def for_stack(name: file_store.StackName) -> Workspace:
-    """Return the project of this folder if the stack belongs to it, else a hidden folder for the stack."""
+    """Return the project of this folder if it has the settings of the stack, else a hidden folder.
+
+    The engine would write a new settings file for a sweep, a trial or a stack of another folder.
+    """
     here = find_usable()
-    return here if here is not None and here.project == name.project else hidden(name.project, name.stack)
+    if here is not None and here.project == name.project and config_file(here, name.stack).is_file():
+        return here
+    return hidden(name.project, name.stack)
 
 
 def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:

@@ -132,6 +132,7 @@ def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     # A stack need not be named if the project has one program.
     sandbox.symphony("sweep", "lr=1", "--name", "slow", "--stop-after", "2s", "-y", timeout=120)
     assert "1 failed" in sandbox.symphony("wait", "slow", code=1, timeout=120).out
+    sandbox.symphony("drift", "slow")
     sandbox.symphony("delete", "slow", "-y")
     # Its run tells why it ended, not that it was deleted.
     assert "time limit" in sandbox.symphony("history", "slow.1").out
