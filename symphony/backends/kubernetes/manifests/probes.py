@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symphony.backends.kubernetes.api.fields import Values, texts
-from symphony.plan.plan import Plan, PlannedProcess
-from symphony.spec.probe import Port, Probe
+
+if TYPE_CHECKING:
+    # Reading commands do not load the plan.
+    from symphony.plan.plan import Plan, PlannedProcess
+    from symphony.spec.probe import Port, Probe
 
 # Reads the kernel's tables: a connection would disturb a server that waits for its peers, and a tcpSocket
 # probe takes a single port.
