@@ -55,7 +55,7 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
     if edge.seconds is not None:
         answers = f"in {edge.seconds * 1000:.1f} ms"
     if edge.trouble:
-        answers = f"{edge.trouble}, {ago(edge.since)}"
+        answers = ", ".join(filter(None, (edge.trouble, ago(edge.since))))
     return (
         edge.service,
         str(edge.port or "-"),

@@ -48,7 +48,7 @@ class Edge:
         connected: The processes that have a connection to it now; empty on other machines.
         seconds: The time that the last check took to connect; None without a check.
         trouble: The reason why the processes that connect get no answer.
-        since: When the trouble began, in seconds since the epoch.
+        since: When the trouble began, in seconds since the epoch; None if it began before the first look.
     """
 
     service: str
@@ -194,7 +194,7 @@ def _seen(edge: Edge, port: Port, runs: bool) -> Edge:
         trouble = "not listening" if edge.connects and runs else ""
     elif port.listener != edge.binds:
         trouble = f"{port.listener or 'another program'} listens there"
-    since = (edge.since or time.time()) if trouble else None
+    since = edge.since or (time.time() if edge.listens else None) if trouble else None
     listens = port.listener == edge.binds
     seconds = edge.seconds if listens else None
     return replace(edge, listens=listens, connected=port.users, trouble=trouble, since=since, seconds=seconds)

@@ -149,7 +149,8 @@ def test_top_once_exits_with_1_if_a_process_or_service_is_not_ready(sandbox: San
         "client": True,
         "server": False,
     }
-    assert ran.json["services"][0]["trouble"] == "not listening"
+    (service,) = ran.json["services"]
+    assert (service["trouble"], service["since"]) == ("not listening", None), "when it began is not known"
     assert "terminal" in sandbox.symphony("top", "rl", code=2).err
     sandbox.write('with Experiment() as e: e.new_process("bad", command=["false"])')
     sandbox.symphony("up", "rl", "-y", code=1)
@@ -231,6 +232,7 @@ def test_service_cells_show_connections_and_response_time_or_readiness() -> None
         "answers": "in 0.2 ms",
     }
     assert edge_cells(broken)[4:] == ("0/4", "not listening, 14s")
+    assert edge_cells(replace(broken, since=None))[4:] == ("0/4", "not listening")
     elsewhere = replace(fast, listens=None, seconds=None)
     assert edge_cells(elsewhere)[4:] == ("", "ready")
     assert edge_cells(replace(elsewhere, ready=False))[4:] == ("", "not ready")
