@@ -74,7 +74,7 @@ async def top() -> str:
     from symphony.cli.live import Live
 
     app = Live(top_views.Scripted(top_views.view()))
-    async with app.run_test(size=(100, 14)) as pilot:
+    async with app.run_test(size=(112, 14)) as pilot:
         await pilot.pause()
         while not app.query_one("#services").display:
             await pilot.pause(0.05)
@@ -90,7 +90,7 @@ def process_wide() -> str:
         mock.patch.object(process, "processes", return_value=[row.status for row in rows]),
         mock.patch("symphony.operations.usage.usage_of", return_value=used),
     ):
-        return _printed("process", lambda: process.command(output=process.Output.WIDE), 110)
+        return _printed("process", lambda: process.command(output=process.Output.WIDE), 114)
 
 
 def gpus_held() -> str:

@@ -42,7 +42,8 @@ _LOCK_SECONDS, _POLL_SECONDS, _LIMIT = 5.0, 1.0, 1 << 16
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU as its driver reports it.
 
-    used, total: bytes of memory. utilization: in percent. programs: pid -> the bytes of memory that it uses.
+    used, total: bytes of memory. utilization: in percent; None if it is not reported.
+    programs: pid -> the bytes of memory that it uses.
     """
 
     index: int
@@ -50,7 +51,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     used: int
     total: int
-    utilization: int
+    utilization: int | None
     programs: dict[int, int]
 
 
@@ -147,7 +148,7 @@ def devices() -> list[Gpu]:
 def _device(nvml: Any, index: int) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    utilization = 0
+    utilization = None
     # Some GPUs, such as MIG instances, do not report it.
     with suppress(nvml.NVMLError):
         utilization = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)

@@ -105,7 +105,7 @@ class Usage:
     Attributes:
         cpu: Cores in use.
         memory: Bytes of resident memory.
-        gpu: The GPUs in use, with their memory: `0: 6.2G`.
+        gpu: The GPUs in use, with the memory that it uses, and how busy they are: `0: 6.2G 97%`.
         node: The machine.
         cpu_time: CPU seconds so far; the difference of two measurements gives cpu.
         moment: Monotonic seconds of this measurement.

@@ -52,7 +52,7 @@ def command(as_json: arguments.AsJson = False) -> None:
                 gpu.index,
                 gpu.name,
                 f"{size(gpu.used)} of {size(gpu.total)}",
-                f"{gpu.utilization}%",
+                "-" if gpu.utilization is None else f"{gpu.utilization}%",
                 holder[gpu.uuid].who if gpu.uuid in holder else "-",
                 ", ".join(map(gpus.program, gpu.programs)),
             )

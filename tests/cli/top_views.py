@@ -20,7 +20,7 @@ def view(agents: int = 4) -> View:
     now = time.time()
     names = [f"agents/{number}" for number in range(agents)]
     rows = [
-        _row("learner", 0.98, 2.1, "step 9000 loss 0.212", 4711, gpu="0: 6.2G"),
+        _row("learner", 0.98, 2.1, "step 9000 loss 0.212", 4711, gpu="0: 6.2G 97%"),
         _row("ps", 0.03, 0.2, "serving 31 versions", 4712),
         *(
             _row(

@@ -1,6 +1,6 @@
 """nvidia-ml-py as far as symphony uses it: its GPUs are in the JSON file that $FAKE_NVML names.
 
-{"gpus": [{"uuid": "GPU-0", "programs": {"4711": 1073741824}}]}
+{"gpus": [{"uuid": "GPU-0", "use": 97, "programs": {"4711": 1073741824}}]}
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:
 
 
 def nvmlDeviceGetUtilizationRates(handle: int) -> SimpleNamespace:
-    raise NVMLError("Not Supported")
+    if "use" not in _gpus()[handle]:
+        raise NVMLError("Not Supported")
+    return SimpleNamespace(gpu=_gpus()[handle]["use"])
 
 
 def nvmlDeviceGetComputeRunningProcesses(handle: int) -> list[SimpleNamespace]:

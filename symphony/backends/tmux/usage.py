@@ -55,16 +55,20 @@ def usage(roots: Mapping[str, int]) -> dict[str, Usage]:
 
 
 def _on_gpus(path_of: Mapping[int, str]) -> dict[str, str]:
-    """Return path -> `0: 6.2G` for each GPU on which the tree of a process uses memory."""
-    used: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
+    """Return path -> `0: 6.2G 97%` for each GPU on which the tree of a process uses memory.
+
+    The percentage is that of the whole GPU, where its driver reports it.
+    """
+    texts = defaultdict[str, list[str]](list)
     for gpu in gpus.devices():
+        used = defaultdict[str, int](int)
         for pid, memory in gpu.programs.items():
             if path := path_of.get(pid):
-                used[path][gpu.index] += memory
-    return {
-        path: ", ".join(f"{index}: {memory / (1 << 30):.1f}G" for index, memory in sorted(by_gpu.items()))
-        for path, by_gpu in used.items()
-    }
+                used[path] += memory
+        use = "" if gpu.utilization is None else f" {gpu.utilization}%"
+        for path, memory in used.items():
+            texts[path].append(f"{gpu.index}: {memory / (1 << 30):.1f}G{use}")
+    return {path: ", ".join(by_gpu) for path, by_gpu in texts.items()}
 
 
 def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.tmux import usage
 from symphony.errors import SymphonyError
 from symphony_tmux import gpus
 from tests.sandbox import Sandbox, wait_for
@@ -98,6 +99,13 @@ def test_gpus_busy_with_other_programs_are_not_assigned(fake_gpus: Path) -> None
     answer = gpus.claim(2, "me", 1.0)
     assert isinstance(answer, str)
     assert f"GPU 0 is busy (python {os.getpid()} of " in answer
+
+
+def test_memory_and_use_of_the_gpus_of_a_process(fake_gpus: Path) -> None:
+    programs = {"7": 1 << 30, "8": 1 << 30}
+    gpu = {"uuid": "GPU-0", "use": 97, "programs": {**programs, "9": 1 << 29}}
+    fake_gpus.write_text(json.dumps({"gpus": [gpu, {"uuid": "GPU-1", "programs": programs}]}))
+    assert usage._on_gpus({7: "a", 8: "a", 9: "b"}) == {"a": "0: 2.0G 97%, 1: 2.0G", "b": "0: 0.5G 97%"}
 
 
 @pytest.mark.parametrize(
