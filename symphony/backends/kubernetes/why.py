@@ -22,6 +22,8 @@ from symphony.plan.names import printable
 _LONGEST = 400
 # How many of a log's last lines a link shows.
 _LINES = 5
+# Seconds that kubelet takes to end a container, beside its grace.
+_SECONDS_TO_END = 5
 _NEVER_RAN = ("StartError", "ContainerCannotRun")
 _NOTHING: Values = {}
 _SUPERVISOR_IMAGE = "Set symphony:supervisorImage to an image with Python 3 that the nodes can pull"
@@ -366,7 +368,8 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
     again = facts.job_status[1] if facts.job_status is not None else f"`symphony up {name}` restarts it"
     match status.state:
         case "running" if status.ready:
-            last = f" (last: {status.last})" if status.last else ""
+            before = mapping(facts.status, "lastState", "terminated")
+            last = f" (last: {status.last}{_by_probe(facts, before)})" if status.last else ""
             yield Link("ready", f"running{last}", status.since)
             yield from _exposed(facts)
         case "running":
@@ -411,9 +414,19 @@ def _exit(facts: Facts, why: str, remedy: str) -> Link:
         remedy = f"Raise its memory with resource_limit(memory=...); {remedy}"
     back_off = facts.waiting.get("reason") == "CrashLoopBackOff"
     loop = ", repeatedly; Kubernetes waits longer before each restart" if back_off else ""
-    what = f"{pod_status.how_it_ended(ended) or why}{loop}"
+    what = f"{pod_status.how_it_ended(ended) or why}{loop}{_by_probe(facts, ended)}"
     moment = pod_status.epoch(ended.get("finishedAt"))
     return Link("exit", what, moment, True, facts.last_lines(facts.container, not current), remedy)
+
+
+def _by_probe(facts: Facts, ended: Values) -> str:
+    """Return the failure of the liveness probe for which kubelet ended a process; empty for another end."""
+    probed = [event for event in facts.events if text(event, "message").startswith("Liveness probe failed")]
+    failed = pod_status.event_time(probed[-1]) if probed else None
+    end = pod_status.epoch(ended.get("finishedAt"))
+    grace = mapping(facts.pod, "spec").get("terminationGracePeriodSeconds") or 0
+    is_cause = failed is not None and end is not None and 0 <= end - failed <= grace + _SECONDS_TO_END
+    return f": {printable(text(probed[-1], 'message').rstrip(': '), _LONGEST)}" if is_cause else ""
 
 
 def _remedy(remedies: Mapping[str, str], why: str) -> str:

@@ -202,3 +202,12 @@ def test_an_old_mount_failure_is_ignored_once_the_image_is_being_pulled() -> Non
     assert last_link(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
     later = [event("FailedMount"), event("Pulling", "00:00:02")]
     assert last_link(creating, later) == ("pulled", "not yet: the image is being pulled", True)
+
+
+@pytest.mark.parametrize(("moment", "is_named"), [("00:00:05", True), ("00:05:00", False)])
+def test_why_names_the_liveness_probe_for_which_a_process_was_killed(moment: str, is_named: bool) -> None:
+    message = "Liveness probe failed: HTTP probe failed with statuscode: 503"
+    failure = event("Unhealthy", moment, message=message)
+    assert (message in links(pod(ended(137)), [failure])[-1].what) == is_named
+    restarted = pod({"running": {"startedAt": "2026-01-01T00:00:10Z"}}, ended(137), "OnFailure")
+    assert (message in links(restarted, [failure])[-1].what) == is_named
