@@ -25,18 +25,19 @@ def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
 
 
 def declaration(
-    plan: Plan, notify: tuple[str, ...] = (), tokens: Mapping[str, int] | None = None
+    plan: Plan, stack: str, notify: tuple[str, ...] = (), tokens: Mapping[str, int] | None = None
 ) -> Declaration:
     """Return the declaration for the supervisor.
 
     Args:
         plan: The plan.
+        stack: The name of the stack.
         notify: The command to run at the end of the experiment.
         tokens: Placeholders for the ports of services, if the ports are not known yet.
     """
     ports = {service.name: service.port for service in plan.services} if tokens is None else tokens
     return Declaration(
-        name=plan.physical_name,
+        name=stack,
         members={process.path: _member(process, ports) for process in plan.processes},
         equal=tuple(plan.equal_workers),
         primary=plan.ends.primary,

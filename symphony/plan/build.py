@@ -45,15 +45,23 @@ def _problems(
     return tuple(sorted(distinct, key=lambda problem: problem.where[:1]))
 
 
-def build_plan(spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()) -> Plan:
+def build_plan(
+    spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = (), stack: str = ""
+) -> Plan:
     """Return the plan of the experiment on the target. Equal arguments give equal plans.
+
+    Args:
+        spec: The declaration of the experiment.
+        target: The backend.
+        image_problems: Further reasons why the experiment cannot run.
+        stack: The name of the stack, for the error.
 
     Raises:
         PlanError: The experiment cannot run; the error lists every reason.
     """
     places = place(spec, target)
     if gathered := _problems(spec, target, places, image_problems):
-        raise PlanError(target.physical_name, gathered)
+        raise PlanError(stack or target.physical_name, gathered)
     services = resolve(spec, target)
     order = _waits_by_path(spec, target)
     members = list(spec.members())

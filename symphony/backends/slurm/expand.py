@@ -51,7 +51,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     experiment = Experiment(
         owner=context.owner,
         name=plan.physical_name,
-        supervision=declaration(plan, tokens=tokens(services)),
+        supervision=declaration(plan, context.stack, tokens=tokens(services)),
         configuration=settings.slurm_conf or "",
         grace=settings.grace,
         shares=shares,

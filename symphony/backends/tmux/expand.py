@@ -40,7 +40,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     server, grace = settings.server, settings.grace
     fixed = [service for service, port in fixed_ports(spec).items() if port is not None]
     is_supervised = is_declared(plan, settings.notify)
-    supervision = declaration(plan, settings.notify) if is_supervised else None
+    supervision = declaration(plan, context.stack, settings.notify) if is_supervised else None
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)
     session |= launching.files_of(plan, context)
     files = paths.experiment_folder(server, plan.physical_name)

@@ -14,9 +14,9 @@ from tests.sandbox import Sandbox, wait_for
 SERVE = "python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND"
 
 
-def _becomes(sandbox: Sandbox, path: str, state: str, seconds: float = 30) -> dict[str, Any]:
-    wait_for(lambda: sandbox.processes("rl")[path]["state"] == state, seconds, f"{path} is {state}")
-    return sandbox.processes("rl")[path]
+def _becomes(sandbox: Sandbox, path: str, state: str, stack: str = "rl") -> dict[str, Any]:
+    wait_for(lambda: sandbox.processes(stack)[path]["state"] == state, 30, f"{path} is {state}")
+    return sandbox.processes(stack)[path]
 
 
 @pytest.mark.thorough
@@ -87,7 +87,7 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
 @pytest.mark.thorough
 def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sandbox) -> None:
     told, go = sandbox.folder / "told", sandbox.folder / "go"
-    sandbox.config("rl", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")
+    sandbox.config("rl.test", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")
     sandbox.write(
         'with Experiment(primary="learner") as e:\n'
         '    e.new_process("learner", "while ! [ -e go ]; do sleep 0.1; done; exit $CODE", env={"CODE": 3})\n'
@@ -95,20 +95,20 @@ def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sand
         "        termination_delay=2)\n"
         '    e.new_process("agent", "sleep 1000 & sleep 1000")'
     )
-    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("up", "rl.test", "-y")
     go.touch()
-    sandbox.symphony("wait", "rl", "--timeout", "30s", code=3)
-    assert "learner" in _becomes(sandbox, "agent", "stopped")["why"]
-    _becomes(sandbox, "replay", "stopped")
-    assert "told" in sandbox.symphony("logs", "rl", "replay").out
+    sandbox.symphony("wait", "rl.test", "--timeout", "30s", code=3)
+    assert "learner" in _becomes(sandbox, "agent", "stopped", "rl.test")["why"]
+    _becomes(sandbox, "replay", "stopped", "rl.test")
+    assert "told" in sandbox.symphony("logs", "rl.test", "replay").out
     wait_for(told.exists, 10, "the end is told")
-    assert told.read_text() == "rl failed 3\n"
+    assert told.read_text() == "rl.test failed 3\n"
     # Fixed: all processes run again, and complete.
     program = (sandbox.folder / "__main__.py").read_text()
     sandbox.write(program.partition("\n")[2].replace('"CODE": 3', '"CODE": 0'))
-    ran = sandbox.symphony("up", "rl", "-y", "--wait")
+    ran = sandbox.symphony("up", "rl.test", "-y", "--wait")
     assert "completed" in ran.out
-    _becomes(sandbox, "agent", "completed")
+    _becomes(sandbox, "agent", "completed", "rl.test")
     wait_for(lambda: len(told.read_text().splitlines()) == 2, 10, "the second end is told")
 
 
