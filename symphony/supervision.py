@@ -114,7 +114,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     why: the reason in words. with_workers: the process starts again together with its equal workers.
     blocked: waiting alone does not help. stopped: the end of the experiment that stopped the process.
-    since: in the seconds of World.now; None if unknown.
+    since: when the wait began, for its deadline, in the seconds of World.now; None if unknown.
+    shown_since: when the process was last blocked or unblocked; None if it never was.
     """
 
     waits_for: tuple[Wait, ...] = ()
@@ -123,6 +124,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     blocked: bool = False
     stopped: Literal["", "completed", "failed", "stopped"] = ""
     since: float | None = None
+    shown_since: float | None = None
 
     def waits(self) -> tuple[str, ...]:
         """Return the conditions waited for, such as `prepare (completed)`; none for a stopped process."""
@@ -360,7 +362,10 @@ class Supervisor:
         failed = [answer.why for _, answer in missing if answer.failed] + [refused] * bool(refused)
         words = [f"{wait}{f': {answer.why}' if answer.why else ''}" for wait, answer in missing]
         why = "; ".join(failed) if failed else f"for {', '.join(words)}"
-        updated = msgspec.structs.replace(hold, why=why, blocked=bool(failed), stopped="")
+        shown_since = hold.shown_since if hold.blocked == bool(failed) else now
+        updated = msgspec.structs.replace(
+            hold, why=why, blocked=bool(failed), stopped="", shown_since=shown_since
+        )
         if updated != hold:
             self._world.hold(path, updated)
         held[path] = updated

@@ -215,6 +215,27 @@ def test_a_chain_of_300_and_1000_dependents_of_one_process_start_quickly(world: 
     assert {world.states[path] for path in wide} == {"running"}
 
 
+def test_a_blocked_process_tells_since_when_it_is_blocked_and_waits_again(world: World) -> None:
+    members = {"prepare": Member(), "train": Member(waits_for=(_wait("prepare", "completed"),))}
+    supervisors = _supervisors_of(world, members=members)
+    began = world.clock
+    _steps(supervisors)
+    world.clock += 100
+    world.end("prepare", 3)
+    _steps(supervisors)
+    world.clock += 5
+    _steps(supervisors)
+    blocked = world.known["train"].hold
+    assert blocked is not None
+    assert (blocked.since, blocked.shown_since) == (began, began + 100)
+    world.clock += 100
+    world.start("prepare")
+    _steps(supervisors)
+    waiting = world.known["train"].hold
+    assert waiting is not None
+    assert (waiting.blocked, waiting.shown_since) == (False, world.clock)
+
+
 def test_a_dependent_restarts_with_its_dependency_only_if_declared(world: World) -> None:
     members = {
         "server": Member(),

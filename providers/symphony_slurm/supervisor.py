@@ -324,7 +324,8 @@ class Slurm(logs.Outputs):
             self._end(running)
             return
         known, attempt = self._records.get(path), self._wanted[path]
-        is_held = known is not None and known.hold is not None and known.attempt == attempt
+        before = known.hold if known is not None and known.attempt == attempt else None
+        is_same = before is not None and (before.blocked, before.stopped) == (hold.blocked, hold.stopped)
         self._note(
             Record(
                 path=path,
@@ -332,7 +333,7 @@ class Slurm(logs.Outputs):
                 job=self._job,
                 state="held",
                 node=self._nodes.of(path),
-                began=known.began if known is not None and is_held else time.time(),
+                began=known.began if known is not None and is_same else time.time(),
                 hold=hold,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ def read(folder: Path) -> ProcessHold | None:
     except (OSError, msgspec.DecodeError):
         # Missing, or replaced by the process.
         return None
+
+
+def shown_since(held: Hold) -> float | None:
+    """Return when the process began to wait, was blocked or was stopped, in seconds since the epoch."""
+    since = held.since if held.shown_since is None else held.shown_since
+    return None if since is None else time.time() - (process_table.now() - since)
 
 
 def of(outputs: Mapping[str, Any]) -> ProcessHold | None:

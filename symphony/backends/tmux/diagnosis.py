@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux import logs as files
 from symphony_tmux import variables
-from symphony_tmux.processes import hold, launch_file, observe, process_table
+from symphony_tmux.processes import hold, launch_file, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Pane
 
@@ -60,7 +59,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         )
     elif condition.state == "running" and (held := hold.of(facts)) is not None:
         remedy = f"See `symphony why {name} {held.waits_for[0].path}`" if held.blocked else ""
-        since = launched if held.since is None else time.time() - (process_table.now() - held.since)
+        since = hold.shown_since(held) or launched
         yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
         remedy = "The process starts when that is free: wait, or stop the program that uses it"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -276,13 +275,13 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
 def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Look) -> ProcessStatus:
     """Return the status of a process that waits, is blocked, or was stopped with its experiment."""
     # Imported here: few experiments declare an order or an end.
-    from symphony_tmux.processes import hold, process_table
+    from symphony_tmux.processes import hold
 
     held = hold.of(facts)
     if held is None:
         # The process was released a moment ago.
         return ProcessStatus(path, "running", ready=False, since=launched)
-    since = launched if held.since is None else time.time() - (process_table.now() - held.since)
+    since = hold.shown_since(held) or launched
     if held.stopped == "completed":
         return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
     state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"

@@ -174,11 +174,12 @@ def _held(pod: Values) -> _Condition | None:
         return ("waiting", again, made) if again else None
     if supervisor.is_gated(pod):
         if stopped := why(supervisor.STOPPED):
-            return _stopped(stopped, made)
-        blocked = why(supervisor.BLOCKED)
-        return "blocked" if blocked else "waiting", blocked or why(supervisor.WHY), made
+            return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
+        if blocked := why(supervisor.BLOCKED):
+            return "blocked", blocked, None
+        return "waiting", why(supervisor.WHY), made
     if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
-        return _stopped(stopped, None)
+        return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
     return None
 
 

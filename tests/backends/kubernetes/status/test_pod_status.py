@@ -162,6 +162,16 @@ def test_a_gated_pod_shows_the_reason_from_its_supervisor(note: str, state: str,
     assert not pod_status.is_hopeless(held)
 
 
+def test_a_gated_pod_that_is_blocked_or_stopped_does_not_show_the_time_of_its_creation() -> None:
+    made = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    since: dict[str, float | None] = {}
+    for note in (supervisor.WHY, supervisor.BLOCKED, supervisor.STOPPED):
+        held = gated(**{note: "why", supervisor.STOPPED_AT: "1767225700"})
+        held["metadata"].update(made)
+        since[note] = pod_status.status("a", "a", held).since
+    assert since == {supervisor.WHY: 1767225600, supervisor.BLOCKED: None, supervisor.STOPPED: 1767225700}
+
+
 def test_a_pod_without_its_gate_no_longer_mentions_gates() -> None:
     free = gated()
     free["spec"]["schedulingGates"] = []
