@@ -167,12 +167,13 @@ sub port_was_held {
 sub holder_of_ports {
     my %sockets = sockets_of_ports();
     for my $port (grep { exists $sockets{$_} } @ports) {
-        return "port $port (" . ($sockets{$port} ? owner_of_socket($sockets{$port}) : 'earlier connections') . ')';
+        my ($inode) = @{$sockets{$port}};
+        return "port $port (" . ($inode ? owner_of_socket($inode) : 'earlier connections') . ')';
     }
     return '';
 }
 
-# Returns the inode of a listening socket, else 0, for each port in use.
+# Returns the inodes of the listening sockets, perhaps none, for each port in use.
 sub sockets_of_ports {
     my %sockets;
     for my $table ('/proc/net/tcp', '/proc/net/tcp6') {
@@ -180,17 +181,31 @@ sub sockets_of_ports {
         while (<$rows>) {
             my @row = split;
             my ($port) = $row[1] =~ /:(\w{4})$/ or next;
-            $sockets{hex $port} ||= $row[3] eq '0A' ? $row[9] : 0;
+            push @{$sockets{hex $port}}, $row[3] eq '0A' ? $row[9] : ();
         }
     }
     return %sockets;
 }
 
-# Reports the ports on which the process has begun to listen to the supervisor of the job.
+# Reports the ports on which the process, or one below it, has begun to listen to the supervisor of the job.
 sub tell_ports {
     my %sockets = sockets_of_ports();
-    syswrite(STDOUT, sprintf("%d listen %d\n", time(), $_)) for grep { $sockets{$_} } @unheard;
-    @unheard = grep { !$sockets{$_} } @unheard;
+    my %own = (grep { @{$sockets{$_} // []} } @unheard) ? files_of_tree() : ();
+    my %heard = map { $_ => 1 } grep { grep { $own{"socket:[$_]"} } @{$sockets{$_} // []} } @unheard;
+    syswrite(STDOUT, sprintf("%d listen %d\n", time(), $_)) for grep { $heard{$_} } @unheard;
+    @unheard = grep { !$heard{$_} } @unheard;
+}
+
+# Returns the files and sockets that the processes below this one have opened.
+sub files_of_tree {
+    my (%opened, @pids);
+    push @pids, children_of($$);
+    while (defined(my $pid = pop @pids)) {
+        push @pids, children_of($pid);
+        opendir(my $files, "/proc/$pid/fd") or next;
+        $opened{readlink("/proc/$pid/fd/$_") // ''} = 1 for readdir $files;
+    }
+    return %opened;
 }
 
 # Reports the CPU time of the process tree, in ticks, and the bytes that it printed to the supervisor of the job.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import pytest
@@ -65,3 +66,20 @@ def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> 
     assert "rl will stop in" in warned
     assert told == "told"
     wait_for(lambda: not lab.jobs(), 20, "the job has ended")
+
+
+def test_a_process_is_not_ready_while_only_another_program_listens_on_its_port(lab: Lab) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+    serve = "python3 -m http.server $SYMPH_WEB_PORT --bind $SYMPH_WEB_BIND"
+    program = f"""
+with Experiment() as e:
+    web = e.new_process("web", "while [ ! -e go ]; do sleep 0.1; done; {serve} & wait")
+    web.binds({{"web": {port}}})
+"""
+    assert "not listening yet" in up(lab, program)
+    with socket.create_server(("", port)):
+        time.sleep(4)
+        assert not lab.sandbox.processes("rl")["web"]["ready"]
+    (lab.sandbox.folder / "go").touch()
+    wait_for(lambda: lab.sandbox.processes("rl")["web"]["ready"], 30, "it listens")
