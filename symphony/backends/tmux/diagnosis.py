@@ -49,6 +49,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     if failed := launch_file.failed_lines(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
+    began = (ends[-1][1] if ends else 0) or launched
     if condition.state == "stopped":
         yield Link(
             "stopped",
@@ -72,10 +73,10 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         and condition.state == "running"
         and (why := look.why_not_ready(facts, condition.pane))
     ):
-        yield Link("ready", f"no: {why}", launched, True, _last(facts))
+        yield Link("ready", f"no: {why}", began, True, _last(facts))
     elif condition.state == "running":
         pid = observe.program(facts)
-        yield Link("ready", f"running, process {pid}" if pid else "running", launched)
+        yield Link("ready", f"running, process {pid}" if pid else "running", began)
     elif condition.state == "completed" and condition.pane is None:
         yield Link("exit", "exit 0")
     elif condition.pane is None:

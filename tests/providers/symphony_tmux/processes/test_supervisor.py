@@ -269,6 +269,18 @@ def test_the_shown_pid_is_that_of_the_program(rig: Any) -> None:
         assert f"running, process {status.pid}" in [link.what for link in why]
 
 
+def test_why_tells_when_a_restarted_process_began_as_process_does(rig: Any) -> None:
+    rig.session("a")
+    once = ["sh", "-c", "[ -e once ] && exec sleep 100; touch once; exit 3"]
+    recorded = _recorded_experiment(rig, rig.start("a", *once, restart_policy="OnFailure"))
+
+    def status() -> Any:
+        return tmux_observe.statuses([recorded])[0][0]
+
+    rig.until(lambda: status().state == "running" and status().restarts == 1)
+    assert list(tmux_observe.why(recorded, "a", "rl"))[-1].since == status().since
+
+
 # Listens without SO_REUSEADDR, accepts one connection, and closes it first.
 PLAIN_SERVER = """
 import socket, sys
