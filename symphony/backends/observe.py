@@ -261,6 +261,15 @@ class PortObserver(Protocol):
 
 
 @runtime_checkable
+class AddressObserver(Protocol):
+    """An optional function, for backends that choose the ports of services when their processes start."""
+
+    def addresses(self, recorded: Recorded) -> Mapping[str, Mapping[str, Any]]:
+        """Return service -> its host and port, for the services that have a port by now."""
+        ...
+
+
+@runtime_checkable
 class LocalObserver(Protocol):
     """Optional functions, for backends whose processes run on this machine."""
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from symphony import files, paths
 from symphony.backends import registry
-from symphony.backends.observe import LocalObserver, Observer, ProcessStatus, Recorded, RemoteObserver
+from symphony.backends.observe import (
+    AddressObserver,
+    LocalObserver,
+    Observer,
+    ProcessStatus,
+    Recorded,
+    RemoteObserver,
+)
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
@@ -361,12 +368,17 @@ def component_path(urn: str) -> str:
 
 
 def services(stack: Stack) -> Sequence[Mapping[str, Any]]:
-    """Return the services, as the state records them: name, host, port, path, exposed."""
-    return stack.declared.get("services") or ()
+    """Return the services: name, host, port, path, exposed; the port is 0 while it is not chosen yet."""
+    services: Sequence[Mapping[str, Any]] = stack.declared.get("services") or ()
+    observer = stack.observer() if services and stack.recorded is not None else None
+    if stack.recorded is None or not isinstance(observer, AddressObserver):
+        return services
+    known = observer.addresses(stack.recorded)
+    return [{**each, **known.get(each["name"], {})} for each in services]
 
 
 def addresses(stack: Stack) -> dict[str, str]:
-    """Return service -> "host:port", as the state records them."""
+    """Return service -> "host:port"."""
     return {service["name"]: f"{service['host']}:{int(service['port'])}" for service in services(stack)}
 
 

@@ -126,7 +126,10 @@ class Looker:
         rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
         by_path = {status.path: status for status in statuses}
         ready = {status.path for status in statuses if status.ready}
-        self._edges = [replace(edge, ready=edge.binds in ready) for edge in self._edges]
+        addresses = stacks.addresses(stack)
+        self._edges = [
+            replace(edge, ready=edge.binds in ready, address=addresses[edge.service]) for edge in self._edges
+        ]
         self._look_at_sockets({status.path for status in statuses if status.state == "running"})
         drawn = graph.build(stack.display_name, backend, self._declared, stacks.services(stack), by_path)
         return View(stack.display_name, backend, rows, tuple(self._edges), "", drawn)

@@ -42,12 +42,11 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
-    """Return the current address of the service, which its node has published."""
-    known = Folder(recorded.connection["folder"]).addresses().get(service)
-    if known is None:
+    """Return the route to the service, whose node has published its address."""
+    if address.endswith(":0"):
         what = f"the service {service} has no address yet: its process has not started"
         raise SymphonyError(what, remedy="`symphony process` shows why that process does not run")
-    return ServiceRoute(f"{known.host}:{known.port}")
+    return ServiceRoute(address)
 
 
 def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams, *, terminal: bool) -> int:

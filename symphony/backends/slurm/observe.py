@@ -59,6 +59,12 @@ def statuses(recorded: Sequence[Recorded]) -> list[Sequence[ProcessStatus] | Sym
     return [_statuses(each, queue) for each in recorded]
 
 
+def addresses(recorded: Recorded) -> dict[str, dict[str, Any]]:
+    """Return service -> its host and port, for the services that have a port by now."""
+    known = _folder(recorded).addresses()
+    return {name: {"host": each.host, "port": each.port} for name, each in known.items()}
+
+
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` restarts a process whose settings did not change."""
     job = Queue().job(_folder(recorded))

@@ -67,6 +67,7 @@ def test_clients_of_a_service_that_moved_are_reported(lab: Lab) -> None:
     assert web["port"] != port
     moved = f"web has moved to {web['host']}:{web['port']}"
     assert moved in output
+    assert f"web:{web['port']}" in lab.sandbox.symphony("graph", "rl").out
     client = lab.sandbox.processes("rl")["client"]
     assert (client["state"], client["why"], client["ready"]) == ("running", moved, True)
     assert moved in lab.sandbox.symphony("why", "rl", "client").out
