@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import IO
 
@@ -47,7 +47,7 @@ class Runner:
         """Run until every trial has ended and its processes are gone."""
         while True:
             now = self._read()
-            for trial in now.trials:
+            for trial in _by_urgency(now.trials):
                 self._step(now, trial)
             now = self._read()
             if now.has_ended and all(trial.is_cleared or not trial.started for trial in now.trials):
@@ -183,6 +183,15 @@ class Runner:
             changed = next(other for other in now.trials if other.number == trial.number)
             for name, value in fields.items():
                 setattr(changed, name, value)
+
+
+def _by_urgency(trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials that run, then those to delete, then those to start.
+
+    Otherwise the starts of short trials would take every engine, and deletions would wait until the end.
+    """
+    order = {"starting": 0, "running": 0, "waiting": 2}
+    return sorted(trials, key=lambda trial: order.get(trial.state, 1))
 
 
 def _values(trial: Trial) -> str:

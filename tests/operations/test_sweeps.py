@@ -13,7 +13,7 @@ import pytest
 
 from symphony.engine import workspace
 from symphony.errors import UserError
-from symphony.operations import sweep
+from symphony.operations import sweep, sweep_run
 from symphony.operations.sweep_run import Runner
 from tests.sandbox import Sandbox, wait_for
 from tests.terminal import terminal
@@ -207,6 +207,12 @@ def test_a_terminal_closed_at_the_question_leaves_nothing(sandbox: Sandbox) -> N
         assert [*sandbox.home.glob("sweeps/*/*/grid")]
     wait_for(lambda: not [*sandbox.home.glob("sweeps/*/*/grid")], 20, "the copy is removed")
     assert sandbox.symphony("ls").out.startswith("No experiments")
+
+
+def test_the_stacks_of_ended_trials_are_deleted_before_more_trials_start() -> None:
+    states = ("completed", "waiting", "running", "failed", "starting", "waiting")
+    trials = [sweep.Trial(number, {}, state=state) for number, state in enumerate(states)]
+    assert [trial.number for trial in sweep_run._by_urgency(trials)] == [2, 4, 0, 3, 1, 5]
 
 
 def test_an_up_that_prints_much_ends_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
