@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,6 +61,9 @@ def export(folder: Path, commit: str, to: Path) -> None:
         OSError: A file cannot be written.
         subprocess.SubprocessError: The repository does not have the commit.
     """
+    # Imported here: every listing loads this module.
+    import tarfile
+
     archive = to.with_name(f"{to.name}.tar")
     try:
         _git(folder, "archive", "--format=tar", f"--output={archive}", commit, deadline=_EXPORT_DEADLINE)

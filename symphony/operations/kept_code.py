@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -108,7 +107,7 @@ def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
         if diff.is_file():
             git.apply(diff, folder, draft)
         untracked = git.untracked(folder)
-    except (subprocess.SubprocessError, tarfile.TarError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         what = f"git cannot restore commit {commit[:12]}: {said.decode(errors='replace').strip()[:500]}"
         raise UserError(what, where=source.folder, remedy="Choose another run") from error

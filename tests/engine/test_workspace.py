@@ -148,6 +148,9 @@ def test_for_stack_uses_the_current_project_or_a_hidden_one(
 ) -> None:
     name = file_store.StackName("symphony", "rl")
     monkeypatch.chdir(place.folder)
+    # The engine would write the settings of a stack that has none into the project.
+    assert workspace.for_stack(name).hidden
+    workspace.config_file(place, "rl").touch()
     assert workspace.for_stack(name) == place
     assert workspace.for_stack(file_store.StackName("other", "rl")).hidden
     monkeypatch.chdir(tmp_path)
