@@ -53,9 +53,10 @@ def test_delete_asks_removes_everything_and_works_without_the_project(
 
 
 STUBBORN = """
+PROGRAM = "trap 'echo asked' TERM HUP; echo deaf; while :; do sleep 1; done"
 with Experiment() as e:
     for n in "ab":
-        e.new_process(n, command=["sh", "-c", "trap 'echo asked' TERM HUP; while :; do sleep 1; done"])
+        e.new_process(n, command=["sh", "-c", PROGRAM])
 """
 
 
@@ -101,6 +102,8 @@ def test_batch_delete_runs_in_parallel_and_one_ctrl_c_stops_all(sandbox: Sandbox
     for name in ("one", "two"):
         sandbox.config(name, grace="60")
         sandbox.symphony("up", name, "-y")
+        # On a busy machine, SIGTERM might come before the shells have set their traps.
+        wait_for(lambda name=name: sandbox.symphony("logs", name).out.count("deaf") == 2, 20, "both are deaf")
     process = sandbox.start([str(SYMPHONY), "delete-batch", "*", "-y"], start_new_session=True)
     locks = sandbox.home / "state" / ".pulumi" / "locks"
     wait_for(lambda: len(list(locks.rglob("*.json"))) == 2, 20, "both are being deleted")
