@@ -33,15 +33,18 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
         UserError: The run does not exist, or its code is neither kept nor in git.
     """
     run = runs.read(target.name, number)
-    is_kept = bool(run.code) and Path(run.code).is_dir()
-    if not is_kept and not (run.is_of_project and run.git and git.has(Path(run.folder), run.git.commit)):
+    if not run.keeps_code and not (
+        run.is_of_project and run.git and git.has(Path(run.folder), run.git.commit)
+    ):
         raise _not_kept(target, run)
     _remove_unused(target)
     record = runs.folder_of(target.name) / str(number)
     code = record.with_name(f"work-{number}") / "code"
     if not code.is_dir():
-        origin = kept_code.Origin(run.code if is_kept else str(record / runs.CODE), run.folder, run.git)
-        if is_kept:
+        origin = kept_code.Origin(
+            run.code if run.keeps_code else str(record / runs.CODE), run.folder, run.git
+        )
+        if run.keeps_code:
             kept_code.freeze(Path(run.code), code, origin)
         elif run.git:
             kept_code.restore(origin, run.git.commit, record / runs.DIFF, code)
@@ -85,7 +88,7 @@ def _differences(
     plan = runs.plan(target.name, run.number)
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
     changed: dict[Difference, list[str]] = defaultdict(list)
-    if not run.code or not Path(run.code).is_dir():
+    if not run.keeps_code:
         changed[(), "changed then, and not kept"].extend(_changed_and_lost(target, run, code))
     for link in _links(code):
         name = str(link.relative_to(code))

@@ -91,8 +91,13 @@ class Run(msgspec.Struct, kw_only=True):
         return ((self.ended or now()) - self.started).total_seconds()
 
     @property
+    def keeps_code(self) -> bool:
+        """Return whether the kept code still exists."""
+        return bool(self.code) and Path(self.code).is_dir()
+
+    @property
     def is_of_project(self) -> bool:
-        """Whether symphony started the run from a project, so that its settings and program are known."""
+        """Return whether symphony started the run from a project, whose settings and program are known."""
         return not {NOT_KNOWN, _SCRIPT} & set(self.missing)
 
     @property
