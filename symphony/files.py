@@ -59,10 +59,10 @@ def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader
     Raises:
         OSError: The path does not exist, or is a pipe, a folder, a device or (unless follow) a link.
     """
-    return os.fdopen(_opened(path, 0 if follow else NOT_FOLLOWED), "rb")
+    return os.fdopen(_open_descriptor(path, 0 if follow else NOT_FOLLOWED), "rb")
 
 
-def _opened(path: Path | str, flags: int) -> int:
+def _open_descriptor(path: Path | str, flags: int) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -90,7 +90,7 @@ def read_source(path: Path | str) -> bytes:
         OSError: open_regular refuses the file.
     """
     # A command reads thousands of small files: a buffer for each takes longer than the file.
-    with io.FileIO(_opened(path, 0)) as file:
+    with io.FileIO(_open_descriptor(path, 0)) as file:
         return file.readall()
 
 

@@ -177,10 +177,10 @@ def store_mark() -> str:
     try:
         return _mark_in(within)
     except (OSError, ValueError):
-        return _marked(folder, within, copy) or store_id(url)
+        return _ensure_mark(folder, within, copy) or store_id(url)
 
 
-def _marked(folder: Path, *places: Path) -> str | None:
+def _ensure_mark(folder: Path, *places: Path) -> str | None:
     """Write a mark into a store that lacks one, and return the mark; None if it cannot be written."""
     known = next((mark for place in places if (mark := _mark_or_none(place))), None)
     if not folder.is_dir():

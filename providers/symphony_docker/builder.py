@@ -76,7 +76,7 @@ def build(
     buildkit()
     with tempfile.TemporaryDirectory(dir=files.process_folder()) as folder:
         command = [*_command(build, Path(folder)), "-"]
-        with _started(command, {**os.environ, "DOCKER_BUILDKIT": "1", "NO_COLOR": "1"}) as process:
+        with _running(command, {**os.environ, "DOCKER_BUILDKIT": "1", "NO_COLOR": "1"}) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             errors: list[SymphonyError] = []
@@ -156,7 +156,7 @@ def _version(program: str, *command: str) -> str:
 
 
 @contextmanager
-def _started(command: Sequence[str], environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
+def _running(command: Sequence[str], environment: Mapping[str, str]) -> Generator[subprocess.Popen[bytes]]:
     """Start a command, and wait for it after the block; end it after an error or BUILD_SECONDS."""
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

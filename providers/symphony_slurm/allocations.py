@@ -63,7 +63,7 @@ def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Submit the job, or take over one that an interrupted run submitted."""
     wanted = inputs_of(props)
-    return Path(wanted.place).name, _made(wanted, props, queue)
+    return Path(wanted.place).name, _make(wanted, props, queue)
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
@@ -88,7 +88,7 @@ def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     wanted = inputs_of(news)
     if [*(olds.get("options") or ())] != [*wanted.options]:
         end(Folder(wanted.place), wanted.experiment)
-    return _made(wanted, news, queue)
+    return _make(wanted, news, queue)
 
 
 def delete(props: Props, queue: Queue) -> None:
@@ -112,7 +112,7 @@ def ensure_job(folder: Folder, queue: Queue) -> None:
         if job is not None and not job.has_ended:
             return
         job = live_job(folder, experiment)
-        number = job.number if job is not None else _submitted(folder, experiment)
+        number = job.number if job is not None else _submit(folder, experiment)
         folder.note_job(Submitted(number=number, submitted=time.time()))
 
 
@@ -160,7 +160,7 @@ def _own(experiment: Experiment) -> list[Job]:
     return [job for job in jobs if job.comment == experiment.owner and job.has_processes]
 
 
-def _made(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
+def _make(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
     folder, experiment = Folder(wanted.place), wanted.experiment
     folder.make()
     for kind in KINDS:
@@ -174,7 +174,7 @@ def _made(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any
     return inputs.kept(props, AllocationInputs)
 
 
-def _submitted(folder: Folder, experiment: Experiment) -> int:
+def _submit(folder: Folder, experiment: Experiment) -> int:
     """Submit the batch script and return the number of its job."""
     options = [*(folder.options() or ())]
     # The first component of a heterogeneous job runs the batch script.

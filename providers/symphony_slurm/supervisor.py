@@ -540,11 +540,11 @@ class Slurm(logs.Outputs):
                 data = os.read(key.fd, 1 << 16)
             *lines, running.unread = (running.unread + data).split(b"\n")
             for line in lines:
-                self._told(running, line.decode(errors="replace"))
+                self._record_event(running, line.decode(errors="replace"))
             if not data:
-                self._ended(running)
+                self._record_end(running)
 
-    def _told(self, running: Running, line: str) -> None:
+    def _record_event(self, running: Running, line: str) -> None:
         """Record an event of a step, `TIME KIND [NUMBER...]`; srun's own lines are troubles."""
         moment, _, event = line.partition(" ")
         kind, *numbers = event.split()[:3] or [""]
@@ -570,7 +570,7 @@ class Slurm(logs.Outputs):
         running.record = msgspec.structs.replace(running.record, **changes)
         self._note(running.record)
 
-    def _ended(self, running: Running) -> None:
+    def _record_end(self, running: Running) -> None:
         """Record the end of a step: of its process, or of its node; hold the process if that is due."""
         self._next = 0.0
         with suppress(psutil.Error):

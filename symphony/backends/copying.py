@@ -169,7 +169,7 @@ def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
         raise UserError(what, where=str(source), remedy="Choose a target outside of the folder")
     reader, writer = os.pipe()
     with ThreadPoolExecutor(1) as pool:
-        packing = pool.submit(_packed, source, writer)
+        packing = pool.submit(_pack_to, source, writer)
         with open(reader, "rb") as stream:  # noqa: PTH123 : a descriptor
             try:
                 done = unpack(CountingStream(on_bytes, read=stream.read), final)
@@ -180,7 +180,7 @@ def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
         return replace(done, left_out=(*packing.result().left_out, *done.left_out))
 
 
-def _packed(source: Path, writer: int) -> Copied:
+def _pack_to(source: Path, writer: int) -> Copied:
     with open(writer, "wb") as stream:
         return pack(source, stream)
 

@@ -124,7 +124,7 @@ Processes = Annotated[
 
 def experiment(word: str | None) -> stacks.Stack:
     """Return the experiment with a name; without a name, the current experiment."""
-    return _announced(stacks.find(word))
+    return _announce(stacks.find(word))
 
 
 def processes(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
@@ -172,7 +172,7 @@ def split(
         try:
             stack = stacks.find(None)
             check(stack, words)
-            return _announced(stack), words
+            return _announce(stack), words
         except UserError as error:
             if len(words) <= required and not is_full_name:
                 raise
@@ -187,7 +187,7 @@ def split(
     return experiment(words[0]), words[1:]
 
 
-def _announced(stack: stacks.Stack) -> stacks.Stack:
+def _announce(stack: stacks.Stack) -> stacks.Stack:
     if stack.is_current:
         note = f"symphony: {clean(stack.display_name)}, the current experiment (`symphony switch` chooses it)"
         print(note, file=sys.stderr, flush=True)

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cast("TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     code = 0
     try:
-        code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
         # A caller may have closed standard output.
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _guarded(words: list[str]) -> int:
+def _run(words: list[str]) -> int:
     try:
         return _dispatch(words)
     except KeyboardInterrupt:

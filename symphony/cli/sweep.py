@@ -135,10 +135,10 @@ def _show(swept: sweep.Sweep, *, retry: bool, as_json: bool) -> None:
     left = sum(1 for trial in swept.trials if trial.state in starts)
     to_run = f", {left} to run" if left < len(swept.trials) else ""
     total = count(len(swept.trials), "trial")
-    print(screen.clean(f"{total}{to_run}, {swept.at_most} at a time{_frozen(swept)}."))
+    print(screen.clean(f"{total}{to_run}, {swept.at_most} at a time{_frozen_commit(swept)}."))
 
 
-def _frozen(swept: sweep.Sweep) -> str:
+def _frozen_commit(swept: sweep.Sweep) -> str:
     if swept.git is None:
         return ""
     changed = f" + {count(len(swept.git.changed), 'changed file')}" if swept.git.changed else ""

@@ -153,7 +153,7 @@ def keep(
         name = os.path.relpath(path, folder)
         target = to / name
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_code or path in secret_files or not _copied(path, name, target, before):
+        if not is_code or path in secret_files or not _copy(path, name, target, before):
             with suppress(FileExistsError):
                 target.symlink_to(_origin_of(path, str(folder)))
             if is_code:
@@ -188,7 +188,7 @@ def _origin_of(path: str, folder: str) -> str:
     return link if target.startswith(f"{folder}/") and not link.startswith("/") else target
 
 
-def _copied(path: str, name: str, target: Path, before: Path | None) -> bool:
+def _copy(path: str, name: str, target: Path, before: Path | None) -> bool:
     """Copy a file, or link to it in an earlier copy; return False for a file that must not be kept."""
     if is_settings_file(os.path.basename(path)):  # noqa: PTH119 : hot path
         # Settings files may hold encrypted secrets; the record has the other settings.

@@ -253,7 +253,7 @@ def planned_from(
     recorded = RecordedStack(selected_stack.recorded_stack(selected))
     request = recorded.request(selected, manifests=manifests)
     fetches = not request.offline and selected_stack.fetches_plugins(selected, recorded.stack.backend)
-    program = _previewed(selected, partial(make_run, selected, request, fetch_plugins=fetches), output)
+    program = _preview(selected, partial(make_run, selected, request, fetch_plugins=fetches), output)
     return recorded.planned(selected, program)
 
 
@@ -268,7 +268,7 @@ def manifests(
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
-    program = _previewed(selected, partial(_project_run, selected, RunRequest(manifests=True)), output)
+    program = _preview(selected, partial(_project_run, selected, RunRequest(manifests=True)), output)
     if not program.is_declared:
         raise UserError(f"{selected.name.stack} declares a cluster, which has no Kubernetes manifests")
     experiment = program.components.experiment.new
@@ -279,7 +279,7 @@ def manifests(
     return tuple(experiment["manifests"])
 
 
-def _previewed(
+def _preview(
     selected: selected_stack.SelectedStack, start: Callable[[], Run], output: ProgramOutput | None
 ) -> ReportedDeclaration:
     """Return the declaration of the program in one preview."""

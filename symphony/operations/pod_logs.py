@@ -17,7 +17,7 @@ from symphony.operations import stacks
 
 _ENDED = re.compile(r"ended: exit (\d+)")
 # The maximum bytes kept for a process; later output is dropped.
-_MOST = 100 * 1024 * 1024
+_MAX_BYTES = 100 * 1024 * 1024
 
 
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
@@ -86,9 +86,9 @@ class Keeper:
         last = self._last.get(line.path, math.inf)
         if not self._has_lock or time < last or (time == last and self._is_kept(line)):
             return
-        log, index = self._files.get(line.path) or self._opened(line.path)
+        log, index = self._files.get(line.path) or self._open(line.path)
         offset = log.tell()
-        if offset > _MOST:
+        if offset > _MAX_BYTES:
             return
         ended = _ENDED.match(line.text) if line.ended else None
         index.write(f"{time:.6f} {offset}{f' exit {ended[1]}' if ended else ''}\n".encode())
@@ -106,7 +106,7 @@ class Keeper:
 
         return not line.ended or _has_end(folder) or logs.last(folder / "log", 1) == f"{line.text}\n".encode()
 
-    def _opened(self, path: str) -> tuple[FileIO, FileIO]:
+    def _open(self, path: str) -> tuple[FileIO, FileIO]:
         folder = paths.private_folder(self._folders[path])
         log, index = (self._open_files.enter_context(FileIO(folder / name, "a")) for name in ("log", "index"))
         self._files[path] = log, index

@@ -37,7 +37,7 @@ def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
 
     A process that a run starts again or stops still prints between the start of that run and its own end.
     """
-    number, began = _following(name, run.number), run.started.timestamp() - _RESOLUTION
+    number, began = _next_run(name, run.number), run.started.timestamp() - _RESOLUTION
     end = runs.read(name, number).started.timestamp() if number else _NEVER
     changes, later = _changes(name, run.number), _changes(name, number) if number else {}
     result: dict[str, tuple[float, float]] = {}
@@ -66,7 +66,7 @@ def _changes(name: StackName, number: int) -> dict[str, str]:
     return {change["path"]: change["kind"] for change in changes}
 
 
-def _following(name: StackName, number: int) -> int | None:
+def _next_run(name: StackName, number: int) -> int | None:
     """Return the number of the next run."""
     # `results` asks for each run; to list all runs each time would take minutes with thousands.
     if (runs.folder_of(name) / str(number + 1)).is_dir():

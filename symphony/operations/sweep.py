@@ -193,7 +193,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = [{}]
     for word in words:
         if word.startswith("@"):
-            rows = [{**row, **trial} for row in rows for trial in _table(Path(word[1:]))]
+            rows = [{**row, **trial} for row in rows for trial in _read_table(Path(word[1:]))]
             continue
         key, _, text = word.partition("=")
         if not (key and text):
@@ -206,9 +206,9 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
                 f"the parameter {key} is set twice", remedy=f"Write all its values in a single {key}="
             )
         if match := _RANDOM.fullmatch(text.replace(" ", "")):
-            drawn[key] = _drawn(match, f"{name} {key}")
+            drawn[key] = _random_values(match, f"{name} {key}")
         else:
-            axes[key] = _listed(text)
+            axes[key] = _listed_values(text)
     if len({len(values) for values in drawn.values()}) > 1:
         raise UserError(
             "the random parameters have different numbers of draws",
@@ -222,7 +222,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
     return [dict(values) for values in dict.fromkeys(tuple(trial.items()) for trial in trials)]
 
 
-def _listed(text: str) -> list[str]:
+def _listed_values(text: str) -> list[str]:
     values: list[str] = []
     if text.startswith(("log(", "uniform(")):
         raise UserError(
@@ -240,7 +240,7 @@ def _listed(text: str) -> list[str]:
     return values
 
 
-def _drawn(match: re.Match[str], seed: str) -> list[str]:
+def _random_values(match: re.Match[str], seed: str) -> list[str]:
     source = random.Random(seed)
     try:
         low, high = float(match[2]), float(match[3])
@@ -256,7 +256,7 @@ def _drawn(match: re.Match[str], seed: str) -> list[str]:
     return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]
 
 
-def _table(file: Path) -> list[dict[str, str]]:
+def _read_table(file: Path) -> list[dict[str, str]]:
     try:
         with file.open(newline="", encoding="utf-8") as opened:
             rows = [

@@ -139,7 +139,7 @@ class Looker:
         if not isinstance(self._stack.observer(), PortObserver):
             return False
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            self._edges = list(pool.map(_connected, self._edges))
+            self._edges = list(pool.map(_connect, self._edges))
         return True
 
     def _read_again(self) -> None:
@@ -203,7 +203,7 @@ def _seen(edge: Edge, port: Port, runs: bool) -> Edge:
     return replace(edge, listens=listens, connected=port.users, trouble=trouble, since=since, seconds=seconds)
 
 
-def _connected(edge: Edge) -> Edge:
+def _connect(edge: Edge) -> Edge:
     host, _, port = edge.address.rpartition(":")
     began = time.perf_counter()
     try:

@@ -245,11 +245,11 @@ def _up(
                     # Only now does the engine hold the lock of the stack.
                     recording.mark_changes()
                 if planned is not None and recording.has_changes:
-                    yield from map(Remark, _recorded(recording, planned, program))
+                    yield from map(Remark, _begin_record(recording, planned, program))
                 if isinstance(event, Diagnostic) and _CANCELLED.search(event.message):
                     cancelled.add(event.urn)
                 news = _progress_or_remark(event, cancelled)
-                if news is not None and not _is_kept(event, planned):
+                if news is not None and not _restarts_nothing(event, planned):
                     if isinstance(news, Progress) and news.state not in ("working", "failed"):
                         done.add(news.path)
                     yield news
@@ -267,10 +267,10 @@ def _up(
             # A killed run leaves pending operations: it may have started processes that no state records.
             observer.stop_removed(recorded.stack.owner, paths)
         observer.order_windows(recorded.stack.owner, paths)
-    yield from _coming_up(selected, run.outcome.seconds)
+    yield from _watch_start(selected, run.outcome.seconds)
 
 
-def _recorded(recording: runs.Recording, planned: Planned, program: ReportedDeclaration) -> Iterator[str]:
+def _begin_record(recording: runs.Recording, planned: Planned, program: ReportedDeclaration) -> Iterator[str]:
     """Begin the record of a run that changes something; yield the error if it cannot be written."""
     if planned.changes_nothing or recording.has_begun:
         return
@@ -284,12 +284,12 @@ def _recorded(recording: runs.Recording, planned: Planned, program: ReportedDecl
         yield trouble
 
 
-def _coming_up(selected: SelectedStack, seconds: float) -> Iterator[Watched | Ended]:
+def _watch_start(selected: SelectedStack, seconds: float) -> Iterator[Watched | Ended]:
     """Yield the statuses while processes start, then the end; seconds: the duration of the run before."""
     began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
     waited, times = False, _Times(began)
-    for statuses in _watched(selected):
+    for statuses in _statuses_until_settled(selected):
         # Also yield the last statuses, in which waiting processes run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
@@ -350,7 +350,7 @@ def _check(
         remedy = f"Run `symphony restart {outcome.stack}` again"
         raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.result != "interrupted" or planned is None:
-        errors.check(outcome, lambda urn: owners.get(urn) or _name(urn))
+        errors.check(outcome, lambda urn: owners.get(urn) or _resource_name(urn))
         return
     changed = [change.path for change in planned.changes if change.kind != "keep"]
     left = [path for path in changed if path not in done and path.rpartition("/")[0] not in done]
@@ -363,7 +363,7 @@ def _check(
     )
 
 
-def _watched(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
+def _statuses_until_settled(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the statuses of a stack whenever one changes, until no change is to come."""
     stack = stacks.read(selected.name)
     if stack.recorded is None or stack.backend is None:
@@ -413,13 +413,13 @@ def _progress_or_remark(event: object, cancelled: Collection[str] = ()) -> Progr
             if errors.UNREACHABLE_CLUSTER.search(message):
                 return None
             of_resource = urn and "pulumi:pulumi:Stack::" not in urn
-            name = f"{_name(urn)}: " if of_resource else ""
+            name = f"{_resource_name(urn)}: " if of_resource else ""
             return Remark(_interrupted_operations(message) or f"{name}{message.strip()}")
         case _:
             return progress_of(event)
 
 
-def _is_kept(event: object, planned: Planned | None) -> bool:
+def _restarts_nothing(event: object, planned: Planned | None) -> bool:
     """Return whether an update changes a process without a restart, such as its grace period."""
     if planned is None or not isinstance(event, (Started, Finished)) or event.step.op != "update":
         return False
@@ -431,12 +431,12 @@ def _interrupted_operations(message: str) -> str:
     begun = dict.fromkeys(_BEGUN.findall(message))
     if not begun:
         return ""
-    foreign = ", ".join(_name(urn) for urn in begun if "symphony:index:" not in urn)
+    foreign = ", ".join(_resource_name(urn) for urn in begun if "symphony:index:" not in urn)
     remedy = f"`pulumi refresh` shows the state of {foreign}" if foreign else "this run completes it"
-    return f"an earlier run was interrupted at {', '.join(map(_name, begun))}: {remedy}"
+    return f"an earlier run was interrupted at {', '.join(map(_resource_name, begun))}: {remedy}"
 
 
-def _name(urn: str) -> str:
+def _resource_name(urn: str) -> str:
     return urn.rpartition("::")[2]
 
 

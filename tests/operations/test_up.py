@@ -17,7 +17,15 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import selected_stack, stacks
 from symphony.operations.plan import Planned
-from symphony.operations.up import Ended, Progress, Remark, _progress_or_remark, _Times, _watched, path_of
+from symphony.operations.up import (
+    Ended,
+    Progress,
+    Remark,
+    _progress_or_remark,
+    _statuses_until_settled,
+    _Times,
+    path_of,
+)
 from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
@@ -139,7 +147,7 @@ def test_up_reports_an_experiment_that_it_started_but_cannot_watch(monkeypatch: 
     selected = selected_stack.SelectedStack(
         StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path())
     )
-    seen = _watched(selected)
+    seen = _statuses_until_settled(selected)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:
         next(seen)

@@ -140,7 +140,7 @@ def _create(
     session = server.ensure_session(spec.server, spec.name, spec.owner, snapshot)
     for path in sorted(snapshot.paths(spec.server, spec.owner) - {*spec.processes, *(recorded or ())}):
         windows.take_down(spec.server, spec.owner, path, spec.grace, snapshot)
-    ports = _leased(spec)
+    ports = _lease_ports(spec)
     services = variables.with_ports(spec.services, spec.ports, ports)
     variables.write_services(spec.server, spec.name, services)
     folder = paths.experiment_folder(spec.server, spec.name)
@@ -164,7 +164,7 @@ def _create(
     }
 
 
-def _leased(spec: SessionInputs) -> dict[str, int]:
+def _lease_ports(spec: SessionInputs) -> dict[str, int]:
     """Lease the ports for the life of the experiment; one that is in use by now is replaced."""
     requested = {name: port if name in spec.fixed_ports else None for name, port in spec.ports.items()}
     leased = leases.lease(spec.owner, requested, record=True, within=spec.port_range)

@@ -44,7 +44,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     spec = inputs.window_inputs(props)
     recorded_inputs = _repeated_inputs(props)
     experiment_folder.lock(spec.server, spec.session)
-    outputs = _adopted(spec, recorded_inputs, snapshot) or _started(spec, recorded_inputs, 0, snapshot)
+    outputs = _adopt(spec, recorded_inputs, snapshot) or _start(spec, recorded_inputs, 0, snapshot)
     return f"{spec.server}/{spec.session}/{spec.path}", {**recorded_inputs, **outputs}
 
 
@@ -68,7 +68,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
     condition = observe.condition(props, snapshot.listing(props["server"]))
     if condition.state == "lost":
         return None
-    return {**props, **_numbers(props), "status": str(condition)}
+    return {**props, **_start_outputs(props), "status": str(condition)}
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     experiment_folder.lock(spec.server, spec.session)
     condition = observe.condition(olds, snapshot.listing(spec.server))
     if condition.is_good and not changes.changes(olds, news):
-        outputs = {**_numbers(olds), **start.place(spec), "status": _status(condition)}
+        outputs = {**_start_outputs(olds), **start.place(spec), "status": _status(condition)}
     else:
-        outputs = _adopted(spec, recorded_inputs, snapshot, int(olds["attempt"])) or _started(
+        outputs = _adopt(spec, recorded_inputs, snapshot, int(olds["attempt"])) or _start(
             spec, recorded_inputs, int(olds["attempt"]), snapshot
         )
     return {**recorded_inputs, **outputs}
@@ -120,7 +120,7 @@ def take_down(server: str, owner: str, path: str, grace: float, snapshot: Snapsh
     snapshot.set_pane(server, owner, path, None)
 
 
-def _adopted(
+def _adopt(
     spec: WindowInputs, recorded_inputs: Props, snapshot: Snapshot, after: int = 0
 ) -> dict[str, Any] | None:
     """Return the outputs of a process that an interrupted run has started from these inputs, else None."""
@@ -147,7 +147,7 @@ def _adopted(
     return outputs
 
 
-def _started(
+def _start(
     spec: WindowInputs, recorded_inputs: dict[str, Any], attempt: int, snapshot: Snapshot
 ) -> dict[str, Any]:
     panes = snapshot.panes(spec.server, spec.owner, spec.path)
@@ -190,7 +190,7 @@ def _with_addresses(props: Props) -> Props:
     return {**props, "services": {name: recorded.get(name, value) for name, value in services.items()}}
 
 
-def _numbers(props: Props) -> dict[str, Any]:
+def _start_outputs(props: Props) -> dict[str, Any]:
     """Return the outputs of a start, with integers, which Pulumi converts to floats."""
     result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
     return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}

@@ -160,14 +160,14 @@ def decide(
         waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
         workers = [each for names in orders["equal"] if name in names for each in names]
         if is_gated(pod):
-            patch = _held(waits, workers, pods, given_up, now, pod)
+            patch = _gate_patch(waits, workers, pods, given_up, now, pod)
         else:
-            patch = _restarted(waits, workers, pods, pod)
+            patch = _restart_patch(waits, workers, pods, pod)
         if patch is not None:
             yield name, patch
 
 
-def _held(
+def _gate_patch(
     waits: list[Wait],
     workers: list[str],
     pods: Mapping[str, Pod],
@@ -238,7 +238,7 @@ def _start(wait: Wait, pods: Mapping[str, Pod]) -> str:
     )
 
 
-def _restarted(
+def _restart_patch(
     waits: list[Wait], workers: list[str], pods: Mapping[str, Pod], pod: Pod
 ) -> dict[str, Any] | None:
     """Return the patch that restarts a pod, if one that it restarts with has restarted since."""

@@ -390,14 +390,14 @@ class InlineRun(Run):
 
         server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
         self._cleanup.callback(server.stop, 0)
-        program = ProgramServer(str(folder), self._guarded)
+        program = ProgramServer(str(folder), self._run_program)
         language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
         # A port could be dialed by every user of the machine; the folder is private.
         server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
         server.start()
         return True
 
-    def _guarded(self) -> None:
+    def _run_program(self) -> None:
         """Run the program; its error reaches the engine as one line instead of our traceback."""
         from pulumi import RunError
 

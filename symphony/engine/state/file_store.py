@@ -201,13 +201,13 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 def _read(name: StackName, file: Path, data: bytes) -> StackState:
     try:
-        return _parsed(name, file, data)
+        return _parse(name, file, data)
     except _UNREADABLE as error:
-        return _restored(name, file, data, error)
+        return _restore(name, file, data, error)
 
 
-def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
-    raw: Any = json.loads(_unpacked(data) if ".gz" in file.suffixes else data)
+def _parse(name: StackName, file: Path, data: bytes) -> StackState:
+    raw: Any = json.loads(_decompress(data) if ".gz" in file.suffixes else data)
     version = raw["version"]
     if not version:
         raise ValueError("version 0, which the engine writes where it found the file empty")
@@ -221,7 +221,7 @@ def _parsed(name: StackName, file: Path, data: bytes) -> StackState:
     return from_deployment(name, latest)
 
 
-def _restored(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
+def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
     """Replace a damaged state with the engine's last copy, keep it beside that, and return the copy.
 
     The engine copies the state before it writes and after each run; on a full disk it leaves an empty file.
@@ -257,7 +257,7 @@ def _newest_backup(name: StackName, file: Path) -> tuple[StackState | None, byte
     for copy in sorted(copies, key=lambda copy: copy.stat().st_mtime, reverse=True):
         with suppress(OSError, *_UNREADABLE):
             data = copy.read_bytes()
-            return _parsed(name, copy, data), data
+            return _parse(name, copy, data), data
     return None, b""
 
 
@@ -310,7 +310,7 @@ def _epoch(text: str) -> float | None:
         return None
 
 
-def _unpacked(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     import gzip
     import zlib
 

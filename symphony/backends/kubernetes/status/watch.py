@@ -122,12 +122,12 @@ def watch(
 
 def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
     """Yield the pods by name: from a listing, then after every change during a watch."""
-    pods, version = _listed(client, namespace)
+    pods, version = _list_pods(client, namespace)
     yield labels.by_pod(pods.values())
     yield from _changes(client, namespace, pods, version, until)
 
 
-def _listed(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
+def _list_pods(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
     """Return the pods by their own names, and the version at which a watch continues."""
     listing = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
     items: list[Body] = listing.get("items") or []
