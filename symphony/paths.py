@@ -148,9 +148,9 @@ def _plain(url: str, special: str) -> str:
     Raises:
         UserError: The folder's name has a character that Pulumi cannot read.
     """
-    if url.startswith("file://") and (illegal := [c for c in url if c in special or not c.isprintable()]):
+    if url.startswith("file://") and (invalid := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
-            f"Pulumi cannot keep state in a folder whose name contains {illegal[0]!r}",
+            f"Pulumi cannot keep state in a folder whose name contains {invalid[0]!r}",
             where=repr(url)[1:-1],
             remedy="Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder",
         )

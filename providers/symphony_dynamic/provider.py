@@ -28,7 +28,7 @@ REASON, ORPHANS = "repair", "strays"
 
 
 class WrongInput(UserError):
-    """An input has a wrong type, or a name has illegal characters."""
+    """An input has a wrong type, or a name has invalid characters."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")

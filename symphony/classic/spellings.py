@@ -49,7 +49,7 @@ def _translated(options: Mapping[str, Any]) -> Any:
 
 
 def require_name(kind: str, name: object) -> None:
-    """Raise UserError, which is a ValueError, for a name that cannot be mapped to a legal one."""
+    """Raise UserError, which is a ValueError, for a name that cannot be mapped to a valid one."""
     if not isinstance(name, str) or not as_name(name) or ":" in name:
         raise usage_error(f"{name!r:.60} is not a valid name of {kind}", 'Use letters, digits, "-" and "_"')
 

@@ -152,7 +152,7 @@ def _plan_image(spec: ImageSpec, context: Context) -> _PlannedContent:
         "pinned": run_request.current().images.get(spec.name),
     }
     set_inputs = {name: value for name, value in inputs.items() if value not in (None, "", [], {})}
-    # A legal name even if there are problems, so that they are not reported again for every process.
+    # A valid name even if there are problems, so that they are not reported again for every process.
     reference = f"{'image' if problems else repository}:{tag}"
     image = PlannedImage(spec.name, reference, spec.platform or "", set_inputs, spec.where)
     return _PlannedContent(image, tuple(problems), content.digests)

@@ -1,4 +1,4 @@
-"""Naming rules: alphabets, lengths, mapping to legal names, near matches, quoting."""
+"""Naming rules: alphabets, lengths, mapping to valid names, near matches, quoting."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def is_variable(name: str) -> bool:
     return _VARIABLE.fullmatch(name) is not None
 
 
-def why_not_name(name: str) -> str:
-    """Return the remedy for an illegal name."""
-    return _why_not(name, as_name(name), 'use letters, digits, "-" and "_"')
+def name_remedy(name: str) -> str:
+    """Return the remedy for an invalid name."""
+    return _remedy(name, as_name(name), 'use letters, digits, "-" and "_"')
 
 
-def why_not_label(name: str) -> str:
-    """Return the remedy for an illegal DNS label."""
-    return _why_not(name, as_label(name), 'use lower-case letters, digits and "-"')
+def label_remedy(name: str) -> str:
+    """Return the remedy for an invalid DNS label."""
+    return _remedy(name, as_label(name), 'use lower-case letters, digits and "-"')
 
 
-def _why_not(name: str, suggestion: str, remedy: str) -> str:
+def _remedy(name: str, suggestion: str, remedy: str) -> str:
     if not name:
         return "use at least one letter or digit"
     if len(name) > MAX_NAME:
         return f"shorten it from {len(name)} to at most {MAX_NAME} characters"
-    return f'{remedy}: "{suggestion}"' if suggestion else remedy
+    return f'{remedy}, such as "{suggestion}"' if suggestion else remedy
 
 
 def as_name(name: str) -> str:
-    """Return the name if it is legal, else the nearest legal name, or an empty string.
+    """Return the name if it is valid, else the nearest valid name, or an empty string.
 
     >>> as_name("agent_0"), as_name("My.Exp"), as_name("modèle 1")
     ('agent_0', 'My-Exp', 'modele-1')
@@ -87,8 +87,8 @@ def _labels(path: str) -> list[str]:
     return [as_label(part) or part for part in path.split("/")]
 
 
-def _mapped(illegal: str, name: str) -> str:
-    return re.sub(illegal, "-", name)[:MAX_NAME].strip("-")
+def _mapped(invalid: str, name: str) -> str:
+    return re.sub(invalid, "-", name)[:MAX_NAME].strip("-")
 
 
 def _unaccented(name: str) -> str:

@@ -15,12 +15,12 @@ from symphony.spec.process import ProcessSpec
 
 
 def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
-    """Return the fixed port of every legal service; None if the backend must choose the port."""
+    """Return the fixed port of every valid service; None if the backend must choose the port."""
     ports: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
-        is_legal = is_name(name) or (spec.accepts_classic_names and as_name(name))
-        if is_legal and (not fixed or 1 <= fixed[0] <= 65535):
+        is_valid = is_name(name) or (spec.accepts_classic_names and as_name(name))
+        if is_valid and (not fixed or 1 <= fixed[0] <= 65535):
             ports[name] = fixed[0] if fixed else None
     return ports
 

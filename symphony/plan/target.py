@@ -68,8 +68,8 @@ class Target:
         """Return the path of a process in the backend."""
         return "/".join(self.named(owner.name) for owner in (group, process) if owner is not None)
 
-    def is_legal(self, name: str, *, or_mapped: bool) -> bool:
-        """Return whether a name is legal; or_mapped: or can be mapped to a legal one."""
+    def is_valid(self, name: str, *, or_mapped: bool) -> bool:
+        """Return whether a name is valid; or_mapped: or can be mapped to a valid one."""
         return (or_mapped or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:

@@ -67,7 +67,7 @@ class ExperimentSpec(SharedSettings, Declared):
     inherit names further variables of the caller's environment that the processes get on tmux.
     port_range (first, last) bounds the ports chosen for services on tmux.
     primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
-    accepts_classic_names: illegal names are mapped to legal ones, as in the original Symphony.
+    accepts_classic_names: invalid names are mapped to valid ones, as in the original Symphony.
     code_files: the files that each entry of `code=` matches at the launch.
     """
 

@@ -52,7 +52,7 @@ def test_reading_pod_yml_of_a_classic_process_does_not_change_it() -> None:
     assert "user" not in (pod["spec"]["containers"][0].get("securityContext") or {})
 
 
-def test_names_illegal_on_kubernetes_are_mapped() -> None:
+def test_names_invalid_on_kubernetes_are_mapped() -> None:
     exp = Cluster.new("kube").new_experiment("My_Exp")
     exp.new_process("agent_0", container_image="i").binds("Replay_Server")
     exp.new_process_group("Non_Agent").new_process("Joy", container_image="i").connects("Replay_Server")

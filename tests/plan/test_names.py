@@ -12,26 +12,26 @@ from symphony.plan.names import (
     is_label,
     is_name,
     is_same,
+    label_remedy,
+    name_remedy,
     nearest,
     physical_name,
     printable,
     quoted,
-    why_not_label,
-    why_not_name,
 )
 
 
 @given(st.text())
-def test_suggested_names_are_legal(name):
+def test_suggested_names_are_valid(name):
     suggestions = as_label(name), as_name(name)
     assert suggestions[0] == "" or is_label(suggestions[0])
     assert suggestions[1] == "" or is_name(suggestions[1])
-    assert why_not_label(name)
-    assert why_not_name(name)
+    assert label_remedy(name)
+    assert name_remedy(name)
 
 
 @given(st.from_regex(r"[-a-zA-Z0-9_]{1,64}", fullmatch=True))
-def test_legal_names_are_unchanged_and_labels_are_names(name):
+def test_valid_names_are_unchanged_and_labels_are_names(name):
     assert not is_label(name) or as_label(name) == as_name(name) == name
     assert not is_name(name) or as_name(name) == name
 

@@ -45,9 +45,9 @@ NAMES = [
     *(
         Mistake([f"exp.new_process({name!r}, ['x'])  # <-"], [f'process "{shown}"', remedy])
         for name, shown, remedy in (
-            ("a.b", "a.b", f'{LETTERS}: "a-b"'),
-            ("$(reboot)", "$(reboot)", f'{LETTERS}: "reboot"'),
-            ("é t", "é t", f'{LETTERS}: "e-t"'),
+            ("a.b", "a.b", f'{LETTERS}, such as "a-b"'),
+            ("$(reboot)", "$(reboot)", f'{LETTERS}, such as "reboot"'),
+            ("é t", "é t", f'{LETTERS}, such as "e-t"'),
             ("日本", "日本", LETTERS),
             ("a\x1b[31m", r"a\x1b[31m", '"a-31m"'),
             ("a\0", r"a\x00", LETTERS),
@@ -355,7 +355,7 @@ def test_names_are_mapped_to_labels_on_kubernetes(
     assert (unmapped.renamed, unmapped.remarks) == ({}, ())
 
 
-def test_the_classic_api_maps_illegal_names(declare: Callable[[str], Any], tmux: Target) -> None:
+def test_the_classic_api_maps_invalid_names(declare: Callable[[str], Any], tmux: Target) -> None:
     spec, _ = declare('exp = Experiment("My Exp")\nexp.new_process("agent 0", ["x"]).binds("replay.server")')
     plan = build_plan(replace(spec, accepts_classic_names=True), replace(tmux, physical_name="My-Exp"))
     assert plan.processes[0].path == "agent-0"

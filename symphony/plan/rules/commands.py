@@ -32,7 +32,7 @@ def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             )
 
 
-def something_to_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def processes_have_a_command(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         path = path_of(group, process)
         if target.starts == "image":
@@ -90,7 +90,7 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
         yield from ((setting.name, text) for text in every if isinstance(text, str))
 
 
-def texts_can_be_passed(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def texts_are_passable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for owner_name, setting, text, where in _all_texts(spec):
         for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
             yield Problem(what, remedy, (where,))
@@ -101,7 +101,7 @@ def texts_can_be_passed(spec: ExperimentSpec, target: Target) -> Iterator[Proble
 
 def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the problems of a text, as (what, remedy)."""
-    # variables_are_legal checks the name of a variable.
+    # variables_are_valid checks the name of a variable.
     value = text.partition("=")[2] if setting.startswith("env ") else text
     if "\0" in value:
         yield (
@@ -122,7 +122,7 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def code_is_there(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def code_exists(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for owner_name, owner in spec.owners():
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:

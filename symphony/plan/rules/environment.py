@@ -32,7 +32,7 @@ def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
                 yield owner_name, name, owner.at(f"{setting} {name}")
 
 
-def variables_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def variables_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
@@ -49,8 +49,8 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
     }
     seen: set[str] = set()
     for service, servers in served(spec).items():
-        # names_differ reports services whose names differ only in dashes or case.
-        if not target.is_legal(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
+        # names_are_distinct reports services whose names differ only in dashes or case.
+        if not target.is_valid(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
             continue
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
@@ -68,7 +68,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
             yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
 
 
-def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def secrets_are_available(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for owner_name, owner in spec.owners():
         for name, secret in owner.secret_env.items():
             where = (owner.at(f"secret_env {name}"),)
@@ -87,7 +87,7 @@ def secrets_can_be_had(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
                 )
 
 
-def inherit_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def inherit_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for name in spec.inherit:
         if not is_variable(name.removesuffix("*")):
             yield Problem(

@@ -10,9 +10,9 @@ from symphony.plan.names import (
     is_experiment,
     is_label,
     is_name,
+    label_remedy,
+    name_remedy,
     quoted,
-    why_not_label,
-    why_not_name,
 )
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -20,9 +20,9 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
 
 
-def physical_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    is_legal, why_not = (is_label, why_not_label) if target.labels else (is_name, why_not_name)
-    if not is_legal(target.physical_name):
+def physical_name_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    is_valid, why_not = (is_label, label_remedy) if target.labels else (is_name, name_remedy)
+    if not is_valid(target.physical_name):
         yield Problem(
             f"the experiment cannot be called {quoted(target.physical_name)} on {target.backend}",
             f"{why_not(target.physical_name)}; rename the stack or set symphony:namespace",
@@ -30,7 +30,7 @@ def physical_name_is_legal(spec: ExperimentSpec, target: Target) -> Iterator[Pro
         )
 
 
-def experiment_name_is_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def experiment_name_is_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
             f"the experiment is called {quoted(spec.name)}, which Pulumi does not accept as a name",
@@ -51,11 +51,11 @@ def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[
             yield Problem(what, remedy, (group.where,))
 
 
-def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def names_are_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for owner in (*spec.groups, *(process for _, process in spec.members())):
-        if not target.is_legal(owner.name, or_mapped=spec.accepts_classic_names):
+        if not target.is_valid(owner.name, or_mapped=spec.accepts_classic_names):
             what = f"{_kind(owner)} {quoted(owner.name)} has an invalid name"
-            yield Problem(what, why_not_name(owner.name), (owner.where,))
+            yield Problem(what, name_remedy(owner.name), (owner.where,))
 
 
 def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:

@@ -97,7 +97,7 @@ def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem
             yield Problem(what, f"remove {setting}", (spec.at(setting),))
 
 
-def ends_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def ends_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse unknown primaries, primaries that never complete, and limits of 0 seconds."""
     by_name = paths_by_name(spec)
     policies = {

@@ -37,7 +37,7 @@ def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator
                 )
 
 
-def liveness_is_no_line(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def liveness_probes_read_no_logs(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse a liveness probe by log: an old line does not show that the process works now."""
     for group, process in spec.members():
         if process.liveness_probe is not None and process.liveness_probe.log is not None:

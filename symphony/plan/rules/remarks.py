@@ -1,4 +1,4 @@
-"""Remarks: warnings about declarations that are legal but most likely a mistake."""
+"""Remarks: warnings about declarations that are valid but most likely a mistake."""
 
 from __future__ import annotations
 

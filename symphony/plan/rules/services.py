@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from symphony.plan.names import as_label, did_you_mean, quoted, why_not_name
+from symphony.plan.names import as_label, did_you_mean, name_remedy, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -21,23 +21,23 @@ def _uses(spec: ExperimentSpec, *verbs: str) -> Iterator[tuple[str, str, Service
 
 
 def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
-    """Return the processes that bind or expose each service; bound_once reports more than one path."""
+    """Return the processes that bind or expose each service; another rule refuses more than one."""
     servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
     for path, _, use in _uses(spec, "binds", "exposes"):
         servers[use.name].append((path, use))
     return servers
 
 
-def names_are_legal(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def names_are_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, verb, use in _uses(spec):
-        if not target.is_legal(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
+        if not target.is_valid(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
             what = f"{path} {verb} {quoted(use.name)}, which is not a valid name of a service"
-            yield Problem(what, why_not_name(use.name), (use.where,))
+            yield Problem(what, name_remedy(use.name), (use.where,))
 
 
-def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_distinct(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     """Refuse names that become equal in a backend or in variables: web-1, web_1, Web-1."""
     first: dict[str, ServiceUse] = {}
     for path, _, use in _uses(spec, "binds", "exposes"):
@@ -48,7 +48,7 @@ def names_differ(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
-def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def services_are_bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for name, servers in served(spec).items():
         paths = list(dict.fromkeys(path for path, _ in servers))
         if len(paths) > 1:
@@ -68,7 +68,7 @@ def bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
 def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     known = served(spec)
     for path, _, use in _uses(spec, "connects"):
-        if use.name not in known and target.is_legal(use.name, or_mapped=spec.accepts_classic_names):
+        if use.name not in known and target.is_valid(use.name, or_mapped=spec.accepts_classic_names):
             listed = f"connect to one of: {', '.join(sorted(known))}"
             unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
             remedy = did_you_mean(use.name, known, unknown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symphony.placement.quantities import QUANTITY_REMEDY, amount
-from symphony.plan.names import is_label, quoted, why_not_label
+from symphony.plan.names import is_label, label_remedy, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, path_of
@@ -26,7 +26,7 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
             )
 
 
-def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def quantities_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         path = path_of(group, process)
         for setting in ("resource_request", "resource_limit"):
@@ -35,7 +35,7 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 quantity = getattr(resources, kind)
                 if quantity is not None and amount(quantity) is None:
                     yield Problem(
-                        f"{path} sets {kind} to {quoted(str(quantity))}, which is no quantity",
+                        f"{path} sets {kind} to {quoted(str(quantity))}, which is not a quantity",
                         QUANTITY_REMEDY,
                         (process.at(f"{setting} {kind}"),),
                     )
@@ -47,18 +47,18 @@ def quantities_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Prob
                 )
 
 
-def gpus_are_there(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def gpus_suffice(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for group, process in spec.members():
         count = process.resource_limit.gpu
         if count and target.gpus and count > target.gpus:
             yield Problem(
-                f"{path_of(group, process)} asks for {count} GPUs, this machine has {target.gpus}",
+                f"{path_of(group, process)} asks for {count} GPUs, but this machine has {target.gpus}",
                 "ask for fewer, or run it on Kubernetes",
                 (process.at("resource_limit gpu"),),
             )
 
 
-def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def mounts_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     for part_name, part in spec.parts():
         for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
@@ -69,7 +69,7 @@ def mounts_are_legal(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
                 )
             if mount.name is not None and not is_label(mount.name):
                 what = f"{part_name} mounts a volume called {quoted(mount.name)}"
-                yield Problem(what, why_not_label(mount.name), (mount.where,))
+                yield Problem(what, label_remedy(mount.name), (mount.where,))
 
 
 def mounts_do_not_clash(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:

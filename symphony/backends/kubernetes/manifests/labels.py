@@ -16,7 +16,7 @@ EXPERIMENT = "symphony/experiment"
 # The Services of a pod select it by this label.
 POD = "symphony/pod"
 
-# The owner mark of the stack; an annotation, since it is not a legal label value.
+# The owner mark of the stack; an annotation, since it is not a valid label value.
 OWNER = "symphony/owner"
 # The process group of the pod; absent if the pod runs an ungrouped process.
 GROUP = "symphony/group"

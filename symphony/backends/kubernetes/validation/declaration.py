@@ -152,7 +152,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
 
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
-    """Yield illegal names in a shared namespace, where the experiment's name is their prefix."""
+    """Yield invalid names in a shared namespace, where the experiment's name is their prefix."""
     prefix = settings.named("")
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
         yield Problem(

@@ -191,7 +191,7 @@ NAMES = st.one_of(
 
 
 @given(NAMES, NAMES)
-def test_names_become_distinct_legal_pod_names(first: str, second: str) -> None:
+def test_names_become_distinct_valid_pod_names(first: str, second: str) -> None:
     """A name that cannot is refused with a remedy."""
     experiment = Experiment("e")
     experiment.new_process(first)
