@@ -37,11 +37,10 @@ class WrongInput(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The changed fields, those of them that need another resource, and the reason of a repair."""
+    """The changed fields, and those of them that need another resource."""
 
     changed: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
-    reason: str = ""
 
 
 class DynamicProvider(ResourceProvider):

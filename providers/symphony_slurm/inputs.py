@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -45,20 +46,13 @@ class StepInputs(ProcessInputs, frozen=True, kw_only=True):
     """
 
     place: _Place
-    secret_digests: dict[str, str] = {}
     uses: tuple[str, ...] = ()
     share: str = ""
     allocation: str = ""
 
 
-def allocation_inputs(props: Mapping[str, Any]) -> AllocationInputs:
-    """Return the typed inputs of an Allocation; raise UserError for a wrong input."""
-    return converted(props, AllocationInputs)
-
-
-def step_inputs(props: Mapping[str, Any]) -> StepInputs:
-    """Return the typed inputs of a Step; raise UserError for a wrong input."""
-    return converted(props, StepInputs)
+allocation_inputs = partial(converted, kind=AllocationInputs)
+step_inputs = partial(converted, kind=StepInputs)
 
 
 def kept(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -52,12 +52,12 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return the changes of the inputs, and the reason to repair a failed or lost process."""
+    """Return the changes of the inputs, and `status` for a failed or lost process."""
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed = changes.changes(olds, news, LAUNCHED)
     now = _condition(Folder(str(olds["place"])), str(olds["path"]), int(olds["attempt"]), queue)
-    return Difference((*changed, *(() if now.is_good else ("status",))), reason=now.reason)
+    return Difference((*changed, *(() if now.is_good else ("status",))))
 
 
 def read(props: Props, queue: Queue) -> dict[str, Any] | None:

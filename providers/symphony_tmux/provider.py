@@ -56,7 +56,7 @@ class Session(pulumi.CustomResource):
 class Window(pulumi.CustomResource):
     """A process: a tmux window that runs either argv (without a shell) or script (shell lines).
 
-    Its inputs are the fields of WindowInputs, and secret_digests in place of the values of secret_env.
+    Its inputs are the fields of WindowInputs.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -20,38 +21,6 @@ from symphony_dynamic.provider import WrongInput
 from symphony_tmux import names
 from symphony_tmux.processes.declared_code import DeclaredCode
 
-SESSION_INPUTS = (
-    "name",
-    "owner",
-    "server",
-    "processes",
-    "services",
-    "ports",
-    "fixed_ports",
-    "port_range",
-    "secrets",
-    "configs",
-    "grace",
-    "supervision",
-)
-# The inputs that are outputs, too; of secret_env only the digests.
-WINDOW_INPUTS = (
-    "session",
-    "server",
-    "owner",
-    "path",
-    "argv",
-    "script",
-    "preamble",
-    "cwd",
-    "env",
-    "secret_digests",
-    "services",
-    "inherit",
-    "restart_policy",
-    "waits_for",
-    "grace",
-)
 _Name = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}\Z")]
 _Path = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}(/{names.NAME.pattern})?\Z")]
 _Owner = Annotated[str, msgspec.Meta(pattern=rf"\A{names.OWNER.pattern}\Z")]
@@ -87,7 +56,8 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
 class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The declaration of a process that a launch file starts.
 
-    code, folder: the entries of `code=` and the folder of the project.
+    secret_digests: the digests of the values of secret_env. code, folder: the entries of `code=` and the
+    folder of the project.
     """
 
     owner: _Owner
@@ -98,6 +68,7 @@ class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     env: dict[_Variable, str] = {}
     secret_env: dict[_Variable, str] = {}
+    secret_digests: dict[str, str] = {}
     services: dict[_Variable, str] = {}
     inherit: tuple[str, ...] = ()
     restart_policy: _Policy = "Never"
@@ -119,6 +90,8 @@ class WindowInputs(ProcessInputs, frozen=True, kw_only=True):
     grace: _Grace = 5.0
 
 
+# The inputs that are outputs, too; of secret_env only the digests.
+WINDOW_INPUTS = {*WindowInputs.__struct_fields__} - {"secret_env", "code", "folder"}
 Inputs = TypeVar("Inputs", bound=msgspec.Struct)
 
 
@@ -132,11 +105,6 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
         "supervision": supervision_of(props),
     }
     return converted({**props, **converted_inputs}, SessionInputs)
-
-
-def window_inputs(props: Mapping[str, Any]) -> WindowInputs:
-    """Return the typed inputs of a Window; raise WrongInput."""
-    return converted(props, WindowInputs)
 
 
 def refuse_strange_names(props: Mapping[str, Any]) -> None:
@@ -185,3 +153,6 @@ def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
         if "regex" in text:
             text = "not a valid name: use letters, digits, - and _"
         raise WrongInput(field[1] if field else "", text) from error
+
+
+window_inputs = partial(converted, kind=WindowInputs)

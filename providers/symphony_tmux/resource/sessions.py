@@ -15,7 +15,7 @@ from symphony_tmux.processes import observe, process_table, stop
 from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import inputs, supervised, windows
-from symphony_tmux.resource.inputs import SESSION_INPUTS, SessionInputs
+from symphony_tmux.resource.inputs import SessionInputs
 from symphony_tmux.tmux import server
 
 Props = Mapping[str, Any]
@@ -148,7 +148,7 @@ def _create(
         experiment_folder.copy_files(folder / kind, getattr(spec, kind))
     supervision = supervised.write(spec, ports)
     return {
-        **{name: getattr(spec, name) for name in SESSION_INPUTS},
+        **{name: getattr(spec, name) for name in SessionInputs.__struct_fields__},
         "supervision": supervision,
         **{name: list(getattr(spec, name)) for name in ("fixed_ports", *KINDS)},
         "port_range": list(spec.port_range) if spec.port_range else None,

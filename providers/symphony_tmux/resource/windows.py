@@ -49,7 +49,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """Return the changes of the inputs, and the reason to repair a failed or lost process."""
+    """Return the changes of the inputs, and `status` for a failed or lost process."""
     _refuse_other_host(olds)
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
@@ -59,7 +59,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
         changed.append("grace")
     if not condition.is_good:
         changed.append("status")
-    return Difference(tuple(changed), reason="" if condition.is_good else condition.reason)
+    return Difference(tuple(changed))
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:

@@ -170,21 +170,16 @@ def test_conditions_and_diff_reasons(rig: Any) -> None:
     rig.pane(d).kill()
     assert windows.diff(a, rig.inputs("a", "sleep", "100"), Snapshot()) == windows.Difference()
     assert windows.diff(c, rig.inputs("c", "true"), Snapshot()) == windows.Difference()
-    assert (
-        windows.diff(b, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).reason == "it exited with code 3"
-    )
-    assert windows.diff(d, rig.inputs("d", "sleep", "100"), Snapshot()).reason == "its window is gone"
+    assert windows.diff(b, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).changed == ("status",)
+    assert rig.condition(b).reason == "it exited with code 3"
+    assert windows.diff(d, rig.inputs("d", "sleep", "100"), Snapshot()).changed == ("status",)
+    assert rig.condition(d).reason == "its window is gone"
     os.kill(a["pid"], signal.SIGKILL)
     assert rig.ended(a).reason == "its supervisor was killed by signal 9 (SIGKILL)"
     assert windows.read(d, Snapshot()) is None
     assert (windows.read(b, Snapshot()) or {})["status"] == "failed: it exited with code 3"
-    assert (
-        windows.diff({**b, "boot_id": "other"}, rig.inputs("b", "sh", "-c", "exit 3"), Snapshot()).reason
-        == "the host was rebooted"
-    )
-    assert windows.diff({**c, "pid": 1.0}, rig.inputs("c", "true"), Snapshot()).reason.startswith(
-        "another process"
-    )
+    assert rig.condition({**b, "boot_id": "other"}).reason == "the host was rebooted"
+    assert rig.condition({**c, "pid": 1.0}).reason.startswith("another process")
 
 
 def test_a_window_that_the_user_renamed_or_moved_is_found(rig: Any) -> None:
