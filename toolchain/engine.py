@@ -1,7 +1,5 @@
 """Gets the Pulumi engine: Pulumi's installer, else a build with Go; run as `python -m toolchain.engine`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

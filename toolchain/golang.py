@@ -1,7 +1,5 @@
 """Builds programs from the Go modules of this repository into the user's cache, once for each version."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

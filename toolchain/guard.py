@@ -4,8 +4,6 @@ This process is the subreaper of its descendants (Linux), so daemons come back t
 test sessions share stays while another session uses it, or when a person brought it up.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

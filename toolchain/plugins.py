@@ -4,8 +4,6 @@ The Kubernetes plugin is Pulumi's own: downloaded where releases can be reached,
 module. The gcp plugin is a fake, because the tests have no cloud account. Only links are replaced.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A silent connection, such as a tcp probe of Kubernetes, is neither a peer nor an error."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading

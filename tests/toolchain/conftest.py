@@ -1,7 +1,5 @@
 """A network of its own for a second cluster, and a folder for its files."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Usage: python -m tests.toolchain.kill_during_up FOLDER KILLS
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

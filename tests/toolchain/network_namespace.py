@@ -1,7 +1,5 @@
 """A network namespace in which a second cluster can run beside the first."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

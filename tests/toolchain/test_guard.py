@@ -1,7 +1,5 @@
 """A run of the tests that is killed leaves no cluster, tmux server or engine behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty

@@ -1,7 +1,5 @@
 """`symphony up` while the API server is killed repeatedly."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command line: `python -m toolchain.kubernetes up | down | status | build | image`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """The few API requests that `up` needs, made with the cluster's own kubectl."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import urllib.request

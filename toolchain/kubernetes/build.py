@@ -1,7 +1,5 @@
 """The programs of the one-machine cluster, from the Go modules in `modules/`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from toolchain import golang

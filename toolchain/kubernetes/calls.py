@@ -1,7 +1,5 @@
 """Runs another program with a deadline, and reports its failure in one sentence."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Brings the cluster up, takes it down, and reports its status."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Starts one program of the cluster in the background, records its pid and start time, and ends it."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

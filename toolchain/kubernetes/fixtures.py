@@ -5,8 +5,6 @@ SYMPHONY_TEST_KUBECONFIG the tests use that cluster instead, with the images tha
 SYMPHONY_TEST_PYTHON_IMAGE name; with CI set a missing cluster is a failure.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Makes single-layer images and pushes them to the registry, without Docker; for `up` and tests."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import http.client

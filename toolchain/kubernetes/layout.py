@@ -1,7 +1,5 @@
 """The files and addresses of the cluster."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +36,7 @@ class Layout:
     folder: Path
 
     @classmethod
-    def default(cls) -> Layout:
+    def default(cls) -> "Layout":
         return cls(cache_folder() / "cluster")
 
     def path(self, *parts: str) -> Path:

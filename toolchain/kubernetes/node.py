@@ -1,7 +1,5 @@
 """The node: a private mount namespace, containerd, kubelet, kube-proxy and their files."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The fake gcp plugin as a program that the engine starts: `python -m toolchain.plugin_gcp`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The resources of the fake cloud: one file for each, with the requested properties."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The local cluster that stands in for every GKE cluster: its kubeconfig, client and tokens."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import os

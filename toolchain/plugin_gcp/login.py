@@ -1,7 +1,5 @@
 """Stands in for gke-gcloud-auth-plugin: prints a credential of the local cluster for kubectl."""
 
-from __future__ import annotations
-
 import json
 import sys
 

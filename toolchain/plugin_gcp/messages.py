@@ -1,7 +1,5 @@
 """Validates clusters and pools by the published protobuf messages of GKE's API."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Nothing scales them: a pool always has all its machines. Each holds one pod that
 system pods of GKE.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Property values of the engine as plain Python values, and their differences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The provider protocol for GKE clusters and node pools: checks them, records them, creates nodes."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

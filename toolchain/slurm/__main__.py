@@ -1,7 +1,5 @@
 """The command line: `python -m toolchain.slurm up | status | down`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Root can run jobs of every user there, another user only its own. The nodes have
 loopback addresses, so that a service on the wrong node is detected.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -88,7 +86,7 @@ class Slurm:
     folder: Path
 
     @classmethod
-    def default(cls) -> Slurm:
+    def default(cls) -> "Slurm":
         # Jobs of other users must read the files of root, whose home is closed to them.
         return cls(Path("/run/symphony/slurm") if os.geteuid() == 0 else cache_folder() / "slurm")
 

@@ -4,8 +4,6 @@ Sessions share it; the last one takes it down, unless a person brought it up. Wi
 a failure.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sys

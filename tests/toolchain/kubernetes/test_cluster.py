@@ -1,7 +1,5 @@
 """The one-machine cluster: `up` starts what is missing, and `down` waits for tests."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A second cluster starts and ends in its own network namespace, and leaves the machine unchanged."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The fake Google Cloud validates requests by GKE's protobuf messages, and creates nodes as GKE does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """CoreDNS on the node's address: the name server that kubelet configures in every pod."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from toolchain.kubernetes import daemons

@@ -1,7 +1,5 @@
 """Simulated nodes (optional): the real scheduler places pods on them, and kwok marks these Running."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

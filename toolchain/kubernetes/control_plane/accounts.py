@@ -1,7 +1,5 @@
 """Creates the roles of CoreDNS and of the ordinary user, who has the Role of `symphony rbac`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

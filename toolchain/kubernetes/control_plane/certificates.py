@@ -1,7 +1,5 @@
 """A temporary certificate authority, and a certificate for every program and user."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The command lines of etcd, API server, controller manager and scheduler, as pure functions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from toolchain.kubernetes.layout import ETCD, ETCD_PEER, NODE_ADDRESS, SERVICE_RANGE, Layout

@@ -1,7 +1,5 @@
 """Writes a kubeconfig for each user of the cluster, with embedded certificates so that it can be copied."""
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

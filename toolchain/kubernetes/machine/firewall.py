@@ -1,7 +1,5 @@
 """Removes the iptables chains and rules created by the cluster's programs, and no others."""
 
-from __future__ import annotations
-
 import shlex
 
 from toolchain.kubernetes.calls import run

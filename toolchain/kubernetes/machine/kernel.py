@@ -1,7 +1,5 @@
 """Saves and restores kernel settings that the cluster changes; makes and removes control groups."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Creates the bridge with the node's address, and removes all links of the cluster."""
 
-from __future__ import annotations
-
 import json
 import time
 

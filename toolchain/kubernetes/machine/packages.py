@@ -1,7 +1,5 @@
 """The Debian packages the cluster needs, installed by `up` when they are missing and it runs as root."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Finds and ends every process of a cluster: those that carry its marker and all that descend from them."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from pathlib import Path

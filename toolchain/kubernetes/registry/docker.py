@@ -1,7 +1,5 @@
 """A Docker daemon of the cluster for `docker build` and `push`, if the machine runs none."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

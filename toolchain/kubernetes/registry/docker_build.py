@@ -1,7 +1,5 @@
 """Builds an image of this repository with the real Docker, and pushes it to the registry."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import re

@@ -1,7 +1,5 @@
 """The image registry on loopback, from which the node pulls images built on this machine."""
 
-from __future__ import annotations
-
 import json
 
 from toolchain.kubernetes import daemons

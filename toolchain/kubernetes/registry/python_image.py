@@ -3,8 +3,6 @@
 In it: the interpreter, its standard library, what the examples import, a shell with its tools.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import sys
