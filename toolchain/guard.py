@@ -14,10 +14,9 @@ from types import FrameType
 
 import psutil
 
-from toolchain.kubernetes import cluster
+from toolchain.kubernetes import cluster, daemons
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import MARKER, Layout
-from toolchain.kubernetes.machine import processes
 
 PR_SET_CHILD_SUBREAPER = 36
 # The time after Ctrl-C in which tests clean up and report; a second Ctrl-C ends them at once.
@@ -100,7 +99,7 @@ def _descendants() -> list[psutil.Process]:
 
 def _left(shared: Layout) -> list[psutil.Process]:
     below = _descendants()
-    kept = {process.pid for process in processes.of_cluster(shared.folder)} if below else set[int]()
+    kept = {process.pid for process in daemons.of_cluster(shared.folder)} if below else set[int]()
     return [process for process in below if process.pid not in kept]
 
 

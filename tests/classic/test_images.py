@@ -12,8 +12,8 @@ from symphony import DockerBuilder, UserError, clean_images
 from symphony.errors import SymphonyError
 from symphony_docker.engine import Engine
 from tests.sandbox import ROOT, sandbox_in, wait_for
+from toolchain.kubernetes import python_image
 from toolchain.kubernetes.fixtures import Access, cluster
-from toolchain.kubernetes.registry import python_image
 from toolchain.plugins import install
 
 __all__ = ["cluster"]

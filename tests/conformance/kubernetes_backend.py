@@ -17,7 +17,7 @@ import pytest
 
 from tests.conformance.backend import Backend
 from tests.sandbox import Sandbox, wait_for
-from toolchain.kubernetes.control_plane import accounts
+from toolchain.kubernetes import access
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import Layout
 
@@ -131,7 +131,7 @@ class RoleBackend(KubernetesBackend):
         if namespace not in self._made:
             self.kubectl("create", "namespace", namespace)
             self.kubectl("-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-            accounts.grant(Layout.default(), accounts.ORDINARY, namespace)
+            access.grant(Layout.default(), access.ORDINARY, namespace)
             self._made.add(namespace)
         mine = {"createNamespace": "false", "kubernetes:kubeconfig": self.cluster.user_kubeconfig}
         return {**super().settings(stack), **mine}

@@ -16,8 +16,8 @@ import yaml
 from tests.documents import blocks, talk
 from tests.examples.test_zmq import PRINTED
 from tests.sandbox import SYMPHONY, Sandbox, clone_in, sandbox_in, wait_for
+from toolchain.kubernetes import docker_build, python_image
 from toolchain.kubernetes.fixtures import Access, cluster
-from toolchain.kubernetes.registry import docker_build, python_image
 from toolchain.plugins import install
 
 __all__ = ["cluster"]

@@ -17,8 +17,8 @@ import yaml
 
 from tests.examples.test_on_kubernetes import kubectl
 from tests.sandbox import ROOT, Sandbox, clone_in, sandbox_in, wait_for
+from toolchain.kubernetes import docker_build
 from toolchain.kubernetes.fixtures import Access, cluster
-from toolchain.kubernetes.registry import docker_build
 from toolchain.plugins import install
 
 __all__ = ["cluster"]

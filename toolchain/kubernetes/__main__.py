@@ -5,11 +5,9 @@ import sys
 import time
 from pathlib import Path
 
-from toolchain.kubernetes import build, cluster
+from toolchain.kubernetes import build, cluster, docker_build, packages
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import Layout
-from toolchain.kubernetes.machine import packages
-from toolchain.kubernetes.registry import docker_build
 
 
 def main() -> int:

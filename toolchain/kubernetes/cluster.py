@@ -14,14 +14,22 @@ from typing import IO
 
 import psutil
 
-from toolchain.kubernetes import api, build, daemons, images, node
-from toolchain.kubernetes.addons import dns, kwok
+from toolchain.kubernetes import (
+    access,
+    addons,
+    api,
+    build,
+    control_plane,
+    daemons,
+    images,
+    machine,
+    node,
+    packages,
+    registry,
+)
 from toolchain.kubernetes.calls import ToolchainError
-from toolchain.kubernetes.control_plane import accounts, certificates, commands, kubeconfigs
 from toolchain.kubernetes.daemons import Daemon
 from toolchain.kubernetes.layout import NODE_NAME, REGISTRY, Layout
-from toolchain.kubernetes.machine import firewall, kernel, network, packages, processes
-from toolchain.kubernetes.registry import docker, image_server
 
 Say = Callable[[str], None]
 READY_WITHIN = 60
@@ -99,14 +107,14 @@ def status(layout: Layout) -> Status:
     names = [path.stem for path in sorted(layout.path("run").glob("*.json"))]
     running = [name for name in names if daemons.running(layout, name)]
     ready = _prepared(layout) and bool(running) and _node_ready(layout)
-    own_docker = docker.socket(layout).exists()
+    socket = registry.docker_socket(layout)
     return Status(
         ready=ready,
         kubeconfig=str(layout.kubeconfig),
         user_kubeconfig=str(layout.user_kubeconfig),
         kubectl=str(build.kubectl()),
         registry=REGISTRY,
-        docker_host=f"unix://{docker.socket(layout)}" if own_docker else os.environ.get("DOCKER_HOST", ""),
+        docker_host=f"unix://{socket}" if socket.exists() else os.environ.get("DOCKER_HOST", ""),
         running=running,
         stopped=[name for name in names if name not in running],
     )
@@ -141,18 +149,18 @@ def locked(layout: Layout) -> Iterator[None]:
 
 
 def _prepare(layout: Layout) -> None:
-    network.require_free()
+    machine.require_no_other_cluster()
     for folder in ("run", "logs"):
         layout.path(folder).mkdir(exist_ok=True)
     layout.path(OWNS_MACHINE).touch()
-    certificates.make(layout)
-    kubeconfigs.write(layout)
+    access.make_certificates(layout)
+    access.write_kubeconfigs(layout)
     node.configure(layout)
-    dns.configure(layout)
-    image_server.configure(layout)
-    kernel.prepare(layout)
-    kernel.make_cgroups(layout)
-    network.make_node_bridge()
+    addons.configure_dns(layout)
+    registry.configure(layout)
+    machine.prepare_kernel(layout)
+    machine.make_cgroups(layout)
+    machine.make_node_bridge()
     layout.path("prepared").write_text(_boot())
 
 
@@ -169,12 +177,12 @@ def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
     _serve(
         layout,
         [
-            Daemon("etcd", commands.etcd(programs["etcd"], layout)),
-            Daemon("registry", image_server.registry(layout), image_server.ready),
+            Daemon("etcd", control_plane.etcd(programs["etcd"], layout)),
+            Daemon("registry", registry.registry(layout), registry.registry_ready),
             Daemon(HOLDER, node.namespace(layout), layout.path("run", "namespace-ready").exists),
         ],
     )
-    api_server = commands.api_server(programs["kube-apiserver"], layout)
+    api_server = control_plane.api_server(programs["kube-apiserver"], layout)
     containerd = _in_node(layout, node.containerd(layout))
     _serve(
         layout,
@@ -184,11 +192,11 @@ def _start(layout: Layout, programs: dict[str, Path], kwok_nodes: int) -> None:
         ],
     )
     images.push_own(programs["pause"])
-    accounts.make(layout)
+    access.make_roles(layout)
     _serve(layout, _workers(layout, programs))
     if kwok_nodes:
-        _serve(layout, [Daemon("kwok", kwok.kwok(programs["kwok"], layout))])
-        kwok.add_nodes(layout, kwok_nodes)
+        _serve(layout, [Daemon("kwok", addons.kwok(programs["kwok"], layout))])
+        addons.add_nodes(layout, kwok_nodes)
     _await_pods_possible(layout)
 
 
@@ -206,18 +214,18 @@ def _serve(layout: Layout, wanted: list[Daemon]) -> None:
 
 
 def _workers(layout: Layout, programs: dict[str, Path]) -> list[Daemon]:
-    controller_manager = commands.controller_manager(programs["kube-controller-manager"], layout)
+    controller_manager = control_plane.controller_manager(programs["kube-controller-manager"], layout)
     kubelet = _in_node(layout, node.kubelet(programs["kubelet"], layout))
     workers = [
         Daemon("kube-controller-manager", controller_manager),
-        Daemon("kube-scheduler", commands.scheduler(programs["kube-scheduler"], layout)),
+        Daemon("kube-scheduler", control_plane.scheduler(programs["kube-scheduler"], layout)),
         Daemon("kubelet", kubelet, lambda: _node_ready(layout)),
         Daemon("kube-proxy", node.proxy(programs["kube-proxy"], layout)),
-        Daemon("coredns", dns.coredns(programs["coredns"], layout), dns.ready),
+        Daemon("coredns", addons.coredns(programs["coredns"], layout), addons.dns_ready),
     ]
-    if daemons.running(layout, "dockerd") or not docker.machine_has_docker():
-        argv = _in_node(layout, docker.dockerd(layout, node.containerd_socket(layout)))
-        workers.append(Daemon("dockerd", argv, lambda: docker.ready(layout)))
+    if daemons.running(layout, "dockerd") or not registry.machine_has_docker():
+        argv = _in_node(layout, registry.dockerd(layout, node.containerd_socket(layout)))
+        workers.append(Daemon("dockerd", argv, lambda: registry.docker_ready(layout)))
     return workers
 
 
@@ -236,7 +244,7 @@ def _node_ready(layout: Layout) -> bool:
 def _await_pods_possible(layout: Layout) -> None:
     """Wait until pods can be created: controllers create the service account of a namespace first."""
     deadline = time.monotonic() + READY_WITHIN
-    for namespace in ("default", accounts.ORDINARY):
+    for namespace in ("default", access.ORDINARY):
         while not api.get(layout, "serviceaccount", "default", namespace):
             if time.monotonic() > deadline:
                 raise ToolchainError(
@@ -249,12 +257,12 @@ def _clear(layout: Layout) -> None:
     with_docker = layout.path("run", "dockerd.json").exists()
     for name in ("kubelet", "dockerd", "registry"):
         daemons.stop(layout, name, grace=5)
-    processes.end_all(layout.folder)
+    daemons.end_all(layout.folder)
     if layout.path(OWNS_MACHINE).exists():
-        network.remove_links(with_docker=with_docker)
-        firewall.clean(with_docker=with_docker)
-        kernel.restore(layout)
-        kernel.remove_cgroups(layout)
+        machine.remove_links(with_docker=with_docker)
+        machine.remove_rules(with_docker=with_docker)
+        machine.restore_kernel(layout)
+        machine.remove_cgroups(layout)
         node.remove_mount_points(layout)
     for path in layout.folder.iterdir():
         if path.name not in KEPT:

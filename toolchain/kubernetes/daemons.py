@@ -1,4 +1,4 @@
-"""Starts one program of the cluster in the background, records its pid and start time, and ends it."""
+"""The programs of the cluster: starts them in the background, finds and ends them and what they started."""
 
 import contextlib
 import http.client
@@ -14,7 +14,7 @@ import psutil
 
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import MARKER, Layout
-from toolchain.kubernetes.machine.packages import search_path
+from toolchain.kubernetes.packages import search_path
 
 
 class Ended(ToolchainError):
@@ -127,3 +127,37 @@ def _environment(layout: Layout) -> dict[str, str]:
 
 def _record(layout: Layout, name: str) -> Path:
     return layout.path("run", f"{name}.json")
+
+
+_END_SECONDS = 30.0
+
+
+def of_cluster(folder: Path) -> list[psutil.Process]:
+    """Return the marked processes and their descendants, such as containers; zombies do not count."""
+    members: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARKER) == str(folder):
+                members[process.pid] = process
+                members.update({child.pid: child for child in process.children(recursive=True)})
+    return [process for process in members.values() if _runs(process)]
+
+
+def end_all(folder: Path) -> None:
+    """Kill until no process is left; children that a dying process starts are killed in the next round."""
+    deadline = time.monotonic() + _END_SECONDS
+    while left := of_cluster(folder):
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{process.pid} {process.name()}" for process in left)
+            raise ToolchainError(f"these processes of the cluster do not end: {names}")
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(0.02)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import pytest
 
 from toolchain.kubernetes import cluster as one_machine
-from toolchain.kubernetes import images
+from toolchain.kubernetes import images, python_image, registry
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import Layout
-from toolchain.kubernetes.registry import docker, python_image
 
 KWOK_NODES = 4
 # variable -> the field of Access; the variable names an image that another cluster can pull.
@@ -47,7 +46,7 @@ class Access:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Access]:
     """Yield the running cluster."""
-    os.environ["PATH"] = docker.path_with_buildkit()
+    os.environ["PATH"] = registry.path_with_buildkit()
     existing = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     if existing:
         if words := unusable(existing):

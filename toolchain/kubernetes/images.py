@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import PAUSE_IMAGE, REGISTRY
-from toolchain.kubernetes.machine.packages import search_path
+from toolchain.kubernetes.packages import search_path
 
 BUSYBOX_IMAGE = f"{REGISTRY}/symphony/busybox:1"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from toolchain.kubernetes import machine
 from toolchain.kubernetes.layout import (
     CLUSTER_DOMAIN,
     NODE_ADDRESS,
@@ -14,7 +15,6 @@ from toolchain.kubernetes.layout import (
     POD_RANGE,
     Layout,
 )
-from toolchain.kubernetes.machine import kernel
 
 # Folders that programs of the node require; in its mount namespace they are folders of the cluster.
 INSISTED = (
@@ -131,7 +131,7 @@ def _kubelet_config(layout: Layout) -> dict[str, Any]:
         "authorization": {"mode": "Webhook"},
         "containerRuntimeEndpoint": f"unix://{containerd_socket(layout)}",
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": kernel.cgroup(layout),
+        "cgroupRoot": machine.cgroup(layout),
         "failCgroupV1": False,
         "failSwapOn": False,
         "clusterDomain": CLUSTER_DOMAIN,

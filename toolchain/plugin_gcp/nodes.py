@@ -13,7 +13,7 @@ from typing import Any
 from kubernetes.client import ApiException
 
 from symphony.placement.pool import Amounts, Pool, allocatable, available
-from toolchain.kubernetes.addons.kwok import ANNOTATION, TAINT
+from toolchain.kubernetes.addons import ANNOTATION, TAINT
 
 _SYSTEM = "kube-system"
 _OF_CLUSTER = "symphony.test/gke-cluster"

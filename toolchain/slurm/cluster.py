@@ -18,7 +18,7 @@ import psutil
 
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import cache_folder
-from toolchain.kubernetes.machine.packages import search_path
+from toolchain.kubernetes.packages import search_path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")

@@ -16,7 +16,7 @@ import pytest
 from symphony_docker.engine import Engine
 from tests.providers.symphony_docker.conftest import Place, local_images
 from tests.sandbox import wait_for
-from toolchain.kubernetes.registry import python_image
+from toolchain.kubernetes import python_image
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(400)]
 PROGRAM = """

@@ -11,7 +11,6 @@ from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes import daemons
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import NODE_ADDRESS, Layout
-from toolchain.kubernetes.machine import processes
 
 pytestmark = pytest.mark.kubernetes
 
@@ -49,7 +48,7 @@ def test_up_restarts_a_killed_program_of_the_cluster(own: Layout):
 
 
 def test_the_cluster_listens_only_on_loopback_and_its_own_bridge(own: Layout):
-    pids = {process.pid for process in processes.of_cluster(own.folder)}
+    pids = {process.pid for process in daemons.of_cluster(own.folder)}
     listening = [
         each for each in psutil.net_connections("inet") if each.status == "LISTEN" and each.pid in pids
     ]

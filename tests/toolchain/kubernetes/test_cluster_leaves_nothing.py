@@ -12,12 +12,11 @@ import pytest
 
 from tests.toolchain.network_namespace import Elsewhere
 from toolchain import golang
-from toolchain.kubernetes import build
+from toolchain.kubernetes import build, daemons, machine
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.layout import Layout
-from toolchain.kubernetes.machine import kernel, processes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
 
@@ -42,9 +41,10 @@ POD = {
 def machine_state(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
     """Return everything that a cluster could leave on the machine."""
     rules = [elsewhere.run(f"{family}-save") for family in ("iptables", "ip6tables")]
-    settings = {name: kernel.PROC / name for name in kernel.SETTINGS}
+    group = machine.cgroup(Layout(folder))
+    settings = {name: machine.PROC / name for name in machine.SETTINGS}
     return {
-        "processes": [process.pid for process in processes.of_cluster(folder)],
+        "processes": [process.pid for process in daemons.of_cluster(folder)],
         "mounts": [
             line for line in Path("/proc/self/mounts").read_text().splitlines() if str(folder) in line
         ],
@@ -55,9 +55,7 @@ def machine_state(elsewhere: Elsewhere, folder: Path) -> dict[str, object]:
         ],
         "settings": {name: path.read_text() for name, path in settings.items() if path.exists()},
         # Walked, not globbed: groups of other clusters' pods go meanwhile.
-        "groups": [
-            place for place, _, _ in os.walk(kernel.CGROUPS) if place.endswith(kernel.cgroup(Layout(folder)))
-        ],
+        "groups": [place for place, _, _ in os.walk(machine.CGROUPS) if place.endswith(group)],
     }
 
 

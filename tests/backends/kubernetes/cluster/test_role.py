@@ -14,7 +14,7 @@ import pytest
 from tests.backends.kubernetes.diagnosis.test_why import steps
 from tests.backends.kubernetes.test_runs import Live, becomes, up
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
-from toolchain.kubernetes.control_plane import accounts
+from toolchain.kubernetes import access
 from toolchain.kubernetes.fixtures import Access as Cluster
 from toolchain.kubernetes.layout import Layout
 
@@ -37,7 +37,7 @@ def granted(
     """Start the experiment with these settings, in a namespace created for an ordinary user."""
     kubectl("create", "namespace", stack)
     kubectl("-n", stack, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-    accounts.grant(Layout.default(), accounts.ORDINARY, stack)
+    access.grant(Layout.default(), access.ORDINARY, stack)
     sandbox.config(stack, createNamespace="false", **{"kubernetes:kubeconfig": own.user_kubeconfig})
     (tmp_path / "key").write_text("hush\n")
 

@@ -13,7 +13,7 @@ import pytest
 from tests.backends.kubernetes.conftest import configured
 from tests.backends.kubernetes.diagnosis.test_why import steps
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
-from toolchain.kubernetes.control_plane import accounts
+from toolchain.kubernetes import access
 from toolchain.kubernetes.fixtures import Access as Cluster
 from toolchain.kubernetes.layout import Layout
 
@@ -38,7 +38,7 @@ def pair(
         place = f"{first}-shared"
         kubectl("create", "namespace", place)
         kubectl("-n", place, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-        accounts.grant(Layout.default(), accounts.ORDINARY, place)
+        access.grant(Layout.default(), access.ORDINARY, place)
         mine = {"createNamespace": "false", "kubernetes:kubeconfig": own.user_kubeconfig}
         for name, controller in ((first, "Pod"), (second, "Job")):
             sandbox.config(name, namespace=place, controller=controller, **mine)

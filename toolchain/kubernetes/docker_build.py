@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from toolchain.kubernetes import python_image
 from toolchain.kubernetes.calls import run
-from toolchain.kubernetes.registry import python_image
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 BUILD_DEADLINE = 300
 # Locked packages of examples/surreal that only draw plots, or that are in the base image.

@@ -1,10 +1,38 @@
-"""Simulated nodes (optional): the real scheduler places pods on them, and kwok marks these Running."""
+"""Add-ons of the cluster: its name server, and simulated nodes (kwok)."""
 
 from pathlib import Path
 from typing import Any
 
-from toolchain.kubernetes import api
-from toolchain.kubernetes.layout import Layout
+from toolchain.kubernetes import api, daemons
+from toolchain.kubernetes.layout import CLUSTER_DOMAIN, NODE_ADDRESS, Layout
+
+_HEALTH = "127.0.0.1:8181"
+
+
+def coredns(program: Path, layout: Layout) -> tuple[str, ...]:
+    return (str(program), f"-conf={layout.path('Corefile')}")
+
+
+def configure_dns(layout: Layout) -> None:
+    """Configure CoreDNS without a cache: a name must resolve as soon as its Service exists."""
+    layout.path("Corefile").write_text(
+        f""".:53 {{
+    bind {NODE_ADDRESS}
+    errors
+    ready {_HEALTH}
+    kubernetes {CLUSTER_DOMAIN} in-addr.arpa {{
+        kubeconfig {layout.path("kubeconfigs", "coredns.yaml")} symphony
+        fallthrough in-addr.arpa
+    }}
+    forward . /etc/resolv.conf
+}}
+"""
+    )
+
+
+def dns_ready() -> bool:
+    return daemons.answers(_HEALTH, "/ready")
+
 
 ANNOTATION = "kwok.x-k8s.io/node"
 LABELS = {"type": "kwok"}

@@ -1,11 +1,34 @@
-"""A Docker daemon of the cluster for `docker build` and `push`, if the machine runs none."""
+"""The image registry of the cluster on loopback, and a Docker daemon that builds and pushes images."""
 
+import json
 import os
 from pathlib import Path
 
+from toolchain.kubernetes import daemons, machine
 from toolchain.kubernetes.calls import succeeds
-from toolchain.kubernetes.layout import Layout, cache_folder
-from toolchain.kubernetes.machine import kernel
+from toolchain.kubernetes.layout import REGISTRY, Layout, cache_folder
+
+
+def registry(layout: Layout) -> tuple[str, ...]:
+    return ("docker-registry", "serve", str(layout.path("registry.json")))
+
+
+def configure(layout: Layout) -> None:
+    """Write the configuration of the registry as JSON, which is valid YAML."""
+    content = {
+        "version": "0.1",
+        "log": {"level": "warn", "accesslog": {"disabled": True}},
+        "storage": {
+            "filesystem": {"rootdirectory": str(layout.path("registry"))},
+            "delete": {"enabled": True},
+        },
+        "http": {"addr": "127.0.0.1:5000"},
+    }
+    layout.path("registry.json").write_text(json.dumps(content))
+
+
+def registry_ready() -> bool:
+    return daemons.answers(REGISTRY, "/v2/")
 
 
 def machine_has_docker() -> bool:
@@ -13,7 +36,7 @@ def machine_has_docker() -> bool:
     return succeeds(["docker", "version", "--format", "{{.Server.Version}}"], timeout=10)
 
 
-def socket(layout: Layout) -> Path:
+def docker_socket(layout: Layout) -> Path:
     return layout.path("docker.sock")
 
 
@@ -21,18 +44,18 @@ def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
     """Start dockerd on the node's containerd, in a separate containerd namespace."""
     return (
         "dockerd",
-        f"--host=unix://{socket(layout)}",
+        f"--host=unix://{docker_socket(layout)}",
         f"--containerd={containerd_socket}",
         f"--data-root={layout.path('docker')}",
         f"--exec-root={layout.path('docker-exec')}",
         f"--pidfile={layout.path('run', 'dockerd.pid')}",
-        f"--cgroup-parent={kernel.cgroup(layout)}/docker",
+        f"--cgroup-parent={machine.cgroup(layout)}/docker",
         "--log-level=warn",
     )
 
 
-def ready(layout: Layout) -> bool:
-    return succeeds(["docker", "--host", f"unix://{socket(layout)}", "version"], timeout=5)
+def docker_ready(layout: Layout) -> bool:
+    return succeeds(["docker", "--host", f"unix://{docker_socket(layout)}", "version"], timeout=5)
 
 
 def path_with_buildkit() -> str:

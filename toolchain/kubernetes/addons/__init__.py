@@ -1,1 +1,0 @@
-"""Add-ons of the cluster: its name server, and simulated nodes."""

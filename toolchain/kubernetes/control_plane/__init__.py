@@ -1,1 +1,0 @@
-"""The programs of the control plane, certificates and access rights."""

@@ -1,1 +1,0 @@
-"""Changes this machine for the cluster and reverts that: packages, kernel, network, firewall."""

@@ -1,1 +1,0 @@
-"""The image registry of the cluster, and images built for it."""
