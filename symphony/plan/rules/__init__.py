@@ -40,7 +40,6 @@ RULES: tuple[Rule, ...] = (
     environment.inherit_is_valid,
     commands.processes_have_a_command,
     commands.texts_are_passable,
-    commands.arguments_fit,
     commands.code_exists,
     commands.files_are_readable,
     commands.commands_can_start,
