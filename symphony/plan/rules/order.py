@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 
 from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
@@ -131,19 +132,8 @@ def paths_by_name(spec: ExperimentSpec) -> dict[str, list[str]]:
 
 def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
     """Return the paths of a cycle, with its first path again at the end; empty if there is no cycle."""
-    done: set[str] = set()
-    for start in edges:
-        if start in done:
-            continue
-        trail, choices = [start], [iter(edges[start])]
-        while trail:
-            on = next(choices[-1], None)
-            if on is None:
-                done.add(trail.pop())
-                choices.pop()
-            elif on in trail:
-                return [*trail[trail.index(on) :], on]
-            elif on not in done:
-                trail.append(on)
-                choices.append(iter(edges.get(on, {})))
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
     return []
