@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import traceback
@@ -14,10 +13,6 @@ from symphony.backends import settings_reader
 from symphony.components.run import refused, require_root, settings
 from symphony.errors import SymphonyError
 from symphony.plan.names import near
-
-_LIBRARIES = tuple(
-    f"{Path(str(module.__file__)).resolve().parent}{os.sep}" for module in (pulumi, sys.modules["symphony"])
-)
 
 
 def run_program(folder: str | Path = "stacks") -> None:
@@ -55,7 +50,12 @@ def run_program(folder: str | Path = "stacks") -> None:
     except SymphonyError as error:
         raise refused(error) from None
     except Exception as error:
-        raise pulumi.RunError(_own_traceback(error, file)) from None
+        trace = error.__traceback__
+        # The frames before the program's are symphony's and Pulumi's.
+        while trace is not None and trace.tb_frame.f_code.co_filename != str(file):
+            trace = trace.tb_next
+        report = "".join(traceback.format_exception(error.with_traceback(trace)))
+        raise pulumi.RunError(report.rstrip()) from None
 
 
 def _refuse_unread_settings(home: Path, stack: str) -> None:
@@ -67,23 +67,3 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
             f"{unread} is not read: the settings of {stack} are in {own.name} beside {project}."
             f" Set `stackConfigDir: {home}` in {project}, or move the file."
         )
-
-
-def _own_traceback(error: BaseException, file: Path) -> str:
-    """Return the traceback without the lines of symphony and of its callers."""
-    report, path = traceback.TracebackException.from_exception(error), file.absolute()
-    shown: traceback.TracebackException | None = report
-    while shown is not None:
-        first = next(
-            (i for i, frame in enumerate(shown.stack) if Path(frame.filename).absolute() == path), None
-        )
-        shown.stack = traceback.StackSummary.from_list(_user_frames(shown.stack, first))
-        shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
-    return "".join(report.format()).rstrip()
-
-
-def _user_frames(stack: traceback.StackSummary, first: int | None) -> list[traceback.FrameSummary]:
-    own = [frame for frame in stack[first or 0 :] if first is not None]
-    while own and own[-1].filename.startswith(_LIBRARIES):
-        own.pop()
-    return own
