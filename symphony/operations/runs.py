@@ -20,6 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from symphony import files, paths
+from symphony.backends import settings_reader
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.engine.state import store
 from symphony.engine.state.file_store import StackName
@@ -606,13 +607,11 @@ def size(folders: Iterable[Path]) -> int:
 def prune(name: StackName) -> list[int]:
     """Remove the oldest runs of an experiment beyond its limits; return their numbers."""
     known = numbers(name)
-    settings = read(name, known[-1]).settings if known else {}
-    max_runs = _number(settings.get("symphony:keepRuns"), 20)
-    limit = _number(settings.get("symphony:keepGigabytes"), 5) * 1e9
-    removed = known[: -int(max_runs)]
+    settings = settings_reader.read(read(name, known[-1]).settings if known else {})
+    removed = known[: -settings.keep_runs]
     # Measuring the size of all runs is slow: do it only now and then.
     if removed or len(known) % 5 == 0:
-        removed += _over_size(name, known[-int(max_runs) :], limit)
+        removed += _over_size(name, known[-settings.keep_runs :], settings.keep_gigabytes * 1e9)
     for number in removed:
         remove(folder_of(name) / str(number))
     return removed
@@ -624,13 +623,6 @@ def older(name: StackName, age: float) -> list[int]:
     records = every(name)
     ended = [run for run in records if run.ended or run is not records[-1]]
     return [run.number for run in ended if (run.ended or run.started).timestamp() < limit]
-
-
-def _number(text: Any, default: float) -> float:
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return default
 
 
 def _over_size(name: StackName, kept: list[int], limit: float) -> Iterator[int]:
