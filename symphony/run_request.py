@@ -6,12 +6,12 @@ shows only with --debug.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+
+import msgspec
 
 VARIABLE = "SYMPHONY_RUN"
 # `none` if the engine runs without Pulumi's plugins.
@@ -44,7 +44,7 @@ class RunRequest:
     @property
     def environment(self) -> dict[str, str]:
         """The environment variable that carries the request."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        return {VARIABLE: msgspec.json.encode(self).decode()}
 
     @property
     def offline(self) -> bool:
@@ -65,13 +65,7 @@ def current() -> RunRequest:
     """Return the request of the command that runs this program."""
     if (own := _own.get()) is not None:
         return own
-    asked: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-    asked |= {
-        name: tuple(asked[name])
-        for name in ("recorded", "restart", "parameters")
-        if asked.get(name) is not None
-    }
-    return RunRequest(**asked)
+    return msgspec.json.decode(os.environ.get(VARIABLE, "{}"), type=RunRequest)
 
 
 def lacks_plugins() -> bool:
