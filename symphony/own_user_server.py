@@ -88,7 +88,7 @@ def _is_from_own_user(source: Address, target: Address) -> bool:
 
 
 def _uid_of(source: Address, target: Address) -> int | None:
-    """Return the user of the open socket that connects source to target; psutil does not tell it."""
+    """Return the user of the open socket that connects source to target; psutil does not report it."""
     for table, prefix in _TABLES.items():
         ends = [prefix + _in_table(source), prefix + _in_table(target), _ESTABLISHED]
         lines = table.read_text().splitlines()[1:] if table.exists() else []

@@ -630,7 +630,7 @@ class Supervisor:
         """Start the user's notify command; its failure is ignored."""
         if not self._declared.notify:
             return
-        # Without output of a process that failed, that of another may tell why the experiment ended.
+        # Without output of a process that failed, that of another may show why the experiment ended.
         causes = sorted(end.starts, key=lambda path: not _has_failed(look.facts[path]))
         variables = {
             "NAME": self._declared.name,

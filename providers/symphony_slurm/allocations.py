@@ -56,7 +56,7 @@ exit "$code"
 
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
-    """Return nothing: the repairs of a step tell that its job is gone."""
+    """Return no repairs: those of a step report that its job no longer exists."""
     return {}
 
 

@@ -2,7 +2,7 @@
 
     python -P -m symphony_tmux.gpus COUNT WHO FOLDER SHELL FILE
 
-It executes `SHELL FILE` once it holds COUNT GPUs; a file in FOLDER, the folder of the process, tells what it
+It executes `SHELL FILE` once it holds COUNT GPUs; a file in FOLDER, the folder of the process, shows what it
 waits for. Every process that holds GPUs or waits for them has a claim, a file with its pid in a folder of the
 machine. A claim counts while its process lives and belongs to the user who wrote the file, so that GPUs are
 free again however a process ends.

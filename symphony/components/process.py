@@ -58,7 +58,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         depends_on: Processes that it waits for before it starts: a process, a list, or {name: condition}.
         termination_delay: Seconds that it keeps running after the primaries have completed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
-        readiness_probe: The Probe that tells when it is ready; by default it must listen on its ports.
+        readiness_probe: The Probe that shows when it is ready; by default it must listen on its ports.
         liveness_probe: A Probe that, when it fails, restarts the process by its restart policy.
         labels: Labels of its pod (Kubernetes).
         container_yml: Merged last into the container's manifest (Kubernetes).
@@ -250,7 +250,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set(setting, changes, **{setting: dataclasses.replace(current, **changes)})
 
     def readiness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Set the probe that tells when the process is ready, so that waiting processes start.
+        """Set the probe that shows when the process is ready, so that waiting processes start.
 
         Args:
             options: The arguments of Probe: exactly one of tcp, http, exec and log, and its timing.
@@ -264,7 +264,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._probe("readiness_probe", options)
 
     def liveness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Set the probe that tells whether the process still works; its failure restarts the process.
+        """Set the probe that shows whether the process still works; its failure restarts the process.
 
         Args:
             options: The arguments of Probe: exactly one of tcp, http and exec, and its timing.

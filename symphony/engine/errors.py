@@ -182,7 +182,11 @@ def _provider_error(trace: Traceback, path: str) -> SymphonyError:
         return kind(trace.text.rstrip("."), where=path)
     if _FULL_DISK in trace.short.lower():
         return _full_disk(str(paths.home()))
-    return SymphonyError(f"its provider failed: {trace.short}", where=path, remedy="See all with --debug")
+    return SymphonyError(
+        f"its provider failed: {trace.short}",
+        where=path,
+        remedy="Run the command again with --debug to see its traceback",
+    )
 
 
 def _program_error(message: str, outcome: Outcome) -> SymphonyError:
@@ -299,7 +303,7 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
 
 
 def _damaged(stack: str, project: str) -> SymphonyError:
-    """Return the error of a state that the engine cannot load; reading a file tells more."""
+    """Return the error of a state that the engine cannot load; reading its file gives the reason."""
     name = file_store.StackName(project, stack)
     if file_store.is_files():
         try:

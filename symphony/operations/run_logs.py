@@ -49,7 +49,7 @@ def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
 
 
 def _start_in_log(log: Path, since: float) -> float:
-    """Return when a process was first started since a time; that time if the log does not tell."""
+    """Return when a process was first started since a time; that time if the log has no starts."""
     # Imported here: reading commands load this module.
     from symphony_tmux import logs as log_reader
 

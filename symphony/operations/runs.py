@@ -430,7 +430,7 @@ def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:
 
 
 def adopt(stack: stacks.Stack) -> None:
-    """Record the last update by a plain `pulumi up`, as far as the state tells."""
+    """Record the last update by a plain `pulumi up`, as far as the state records it."""
     if stack.experiment is None or stack.recorded is None or stack.backend is None:
         return
     if (update := store.last_plain_update(stack.name)) is None:

@@ -296,7 +296,7 @@ def ensure_stack(selected: SelectedStack, *, changes: bool = False) -> Generator
     """Create a missing stack for the block, and remove it afterwards unless it has resources.
 
     changes: Whether the block starts processes. An engine that dies in it leaves no record of them. Unless
-    they are on this machine, only the settings of the stack tell `delete` where they are.
+    they are on this machine, `delete` finds them only by the settings of the stack.
     """
     settings = _read(selected.config_file)
     created = workspaces.create_stack(selected.workspace, selected.name.stack)

@@ -72,7 +72,7 @@ class Sweep(msgspec.Struct):
         at_most: The maximum number of trials that run at once.
         stop_after: The time limit of a trial in seconds.
         generation: The number of times that the command was run; a new one restarts the runner.
-        told: The end of the last trial when the command of symphony:notify last ran.
+        notified_until: The end of the last trial that the command of symphony:notify has reported.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Sweep(msgspec.Struct):
     version: int = VERSION
     stop_after: float | None = None
     generation: int = 0
-    told: float = 0
+    notified_until: float = msgspec.field(default=0, name="told")
     git: Git | None = None
 
     @property
@@ -105,7 +105,7 @@ class Sweep(msgspec.Struct):
 
     @property
     def has_begun(self) -> bool:
-        """Whether it has been written, not only asked for; another command may have begun it meanwhile."""
+        """Whether sweep.json exists; another command may have written it meanwhile."""
         return (self.folder / _RECORD).exists()
 
     @property
@@ -145,7 +145,7 @@ def read(name: StackName) -> Sweep | None:
     except OSError:
         return None
     except msgspec.MsgspecError as error:
-        remedy = "Remove that folder, and sweep again"
+        remedy = "Remove its folder, and start the sweep again"
         raise SymphonyError(
             f"the sweep {name.stack} is damaged: {error}", where=str(file), remedy=remedy
         ) from None
@@ -227,7 +227,7 @@ def _listed_values(text: str) -> list[str]:
     if text.startswith(("log(", "uniform(")):
         raise UserError(
             f"{quoted(text)} has no number of draws",
-            remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
+            remedy="Write the bounds and the number of draws, such as log(1e-4,1e-1)*20",
         )
     for part in text.split(","):
         if match := _RANGE.fullmatch(part):
@@ -250,7 +250,7 @@ def _random_values(match: re.Match[str], seed: str) -> list[str]:
         kind = "numbers above 0" if match[1] == "log" else "numbers"
         raise UserError(
             f"the bounds of {match[0]} are not {kind}",
-            remedy="Write bounds and number of draws, such as log(1e-4,1e-1)*20",
+            remedy="Write the bounds and the number of draws, such as log(1e-4,1e-1)*20",
         ) from None
     draws = [source.uniform(low, high) for _ in range(int(match[4]))]
     return [f"{math.exp(draw) if match[1] == 'log' else draw:.4g}" for draw in draws]
@@ -267,7 +267,9 @@ def _read_table(file: Path) -> list[dict[str, str]]:
         raise UserError(f"the file of trials cannot be read: {reason}", where=str(file)) from None
     if not rows:
         raise UserError(
-            "the file has no trials", where=str(file), remedy="Write the names, then a line for each trial"
+            "the file has no trials",
+            where=str(file),
+            remedy="Write a line with the names of the parameters, then a line for each trial",
         )
     return rows
 
@@ -315,7 +317,7 @@ def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
 
 
 def link_secrets(sweep: Sweep, workspace: workspaces.Workspace, plan: Mapping[str, Any]) -> None:
-    """Replace the files with secrets that a plan of the frozen code names by links to the originals."""
+    """Replace the copied secret files that the plan names with links to the originals."""
     for file in map(Path, runs.secret_files(plan, sweep.code)):
         if sweep.code in file.parents and file.is_file() and not file.is_symlink():
             file.unlink()
@@ -349,7 +351,7 @@ def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
     # Two trials cannot have one session or namespace.
     config.pop("symphony:namespace", None)
     if notify_of(sweep):
-        # Only the end of the whole sweep is notified.
+        # The user is notified only of the end of the whole sweep.
         config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])
     values = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
@@ -370,7 +372,7 @@ def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
             if trial.state == "stopped" or (retry and trial.state == "failed"):
                 sweep.trials[number] = Trial(trial.number, trial.values)
         sweep.generation = (before.generation if before else 0) + 1
-        sweep.told = before.told if before else 0
+        sweep.notified_until = before.notified_until if before else 0
         _write(sweep)
     program = sweep.folder / "runner"
     paths.private_folder(program)

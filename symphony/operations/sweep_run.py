@@ -59,12 +59,12 @@ class Runner:
     def _notify(self, now: Sweep) -> None:
         """Run the command of symphony:notify, once for each end."""
         command, ended = sweep.notify_of(now), max((trial.ended for trial in now.trials), default=0)
-        if not command or ended <= now.told:
+        if not command or ended <= now.notified_until:
             return
         with sweep.changing(self._name) as changed:
-            changed.told = ended
+            changed.notified_until = ended
         failed = [trial for trial in now.trials if trial.state == "failed"]
-        first = min(trial.started for trial in now.trials if trial.ended > now.told)
+        first = min(trial.started for trial in now.trials if trial.ended > now.notified_until)
         variables = {
             "NAME": now.name,
             "STATE": "failed" if failed else "completed",

@@ -88,12 +88,17 @@ class Watched:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a launch; as text, one line.
+    """The end of a launch; str() gives a summary of one line.
 
-    print(Cluster.new("tmux").launch(experiment))
+    Attributes:
+        stack: The name of the stack.
+        statuses: The statuses of all processes.
+        seconds: The duration.
+        chain: The processes that waited for one another and took longest, with the seconds that each took to
+            become ready or to complete.
 
-    stack: its name. statuses: those of all processes. seconds: the duration. chain: the processes that waited
-    for one another and took longest, with the seconds that each took to become ready or to complete.
+    Example:
+        print(Cluster.new("tmux").launch(experiment))
     """
 
     stack: str
@@ -326,7 +331,7 @@ class _Times:
         return tuple(reversed(chain))
 
     def _dependent(self, path: str) -> str | None:
-        """Return a process that waited for this one and was done at the same look, if there is one."""
+        """Return a process that waited for this one and was done at the same moment, if there is one."""
         done = self._done[path]
         return next(
             (
@@ -375,7 +380,7 @@ def _statuses_until_settled(selected: SelectedStack) -> Iterator[tuple[ProcessSt
 
 
 def progress_of(event: object) -> Progress | None:
-    """Return the progress of a process, an image or a resource of a cluster that an event tells."""
+    """Return the progress of a process, an image or a resource of a cluster that an event reports."""
     match event:
         case Started(step=step, preview=False) if path := path_of(step):
             return Progress(path, "working") if step.op in _DONE or step.op == "delete-replaced" else None
@@ -399,7 +404,7 @@ def progress_of(event: object) -> Progress | None:
 
 
 def _progress_or_remark(event: object, cancelled: Collection[str] = ()) -> Progress | Remark | None:
-    """Return the progress or the remark that an event tells.
+    """Return the progress or the remark that an event reports.
 
     `cancelled` has the urns of operations that an interrupted run cancelled, which may have completed.
     """

@@ -113,7 +113,7 @@ class Activity:
                 self.last, trouble = now, str(error)
                 if trouble != self._trouble:
                     self._trouble = trouble
-                    sys.stderr.write(f"the metrics API does not tell the CPU use (idle_after): {error}\n")
+                    sys.stderr.write(f"idle_after: the metrics API does not report the CPU use: {error}\n")
             self._looked = now
 
     def due(self) -> float:

@@ -251,7 +251,7 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
 def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
     if (held := facts.held) is not None:
         others = [wait.rpartition(" (")[0] for wait in held.waits_for]
-        remedy = f"`symphony why {name} {others[0]}` tells more" if held.state == "blocked" and others else ""
+        remedy = f"`symphony why {name} {others[0]}` shows more" if held.state == "blocked" and others else ""
         if any(reason in held.why for reason in pod_status.NO_IMAGE):
             remedy = _SUPERVISOR_IMAGE
         yield Link(held.state, held.why, held.since, True, remedy=remedy)

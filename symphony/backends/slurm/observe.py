@@ -146,7 +146,7 @@ def ensure_reachable(recorded: Recorded) -> None:
 
 
 def deletion_blockers(recorded: Recorded) -> str:
-    """Return an empty string: the error of the deletion tells what blocks it."""
+    """Return an empty string: the error of the deletion names what blocks it."""
     return ""
 
 

@@ -91,7 +91,7 @@ def _planned(facts: Mapping[str, Any]) -> str:
 
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
-    """Return why a process counts as lost, and how it ended if its log tells."""
+    """Return why a process counts as lost, and how it ended if its log records it."""
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
     ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""

@@ -1,4 +1,4 @@
-"""Look: reads the processes of this machine once for many questions, and tells which are ready."""
+"""Look: reads the processes of this machine once for many questions, and returns which are ready."""
 
 from __future__ import annotations
 

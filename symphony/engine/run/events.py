@@ -53,7 +53,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Work on a resource failed; a Diagnostic before this event tells why."""
+    """Work on a resource failed; a Diagnostic before this event has the reason."""
 
     step: Step
     seconds: float = 0.0

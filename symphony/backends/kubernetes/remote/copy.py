@@ -87,7 +87,7 @@ def fetch(container: Container, source: str, final: Path, on_bytes: OnBytes) -> 
             read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
             done = unpack(CountingStream(on_bytes, read=read), final)
         except Damaged:
-            # The command's error tells why the archive is truncated.
+            # The command's error says why the archive is truncated.
             _acknowledge(talk)
             raise
         _acknowledge(talk)

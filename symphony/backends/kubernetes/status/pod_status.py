@@ -32,7 +32,7 @@ NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # Reasons that waiting alone does not cure.
 _HOPELESS = (*NO_IMAGE, *NOT_STARTED, "CrashLoopBackOff")
-# Events that tell why the containers of a scheduled pod do not start, and events that come after those.
+# Events that show why the containers of a scheduled pod do not start, and events that come after those.
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
 UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
 _PAST_IT = ("Pulling", "Pulled", "Created", "Started")
@@ -46,7 +46,7 @@ def status(
 ) -> ProcessStatus:
     """Return the status of the process in a container; pod None: the pod no longer exists.
 
-    events: the name of a pod -> its last event that tells why it does not run.
+    events: the name of a pod -> its last event that shows why it does not run.
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod no longer exists")
@@ -121,13 +121,13 @@ def lacks_image(pod: Values) -> bool:
 
 
 def needs_events(pod: Values) -> bool:
-    """Return whether only events can tell why the pod's containers do not start."""
+    """Return whether only events can show why the pod's containers do not start."""
     creating = any(reason in ("ContainerCreating", "PodInitializing") for reason in _waiting_reasons(pod))
     return creating and bool(text(pod, "spec", "nodeName"))
 
 
 def trouble(events: Iterable[Values]) -> Values:
-    """Return the event that tells why a pod's containers do not start; empty if there is none.
+    """Return the event that shows why a pod's containers do not start; empty if there is none.
 
     Events stay for an hour, so trouble counts only until the pod has come further.
     """

@@ -27,7 +27,7 @@ JobStatus = tuple[State, str, float | None]
 
 
 def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str, str]:
-    """Return the name of a pod -> why its containers do not start, if only events tell that."""
+    """Return the name of a pod -> why its containers do not start, if only events show that."""
     # By uid: an older pod of the same name may have left events.
     events: dict[str, list[Values]] = {
         text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
@@ -68,14 +68,14 @@ def _reason_of(event: Values) -> str:
 
 
 def refusal(event: Values) -> str:
-    """Return why the cluster refused a pod of a Job; empty where the event tells something else."""
+    """Return why the cluster refused a pod of a Job; empty if the event has another reason."""
     return _REFUSED.sub("", text(event, "message")) if text(event, "reason") == "FailedCreate" else ""
 
 
 def job_statuses(
     client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
 ) -> dict[str, JobStatus]:
-    """Return the status of pods that have ended and whose Jobs are complete or create another pod.
+    """Return the status of missing and ended pods whose Jobs are complete or create another pod.
 
     Args:
         client: The cluster.
@@ -143,7 +143,7 @@ def _bounds(limit_range: Values) -> Iterator[str]:
             for kind, amount in mapping(limit, field).items()
         ]
         if bounds:
-            yield f"limit range {name}: {', '.join(bounds)} a {text(limit, 'type')}"
+            yield f"limit range {name}: {', '.join(bounds)} per {text(limit, 'type')}"
 
 
 def _items(client: Client, namespace: str, kind: str) -> list[Values]:
