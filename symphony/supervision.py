@@ -340,7 +340,7 @@ class Supervisor:
         early = {
             path
             for paths in self._declared.equal
-            if any(self._is(look, each, "ending") for each in paths)
+            if any(self._is(look, other, "ending") for other in paths)
             for path in paths
         }
         return True in [self._decide(path, held, look, now) for path in order if path not in early]
@@ -611,7 +611,9 @@ class Supervisor:
             activity = self._world.activity()
             if self._seen is not None and _has_worked(self._seen[1], activity, now - self._seen[0]):
                 self._state.active = now
-                self._state.warned = tuple(each for each in self._state.warned if "no output" not in each)
+                self._state.warned = tuple(
+                    warning for warning in self._state.warned if "no output" not in warning
+                )
             self._seen = (now, activity)
         return self._state.active
 

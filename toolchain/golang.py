@@ -26,7 +26,7 @@ class Module:
     folder: Path
     programs: tuple[str, ...]
     flags: tuple[str, ...] = ("-trimpath", "-ldflags=-s -w")
-    built_as: str = ""  # the name that Go gives to the program, where it differs
+    built_as: str = ""  # the name that Go gives to the program, if it differs
 
     @property
     def name(self) -> str:

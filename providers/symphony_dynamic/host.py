@@ -162,7 +162,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         project = os.environ.get("PULUMI_PROJECT", "project")
         # Settings are per thread.
         runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
-        pickled: str = next(each[PROVIDER] for each in reversed(props) if each[PROVIDER] != rpc.UNKNOWN)
+        pickled: str = next(inputs[PROVIDER] for inputs in reversed(props) if inputs[PROVIDER] != rpc.UNKNOWN)
         with self._lock:
             if pickled not in self._providers:
                 provider = _own_provider(pickled) or _unpickle_provider(pickled)

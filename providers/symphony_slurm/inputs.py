@@ -13,9 +13,9 @@ from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import ProcessInputs, converted
 
 _Place = Annotated[str, msgspec.Meta(pattern=r"\A/")]
-# A change of these starts a step again; `allocation` stands for what the job asks for.
+# If one of these changes, the step starts again; `allocation` is the digest of what the job requests.
 LAUNCHED = (*changes.LAUNCHED, "uses", "share", "allocation")
-# A change of these makes it another step.
+# If one of these changes, the step is replaced.
 REPLACED = ("place", "owner", "path")
 
 
@@ -24,7 +24,7 @@ class AllocationInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     place: the folder of the experiment on the shared disk.
     declared: the Experiment as JSON: in a dict Pulumi would turn its integers into floats.
-    options: those of sbatch; another allocation is needed where they change.
+    options: those of sbatch; if they change, another allocation is needed.
     secrets, configs: files that are copied into the folder.
     """
 
@@ -42,7 +42,7 @@ class AllocationInputs(msgspec.Struct, frozen=True, kw_only=True):
 class StepInputs(ProcessInputs, frozen=True, kw_only=True):
     """One process as the program declares it.
 
-    uses: the services that it deals with. share: what it has of the allocation, in words.
+    uses: the services that it binds, connects to or exposes. share: its part of the allocation, in words.
     """
 
     place: _Place

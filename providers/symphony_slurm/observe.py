@@ -24,10 +24,10 @@ _REASONS = {
     "PartitionInactive": "the partition is inactive",
     "ReqNodeNotAvail": "a node that it needs is not available",
     "AssocGrpCpuLimit": "the account has used its share of processors",
-    "QOSMaxJobsPerUserLimit": "the QOS allows no more jobs of this user",
-    "QOSMaxCpuPerUserLimit": "the QOS allows no more processors of this user",
-    "BeginTime": "its begin is in the future",
-    "JobHeldUser": "it is held, and `scontrol release` releases it",
+    "QOSMaxJobsPerUserLimit": "the QOS allows this user no more jobs",
+    "QOSMaxCpuPerUserLimit": "the QOS allows this user no more processors",
+    "BeginTime": "its start time is in the future",
+    "JobHeldUser": "it is held; `scontrol release` releases it",
     "JobHeldAdmin": "an administrator holds it",
     "Dependency": "it waits for another job",
 }
@@ -79,7 +79,7 @@ class Queue:
 
 
 def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condition:
-    """Return the condition of this attempt of a process; job: None where Slurm has forgotten it."""
+    """Return the condition of this attempt of a process; job: None if Slurm has forgotten it."""
     record = folder.record(path)
     if record is not None and record.attempt >= attempt:
         if record.state == "ended":

@@ -94,5 +94,5 @@ def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[st
         loads[node] = _sum(loads[node], (share.gpus, share.cpus, share.memory, 1))
         gpus[node][share.gpu_kind] += share.gpus
     kinds = {share.gpu_kind for share in shares.values() if share.gpus}
-    most = {kind: max(each[kind] for each in gpus.values()) for kind in kinds}
+    most = {kind: max(counts[kind] for counts in gpus.values()) for kind in kinds}
     return max(load[1] for load in loads.values()), max(load[2] for load in loads.values()), most

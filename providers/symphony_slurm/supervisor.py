@@ -203,7 +203,7 @@ class Slurm(logs.Outputs):
         has_started = self._supervisor.step()
         if has_started:
             self._start_due()
-        is_open = self._tell_ready() or any(each.asked_to_end for each in self._running.values())
+        is_open = self._tell_ready() or any(running.asked_to_end for running in self._running.values())
         pause = (time.process_time() - began) / PROCESSOR_SHARE
         self._next = time.monotonic() + max(PERIOD if has_started or is_open else LOOK, pause)
         return self._over()
@@ -230,8 +230,10 @@ class Slurm(logs.Outputs):
     def _over(self) -> str:
         """Return the reason why the job must end; empty while it continues."""
         records = {path: self._records.get(path) for path in self._experiment.shares}
-        current = [each for path, each in records.items() if each and each.attempt == self._wanted.get(path)]
-        holds = [each.hold for each in current if each.hold is not None]
+        current = [
+            record for path, record in records.items() if record and record.attempt == self._wanted.get(path)
+        ]
+        holds = [record.hold for record in current if record.hold is not None]
         is_waiting = any(not hold.blocked and not hold.stopped for hold in holds)
         if self._running or is_waiting or len(current) < len(records):
             self._idle = time.monotonic()
@@ -298,7 +300,9 @@ class Slurm(logs.Outputs):
         """Ask all steps for their activity; return what they answered to the call before."""
         for path in self._running:
             self._say(path, "activity")
-        return {path: each.activity for path, each in self._running.items() if each.activity is not None}
+        return {
+            path: running.activity for path, running in self._running.items() if running.activity is not None
+        }
 
     def run(self, path: str, argv: tuple[str, ...], timeout: float) -> str:
         """Run a command beside a process, as a further step; return the reason of a failure, or ""."""

@@ -51,7 +51,11 @@ def watch(
             changed = time.monotonic()
         waited, last = time.monotonic() - began, facts
         unchanged_for = time.monotonic() - changed
-        held = [each for each in current if each.waits_for or "stopped" in (each.state, each.why[:7])]
+        held = [
+            status
+            for status in current
+            if status.waits_for or status.state == "stopped" or status.why.startswith("stopped")
+        ]
         waits = bool(held) and (waited <= _SETTLED or _starts_soon(current))
         not_ready = [status.path for status in current if status.state == "running" and not status.ready]
         is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
@@ -64,19 +68,21 @@ def watch(
 
 
 def _starts_soon(now: Sequence[ProcessStatus]) -> bool:
-    """Return whether a process waits for starts only, and not behind a computation that still runs."""
-    over = {status.path for status in now if status.state in ("completed", "failed")}
-    waiting = {each.path: each.waits_for for each in now if each.state == "waiting" and each.waits_for}
-    before = {path: {_path(wait) for wait in waits} - over for path, waits in waiting.items()}
-    late = {
+    """Return whether a process waits only for others to start, not for one that still runs to end."""
+    ended = {status.path for status in now if status.state in ("completed", "failed")}
+    waiting = {
+        status.path: status.waits_for for status in now if status.state == "waiting" and status.waits_for
+    }
+    dependencies = {path: {_path(wait) for wait in waits} - ended for path, waits in waiting.items()}
+    waits_for_ends = {
         path
         for path, waits in waiting.items()
-        if any(wait.endswith(("(completed)", "(ended)")) and _path(wait) not in over for wait in waits)
+        if any(wait.endswith(("(completed)", "(ended)")) and _path(wait) not in ended for wait in waits)
     }
-    for path in TopologicalSorter(before).static_order():
-        if before.get(path, set[str]()) & late:
-            late.add(path)
-    return bool(waiting.keys() - late)
+    for path in TopologicalSorter(dependencies).static_order():
+        if dependencies.get(path, set[str]()) & waits_for_ends:
+            waits_for_ends.add(path)
+    return bool(waiting.keys() - waits_for_ends)
 
 
 def _path(wait: str) -> str:

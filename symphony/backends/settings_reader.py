@@ -55,13 +55,13 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
 
 def table() -> list[Definition]:
     """Return every setting once: first the common settings, then those of single backends."""
-    every = {row.key: row for row in definitions(StackSettings)}
+    known = {row.key: row for row in definitions(StackSettings)}
     names = tuple(registry.names())
-    every[_BACKEND] = dataclasses.replace(every[_BACKEND], type=Literal[names], takes=", ".join(names))
+    known[_BACKEND] = dataclasses.replace(known[_BACKEND], type=Literal[names], takes=", ".join(names))
     for row in registry.every():
         for definition in definitions(row.settings_class, row.name):
-            every.setdefault(definition.key, definition)
-    return list(every.values())
+            known.setdefault(definition.key, definition)
+    return list(known.values())
 
 
 def places(*files: Path) -> dict[str, Location]:

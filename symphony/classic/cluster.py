@@ -133,7 +133,7 @@ class Cluster:
         """Start an experiment: cluster.launch(experiment). A terminal shows its plan and progress.
 
         exp:     what new_experiment() returned.
-        force:   change the experiment of that name, where there is one, to this one.
+        force:   change the experiment of that name, if there is one, to this one.
         dry_run: only return the plan.
 
         Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
@@ -337,7 +337,7 @@ class Cluster:
 
         exp: the experiment, or a part of its name; None for the current one.
         source, target: paths, one of them `PROCESS:PATH`, or in the process named apart by src_process (with
-        src_process_group where it is in one) or dest_process (with dest_process_group).
+        src_process_group if it is in one) or dest_process (with dest_process_group).
         UserError: the experiment, the process or the file does not exist.
         """
         source, target = str(source), str(target)

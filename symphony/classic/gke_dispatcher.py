@@ -101,7 +101,7 @@ class GKEDispatcher:
 
         dispatcher.assign_to_machine(agent, node_pool_name="cpu-pool", process_per_machine=4)
 
-        node_pool_name: of get_node_pools(). process_group: that of the process, where it is in one.
+        node_pool_name: of get_node_pools(). process_group: that of the process, if it is in one.
         process_per_machine: how many such processes fit on a machine.
         UserError: the pool does not exist, or no machine of it has that much.
         """

@@ -83,10 +83,10 @@ def _rows(name: str | None) -> tuple[str, list[results.Row]]:
     # The last run may still be running.
     with suppress(SymphonyError):
         runs.look(stacks.read(experiment))
-    every = runs.every(experiment)
-    if every and every[-1].ended is None:
-        every[-1] = runs.live(stacks.read(experiment), every[-1])
-    return experiment.stack, [results.row(experiment, run) for run in every]
+    all_runs = runs.every(experiment)
+    if all_runs and all_runs[-1].ended is None:
+        all_runs[-1] = runs.live(stacks.read(experiment), all_runs[-1])
+    return experiment.stack, [results.row(experiment, run) for run in all_runs]
 
 
 def _trial_rows(swept: sweep.Sweep) -> list[results.Row]:

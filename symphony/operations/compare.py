@@ -26,7 +26,7 @@ class Differences:
 
     Attributes:
         declaration: A line for each changed process, in the words of a plan.
-        settings: name -> the settings and parameters before and after; None where one is not set.
+        settings: name -> the settings and parameters before and after; None if it is not set.
         code: file -> "changed", "new" or "gone".
         git: The two states of the repository, if they differ.
         unknown: The parts that cannot be compared.

@@ -45,9 +45,9 @@ def ls() -> list[Listed]:
     """Return every experiment that is up, with a single request to each backend."""
     # Read the locks before the states: the state of a first run appears when that run ends.
     busy = locks.at_work()
-    every = stacks.every()
+    all_stacks = stacks.every()
     # A stack with a damaged state is listed: it may have an experiment.
-    known = [stack for stack in every if stack.recorded is not None or stack.trouble or stack.cluster]
+    known = [stack for stack in all_stacks if stack.recorded is not None or stack.trouble or stack.cluster]
     orphans = stacks.orphans(stack.name for stack in known)
     labels = stacks.labels(stack.name for stack in [*known, *orphans])
     statuses = _statuses(known)
@@ -168,9 +168,9 @@ def summary(name: str, statuses: Sequence[ProcessStatus]) -> tuple[str, str]:
     return ("completed" if statuses else "empty"), ""
 
 
-def _words(state: str, group: Sequence[ProcessStatus], every: Sequence[ProcessStatus]) -> str:
+def _words(state: str, group: Sequence[ProcessStatus], statuses: Sequence[ProcessStatus]) -> str:
     names = group[0].path if len(group) == 1 else str(len(group))
-    return (f"{names} {state}" if len(group) < len(every) else state) + _reasons(group)
+    return (f"{names} {state}" if len(group) < len(statuses) else state) + _reasons(group)
 
 
 def _reasons(group: Sequence[ProcessStatus]) -> str:

@@ -137,7 +137,7 @@ class Planned:
 
     @property
     def yaml(self) -> str:
-        """The manifests as kubectl reads them; empty where the backend has none."""
+        """The manifests as kubectl reads them; empty if the backend has none."""
         return as_yaml(self.manifests)
 
     def to_json(self) -> dict[str, Any]:

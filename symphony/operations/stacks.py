@@ -42,8 +42,8 @@ class Stack:
     """A stack and the record of its experiment.
 
     Attributes:
-        backend: Where its processes run; None where nothing is recorded.
-        recorded: The processes that its state records; None where it started none.
+        backend: Where its processes run; None if nothing is recorded.
+        recorded: The processes that its state records; None if it started none.
         trouble: The reason why its state cannot be read.
         is_current: It is the current one of several experiments of a project, and no command named it.
     """
@@ -374,7 +374,7 @@ def services(stack: Stack) -> Sequence[Mapping[str, Any]]:
     if stack.recorded is None or not isinstance(observer, AddressObserver):
         return services
     known = observer.addresses(stack.recorded)
-    return [{**each, **known.get(each["name"], {})} for each in services]
+    return [{**service, **known.get(service["name"], {})} for service in services]
 
 
 def addresses(stack: Stack) -> dict[str, str]:
@@ -388,7 +388,7 @@ def exposed(stack: Stack) -> list[str]:
 
 
 def folder(stack: Stack) -> str:
-    """Return the folder from which its program was last run; empty where the state does not say."""
+    """Return the folder from which its program was last run; empty if the state does not record it."""
     return str(stack.declared.get("folder") or "")
 
 

@@ -54,7 +54,7 @@ def columns(used: Usage) -> dict[str, Any]:
 
 
 def cores(cpu: float | None) -> str:
-    """Return the use of cores: `98%` of one, `-` where it is not measured."""
+    """Return the use of cores: `98%` of one, `-` if it is not measured."""
     return "-" if cpu is None else f"{cpu * 100:.0f}%"
 
 

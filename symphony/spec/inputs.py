@@ -18,7 +18,7 @@ class CodeFiles:
 
     Attributes:
         files: The digest of each file, by its path from the folder of the project.
-        trouble: The reason why there are no files; empty where there are some.
+        trouble: The reason why there are no files; empty if there are some.
     """
 
     files: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -59,7 +59,7 @@ class Secret:
 
     Attributes:
         source: The file of the value; empty for an Output or a secret setting.
-        trouble: The reason why there is no value, without the value itself; empty where there is one.
+        trouble: The reason why there is no value, without the value itself; empty if there is one.
         is_known: False in a preview, for an Output that only the run creates.
     """
 
@@ -74,7 +74,7 @@ class Secret:
         self.is_known = is_known
 
     def reveal(self) -> str:
-        """Return the value, for the backend alone; empty where it is not known yet."""
+        """Return the value, for the backend alone; empty if it is not known yet."""
         return self._value
 
     def digest(self, key: bytes) -> str:

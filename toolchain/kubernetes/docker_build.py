@@ -24,7 +24,9 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
 
     folder: where its processes begin, from the root of the repository.
     """
-    arguments = [f"--build-arg={each}" for each in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")]
+    arguments = [
+        f"--build-arg={argument}" for argument in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")
+    ]
     return pushed(registry, docker_host, ROOT, "examples", *arguments, "-f", EXAMPLES / "Dockerfile")
 
 

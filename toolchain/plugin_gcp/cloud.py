@@ -36,7 +36,7 @@ _IDS = {
 }
 TYPES = frozenset(_IDS)
 # Granting an existing permission changes nothing.
-_IDEMPOTENT = frozenset(each for each in _IDS if "IamMember" in each or "IAMMember" in each)
+_IDEMPOTENT = frozenset(type_ for type_ in _IDS if "IamMember" in type_ or "IAMMember" in type_)
 
 
 def id_of(type_: str, inputs: dict[str, Any]) -> str:

@@ -111,23 +111,23 @@ def _of_pool(content: dict[str, Any]) -> dict[str, Any]:
 
 def _snake(value: Any, inside: str = "") -> Any:
     if isinstance(value, list):
-        return [_snake(each, inside) for each in value]
+        return [_snake(item, inside) for item in value]
     if not isinstance(value, dict) or inside in _MAPS:
         return value
     result: dict[str, Any] = {}
-    for key, each in value.items():
+    for key, item in value.items():
         own = _OF_ACCELERATOR.get(key) if inside == "guestAccelerators" else None
         name = own or _RENAMED.get(key) or re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).lower()
-        result[name] = _snake(each, key)
+        result[name] = _snake(item, key)
     return result
 
 
 def _known(value: Any) -> Any:
     """Return the value without parts that are unknown in a preview."""
     if isinstance(value, dict):
-        return {key: _known(each) for key, each in value.items() if each is not UNKNOWN}
+        return {key: _known(item) for key, item in value.items() if item is not UNKNOWN}
     if isinstance(value, list):
-        return [_known(each) for each in value if each is not UNKNOWN]
+        return [_known(item) for item in value if item is not UNKNOWN]
     return value
 
 

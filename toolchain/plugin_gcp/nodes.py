@@ -45,7 +45,9 @@ def _is_ready(node: Any) -> bool:
     """Return whether the scheduler can use the node: a new one is tainted until kwok has seen it."""
     tainted = any(taint.key.startswith("node.kubernetes.io/") for taint in node.spec.taints or ())
     conditions = node.status.conditions or ()
-    return not tainted and any(each.type == "Ready" and each.status == "True" for each in conditions)
+    return not tainted and any(
+        condition.type == "Ready" and condition.status == "True" for condition in conditions
+    )
 
 
 def _nodes(api: Any, cluster: str, pool: str | None) -> list[Any]:

@@ -44,7 +44,7 @@ def _from_value(value: struct_pb2.Value) -> Any:
         fields = from_struct(value.struct_value)
         return Secret(fields.get("value")) if fields.get(_SIGNATURE) == _SECRET else fields
     if kind == "list_value":
-        return [_from_value(each) for each in value.list_value.values]
+        return [_from_value(item) for item in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return int(number) if number.is_integer() else number
@@ -89,9 +89,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Secret):
         return plain(value.value)
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return value
 
 

@@ -100,8 +100,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         ]
         if not failures and type_ in (CLUSTER, POOL):
             failures = [
-                provider_pb2.CheckFailure(reason=f"googleapi: Error 400: {each}, badRequest")
-                for each in messages.problems(type_, plain(inputs))
+                provider_pb2.CheckFailure(reason=f"googleapi: Error 400: {problem}, badRequest")
+                for problem in messages.problems(type_, plain(inputs))
             ]
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 

@@ -87,7 +87,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         return None
     for facts in processes.values():
         # The processes of a pod start together, so each waits for the dependencies of all.
-        in_pod = [path for path, each in processes.items() if each["pod_name"] == facts["pod_name"]]
+        in_pod = [path for path, other in processes.items() if other["pod_name"] == facts["pod_name"]]
         facts["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
         facts["supervisor"] = supervisor_name
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])

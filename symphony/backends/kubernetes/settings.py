@@ -15,7 +15,7 @@ from symphony.plan.names import physical_name
 
 def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return address ranges in CIDR notation."""
-    return tuple(str(ipaddress.ip_network(each, strict=False)) for each in texts)
+    return tuple(str(ipaddress.ip_network(network, strict=False)) for network in texts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,7 @@ def decide(
                 yield name, _stop(pod, pod[STOPPED], now)
             continue
         waits = [orders["waits"][index] for index in orders["pods"].get(name, ())]
-        workers = [each for names in orders["equal"] if name in names for each in names]
+        workers = [worker for names in orders["equal"] if name in names for worker in names]
         if is_gated(pod):
             patch = _gate_patch(waits, workers, pods, given_up, now, pod)
         else:
@@ -304,12 +304,12 @@ def ended(
     for limit, since, why in _limits(orders, pods, active):
         if now - since >= limit:
             return why, 0
-    codes = {each["path"]: _code_of(each, pods, given_up) for each in orders["primary"]}
+    codes = {primary["path"]: _code_of(primary, pods, given_up) for primary in orders["primary"]}
     failed = [path for path, code in codes.items() if code]
     if not codes or (not failed and None in codes.values()):
         return None
-    counted = [each for each in orders["primary"] if each["path"] in failed] or orders["primary"]
-    times = [_finished(pods[each["pod"]], each["container"]) for each in counted]
+    counted = [primary for primary in orders["primary"] if primary["path"] in failed] or orders["primary"]
+    times = [_finished(pods[primary["pod"]], primary["container"]) for primary in counted]
     return (f"{failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
 
 
@@ -339,7 +339,7 @@ def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None
     code = terminated["exitCode"] if terminated else -1 if phase == "Failed" else None
     if code is None:
         return None
-    jobs = [each["name"] for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")]
+    jobs = [owner["name"] for owner in pod["metadata"].get("ownerReferences", ()) if owner.get("controller")]
     if code and jobs:
         return code if jobs[0] in given_up else None
     policy = pod["spec"].get("restartPolicy", "Always")
@@ -390,7 +390,7 @@ def _is_over(pod: Pod) -> bool:
 def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
     """Return whether all containers of a pod have ended; its phase shows that only a moment later."""
     statuses = pod.get("status", {}).get("containerStatuses") or ()
-    return bool(statuses) and all(exit_code(pod, each["name"], given_up) is not None for each in statuses)
+    return bool(statuses) and all(exit_code(pod, status["name"], given_up) is not None for status in statuses)
 
 
 def _began(pods: Mapping[str, Pod]) -> float | None:
@@ -418,30 +418,30 @@ def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod]
         moments += [since + limit - _warned_before(limit), since + limit]
     if (end := ended(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
-    moments += [now + _pause(each, status, now) for each, _, status in _silent(orders, pods)]
+    moments += [now + _pause(probe, status, now) for probe, _, status in _silent(orders, pods)]
     return min(moment - now for moment in moments if moment > now)
 
 
 def _silent(orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> Iterator[tuple[Wait, Pod, dict[str, Any]]]:
     """Yield the probes by log that have no match yet, with their pods and container statuses."""
-    for each in orders["logs"]:
-        pod = pods.get(each["pod"], {})
-        status = _container(pod, "status", "containerStatuses", each["container"])
+    for probe in orders["logs"]:
+        pod = pods.get(probe["pod"], {})
+        status = _container(pod, "status", "containerStatuses", probe["container"])
         if "running" in status.get("state", {}) and status.get("ready") and not is_ready(pod, status):
-            yield each, pod, status
+            yield probe, pod, status
 
 
-def _pause(each: Wait, status: Mapping[str, Any], now: float) -> float:
+def _pause(probe: Wait, status: Mapping[str, Any], now: float) -> float:
     """Return the seconds between two looks into a log, which grow with the time since the start."""
-    return max(each["period"], (now - _seconds(status["state"]["running"]["startedAt"])) / 20)
+    return max(probe["period"], (now - _seconds(status["state"]["running"]["startedAt"])) / 20)
 
 
 def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
     """Look for matches of the probes by log that are due, and annotate containers that have printed one."""
-    for each, pod, status in _silent(orders, pods):
-        if api.log_has(pod, status, each["pattern"], _pause(each, status, api.now())):
+    for probe, pod, status in _silent(orders, pods):
+        if api.log_has(pod, status, probe["pattern"], _pause(probe, status, api.now())):
             printed = json.loads(note(pod, PRINTED) or "{}") | {status["name"]: status["containerID"]}
-            pods[each["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
+            pods[probe["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
 
 
 def _warn(
@@ -470,9 +470,9 @@ def _finished(pod: Pod, container: str) -> float:
 
 
 def _container(pod: Pod, part: str, kind: str, name: str) -> dict[str, Any]:
-    every: list[dict[str, Any]] = pod.get(part, {}).get(kind) or []
+    containers: list[dict[str, Any]] = pod.get(part, {}).get(kind) or []
     none: dict[str, Any] = {}
-    return next((each for each in every if each["name"] == name), none)
+    return next((container for container in containers if container["name"] == name), none)
 
 
 def _seconds(moment: str) -> float:
@@ -614,8 +614,10 @@ class _Api:
         conditions = {job["metadata"]["name"]: job.get("status", {}).get("conditions") or () for job in jobs}
         return {
             name
-            for name, every in conditions.items()
-            if any((each["type"], each["status"]) == ("Failed", "True") for each in every)
+            for name, job_conditions in conditions.items()
+            if any(
+                (condition["type"], condition["status"]) == ("Failed", "True") for condition in job_conditions
+            )
         }
 
     def _call(
@@ -649,7 +651,7 @@ def _version(pod: Pod) -> int:
     return int(pod["metadata"]["resourceVersion"])
 
 
-def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
+def _by_name(pods_by_own_name: Mapping[str, Pod]) -> dict[str, Pod]:
     """Return the pods by their names in the plan; the last try that is not being deleted wins.
 
     The pod that a Job has created in place of a stopped one gets the key STOPPED in this dict.
@@ -658,8 +660,8 @@ def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
     def age(pod: Pod) -> tuple[bool, str]:
         return not pod["metadata"].get("deletionTimestamp"), pod["metadata"]["creationTimestamp"]
 
-    pods = {pod["metadata"]["labels"][POD]: pod for pod in sorted(every.values(), key=age)}
-    for pod in every.values():
+    pods = {pod["metadata"]["labels"][POD]: pod for pod in sorted(pods_by_own_name.values(), key=age)}
+    for pod in pods_by_own_name.values():
         last = pods[pod["metadata"]["labels"][POD]]
         if (why := note(pod, STOPPED)) and last is not pod and _jobs_of(last) == _jobs_of(pod) != []:
             last[STOPPED] = why
@@ -667,7 +669,7 @@ def _by_name(every: Mapping[str, Pod]) -> dict[str, Pod]:
 
 
 def _jobs_of(pod: Pod) -> list[str]:
-    return [each["uid"] for each in pod["metadata"].get("ownerReferences", ()) if each.get("controller")]
+    return [owner["uid"] for owner in pod["metadata"].get("ownerReferences", ()) if owner.get("controller")]
 
 
 if __name__ == "__main__":

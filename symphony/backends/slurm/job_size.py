@@ -202,8 +202,8 @@ def _value(options: Sequence[str], name: str) -> str:
 
 def _all_of(constraints: Collection[str]) -> str:
     """Return the constraint that requires all given constraints."""
-    every = sorted({*constraints} - {""})
-    return "&".join(f"({each})" if len(every) > 1 and "|" in each else each for each in every)
+    distinct = sorted({*constraints} - {""})
+    return "&".join(f"({text})" if len(distinct) > 1 and "|" in text else text for text in distinct)
 
 
 def _rest(options: Sequence[str]) -> list[str]:

@@ -56,20 +56,20 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
 def statuses(recorded: Sequence[Recorded]) -> list[Sequence[ProcessStatus] | SymphonyError]:
     """Return the statuses of the processes of several experiments; every queue is read once."""
     queue = Queue()
-    return [_statuses(each, queue) for each in recorded]
+    return [_statuses(experiment, queue) for experiment in recorded]
 
 
 def addresses(recorded: Recorded) -> dict[str, dict[str, Any]]:
     """Return service -> its host and port, for the services that have a port by now."""
     known = _folder(recorded).addresses()
-    return {name: {"host": each.host, "port": each.port} for name, each in known.items()}
+    return {name: {"host": address.host, "port": address.port} for name, address in known.items()}
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` restarts a process whose settings did not change."""
     job = Queue().job(_folder(recorded))
     conditions = {path: _condition(recorded, path, job) for path in recorded.processes}
-    return {path: each.reason for path, each in conditions.items() if not each.is_good}
+    return {path: condition.reason for path, condition in conditions.items() if not condition.is_good}
 
 
 def watch(
@@ -199,7 +199,7 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
 
 
 def _since(recorded: Recorded, state: str, record: Record) -> float:
-    """Return when the state began; 0 where that is not known."""
+    """Return when the state began; 0 if that is not known."""
     if state == "lost":
         ended = _folder(recorded).ended()
         return ended.at if ended is not None and ended.job == record.job else 0

@@ -38,7 +38,7 @@ def _munge() -> Finding:
 
 
 def _socket() -> list[str]:
-    """Return the option of munge for the socket of this Slurm; nothing where it has the usual one."""
+    """Return the option of munge for the socket of this Slurm; empty if it is the usual one."""
     try:
         text = commands.call("", ["scontrol", "show", "config"])
     except SymphonyError:

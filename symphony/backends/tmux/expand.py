@@ -44,7 +44,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     session = render.session(plan, context.owner, server, grace, fixed, spec.port_range, supervision)
     session |= launching.files_of(plan, context)
     files = paths.experiment_folder(server, plan.physical_name)
-    key = local_commands.digest_key() if any(each.secret_env for each in plan.processes) else b""
+    key = local_commands.digest_key() if any(process.secret_env for process in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
         start = local_commands.resolved(process.start_dir or "", context.folder)

@@ -74,7 +74,7 @@ def _on_gpus(path_of: Mapping[int, str]) -> dict[str, str]:
 def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     """Return port -> who listens there, and which processes have a connection to it.
 
-    It is empty where the system has no /proc.
+    It is empty if the system has no /proc.
 
     Args:
         roots: path -> the pid of the root.

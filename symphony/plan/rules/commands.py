@@ -70,8 +70,8 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
     if setting.name == "env":
         yield from ((f"env {name}", f"{name}={text}") for name, text in value.items())
     elif setting.keyword and isinstance(value, (str, tuple)):
-        every = cast("tuple[Any, ...]", (value,) if isinstance(value, str) else value)
-        yield from ((setting.name, text) for text in every if isinstance(text, str))
+        texts = cast("tuple[Any, ...]", (value,) if isinstance(value, str) else value)
+        yield from ((setting.name, text) for text in texts if isinstance(text, str))
 
 
 def texts_are_passable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

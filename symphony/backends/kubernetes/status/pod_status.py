@@ -102,7 +102,7 @@ def statuses(pod: Values) -> list[ProcessStatus]:
 
 def is_good(pod: Values) -> bool:
     """Return whether the next `up` keeps this pod: all its processes wait, run or have completed."""
-    return all(each.state in ("running", "waiting", "completed", "unknown") for each in statuses(pod))
+    return all(status.state in ("running", "waiting", "completed", "unknown") for status in statuses(pod))
 
 
 def is_hopeless(pod: Values) -> bool:
@@ -147,8 +147,11 @@ def event_time(event: Values) -> float | None:
 
 def is_sidecar(pod: Values | None, name: str) -> bool:
     """Return whether an init container is a sidecar, which runs beside the containers."""
-    every = listing(pod, "spec", "initContainers")
-    return any(each.get("name") == name and each.get("restartPolicy") == "Always" for each in every)
+    containers = listing(pod, "spec", "initContainers")
+    return any(
+        container.get("name") == name and container.get("restartPolicy") == "Always"
+        for container in containers
+    )
 
 
 def ends(pod: Values, container: str, *, before: bool = False) -> list[Values]:
@@ -248,9 +251,9 @@ def _taken(pod: Values, *, running: bool) -> _Condition | None:
 def _silent_node(pod: Values, own: Values) -> str:
     """Return why a container may not run although its status says so: its node does not answer."""
     ready = condition(pod, "Ready")
-    every = [bool(each.get("ready")) for each in listing(pod, "status", "containerStatuses")]
+    are_ready = [bool(status.get("ready")) for status in listing(pod, "status", "containerStatuses")]
     doubted = ready.get("status") == "False" and not ready.get("reason")
-    if own.get("ready") and all(every) and doubted:
+    if own.get("ready") and all(are_ready) and doubted:
         return f"its node {text(pod, 'spec', 'nodeName')} does not answer"
     return ""
 
@@ -294,13 +297,13 @@ def _waits_for(pod: Values, name: str, own: Values) -> str:
 
 
 def _spec_of(pod: Values, container: str) -> Values:
-    return next((each for each in listing(pod, "spec", "containers") if each["name"] == container), _NOTHING)
+    return next((spec for spec in listing(pod, "spec", "containers") if spec["name"] == container), _NOTHING)
 
 
 def image_of(pod: Values | None, container: str) -> str:
     """Return the image of a container."""
-    every = [*listing(pod, "spec", "containers"), *listing(pod, "spec", "initContainers")]
-    return next((text(each, "image") for each in every if each["name"] == container), "?")
+    specs = [*listing(pod, "spec", "containers"), *listing(pod, "spec", "initContainers")]
+    return next((text(spec, "image") for spec in specs if spec["name"] == container), "?")
 
 
 def _unscheduled(pod: Values) -> str:
@@ -363,13 +366,13 @@ def how_it_ended(ended: Values) -> str:
 
 def container_status(pod: Values | None, name: str) -> Values:
     """Return the status of a container; empty if it has none yet."""
-    every = listing(pod, "status", "containerStatuses")
-    return next((each for each in every if each["name"] == name), _NOTHING)
+    entries = listing(pod, "status", "containerStatuses")
+    return next((status for status in entries if status["name"] == name), _NOTHING)
 
 
 def condition(pod: Values | None, kind: str) -> Values:
     """Return a condition of a pod; empty if the pod does not have it."""
-    return next((each for each in listing(pod, "status", "conditions") if each["type"] == kind), _NOTHING)
+    return next((entry for entry in listing(pod, "status", "conditions") if entry["type"] == kind), _NOTHING)
 
 
 def _container_statuses(pod: Values) -> list[Values]:
@@ -377,4 +380,4 @@ def _container_statuses(pod: Values) -> list[Values]:
 
 
 def _waiting_reasons(pod: Values) -> list[str]:
-    return [text(each, "state", "waiting", "reason") for each in _container_statuses(pod)]
+    return [text(status, "state", "waiting", "reason") for status in _container_statuses(pod)]

@@ -21,9 +21,9 @@ def balanced(inputs: Values) -> tuple[str, str] | None:
 def pending(services: Iterable[Values]) -> set[str]:
     """Return the services that wait for the address of their load balancer."""
     return {
-        text(each, "metadata", "name")
-        for each in services
-        if text(each, "spec", "type") == LOAD_BALANCER and not addresses(each)
+        text(service, "metadata", "name")
+        for service in services
+        if text(service, "spec", "type") == LOAD_BALANCER and not addresses(service)
     }
 
 
@@ -45,5 +45,5 @@ def summary(service: Values, node: str) -> str:
 
 def addresses(service: Values) -> list[str]:
     """Return the external addresses of a load balancer; empty until the cloud assigns them."""
-    every = listing(mapping(service, "status", "loadBalancer"), "ingress")
-    return [host for each in every if (host := text(each, "ip") or text(each, "hostname"))]
+    ingresses = listing(mapping(service, "status", "loadBalancer"), "ingress")
+    return [host for ingress in ingresses if (host := text(ingress, "ip") or text(ingress, "hostname"))]

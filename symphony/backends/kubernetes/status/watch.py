@@ -204,20 +204,22 @@ def _is_hopeless(pod: Body, events: Mapping[str, str]) -> bool:
 def _starts(pods: Mapping[str, Body | None]) -> _Starts:
     """Return the number of restarts of every process."""
     return [
-        (text(pod, "metadata", "uid"), each.name, each.restarts)
+        (text(pod, "metadata", "uid"), status.name, status.restarts)
         for pod in pods.values()
         if pod is not None
-        for each in pod_status.statuses(pod)
+        for status in pod_status.statuses(pod)
     ]
 
 
 def _runs(pods: Mapping[str, Body | None]) -> bool:
-    return any(each.ready for pod in pods.values() if pod is not None for each in pod_status.statuses(pod))
+    return any(
+        status.ready for pod in pods.values() if pod is not None for status in pod_status.statuses(pod)
+    )
 
 
 def _has_crashed(pod: Body) -> bool:
     """Return whether a process of the pod has restarted and is not ready now."""
-    return any(each.restarts and not each.ready for each in pod_status.statuses(pod))
+    return any(status.restarts and not status.ready for status in pod_status.statuses(pod))
 
 
 def _silent_since(pod: Body | None) -> float | None:
@@ -228,7 +230,7 @@ def _silent_since(pod: Body | None) -> float | None:
     statuses = pod_status.statuses(pod)
     unready = [status for status in statuses if status.state == "running" and not status.ready]
     are_undeclared = all(probes.is_undeclared(containers[status.name]) for status in unready)
-    are_settled = all(each.ready or each.state in _ENDED or each in unready for each in statuses)
+    are_settled = all(status.ready or status.state in _ENDED or status in unready for status in statuses)
     if not (unready and are_undeclared and are_settled):
         return None
     return max(status.since or 0.0 for status in unready)
@@ -238,4 +240,4 @@ def _is_settled(pod: Body) -> bool:
     """Return whether every process of the pod is ready or has ended."""
     if supervisor.note(pod, supervisor.STOPPED):
         return True
-    return all(each.ready or each.state in _ENDED for each in pod_status.statuses(pod))
+    return all(status.ready or status.state in _ENDED for status in pod_status.statuses(pod))

@@ -38,7 +38,7 @@ _SETTINGS = (
     ("metadata.labels", "labels"),
     ("restartPolicy", "restart_policy"),
 )
-_TYPES = {"string": "a text", "[]string": "a list of texts", "bool": "true or false"}
+_TYPES = {"string": "a string", "[]string": "a list of strings", "bool": "true or false"}
 _CONTAINER = re.compile(r"^spec\.(?:containers|initContainers)\[(\d+)\]\.?")
 _UNKNOWN = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\S+) into Go struct field \w+\.(\S+) of type (\S+)")
@@ -85,7 +85,7 @@ def check_metrics(client: Client, spec: ExperimentSpec) -> list[Problem]:
 
 
 def _refusal(client: Client, namespace: str, pod: Values) -> Refused | None:
-    """Return the server's refusal of a pod; None where it accepts the pod or cannot judge it now."""
+    """Return the server's refusal of a pod; None if it accepts the pod or cannot judge it now."""
     try:
         _send(client, namespace, pod)
     except Forbidden as refused:

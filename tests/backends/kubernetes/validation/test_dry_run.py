@@ -107,7 +107,7 @@ WRONG: dict[str, tuple[str, Declare]] = {
         lambda e: e.new_process("a").pod_yml.update(spec={"toleration": []}),
     ),
     "a wrong type": (
-        "list of texts",
+        "list of strings",
         lambda e: e.new_process("a").container_yml.update(command="sleep 5"),
     ),
     "a quantity": (
