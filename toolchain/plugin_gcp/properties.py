@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import struct_pb2
+from google.protobuf import json_format, struct_pb2
 
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
 _SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -29,59 +29,34 @@ UNKNOWN = _Unknown()
 
 def from_struct(struct: struct_pb2.Struct) -> dict[str, Any]:
     """Return the fields without nulls; whole numbers become int, as the messages of GKE need them."""
-    return {
-        key: _from_value(value)
-        for key, value in struct.fields.items()
-        if value.WhichOneof("kind") != "null_value"
-    }
+    return _decoded(json_format.MessageToDict(struct))
 
 
-def _from_value(value: struct_pb2.Value) -> Any:
-    kind = value.WhichOneof("kind")
-    if kind == "string_value":
-        return UNKNOWN if value.string_value == _UNKNOWN else value.string_value
-    if kind == "struct_value":
-        fields = from_struct(value.struct_value)
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = {key: _decoded(item) for key, item in value.items() if item is not None}
         return Secret(fields.get("value")) if fields.get(_SIGNATURE) == _SECRET else fields
-    if kind == "list_value":
-        return [_from_value(item) for item in value.list_value.values]
-    if kind == "number_value":
-        number = value.number_value
-        return int(number) if number.is_integer() else number
-    return value.bool_value if kind == "bool_value" else None
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return UNKNOWN if value == _UNKNOWN else value
 
 
 def to_struct(properties: dict[str, Any]) -> struct_pb2.Struct:
     struct = struct_pb2.Struct()
-    _fill(struct, properties)
+    struct.update(_encoded(properties))
     return struct
 
 
-def _fill(struct: struct_pb2.Struct, properties: dict[str, Any]) -> None:
-    for key, value in properties.items():
-        _set(struct.fields[key], value)
-
-
-def _set(slot: struct_pb2.Value, value: Any) -> None:
-    if isinstance(value, str):
-        slot.string_value = value
-    elif isinstance(value, bool):
-        slot.bool_value = value
-    elif isinstance(value, int | float):
-        slot.number_value = value
-    elif isinstance(value, dict):
-        slot.struct_value.SetInParent()
-        _fill(slot.struct_value, value)
-    elif isinstance(value, list):
-        slot.list_value.SetInParent()
-        for item in value:
-            _set(slot.list_value.values.add(), item)
-    elif isinstance(value, Secret):
-        _fill(slot.struct_value, {_SIGNATURE: _SECRET, "value": value.value})
-    elif value is UNKNOWN:
-        slot.string_value = _UNKNOWN
-    else:
-        slot.null_value = struct_pb2.NULL_VALUE
+def _encoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _encoded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encoded(item) for item in value]
+    if isinstance(value, Secret):
+        return {_SIGNATURE: _SECRET, "value": _encoded(value.value)}
+    return _UNKNOWN if value is UNKNOWN else value
 
 
 def plain(value: Any) -> Any:
