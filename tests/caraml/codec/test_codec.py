@@ -188,11 +188,10 @@ def test_an_unsupported_value_is_an_error_with_its_path(value, where):
         codec.encode(value)
 
 
-@pytest.mark.parametrize("dtype", ["|S0", "<U0", "|V0", [["a", "<f8"], ["b", "|S0", [1 << 30]]], []])
+@pytest.mark.parametrize("dtype", ["|S0", "<U0", "|V0", f"[('a', '<f8'), ('b', '|S0', ({1 << 30},))]", "[]"])
 def test_arrays_of_zero_byte_items_are_refused(dtype):
     """A message of 40 bytes once became an array of 2**40 items, which take memory when touched."""
-    shape = [1 << 40] if isinstance(dtype, str) else [0]
-    description = msgspec.msgpack.encode([dtype, shape, "C"])
+    description = msgspec.msgpack.encode([dtype, [0 if dtype.startswith("[") else 1 << 40], "C"])
     layout = msgspec.msgpack.encode([("a", description)])
     body = msgspec.msgpack.encode(msgspec.msgpack.Ext(1, struct.pack("<I", len(description)) + description))
     for message in (b"\xca\x02" + struct.pack("<I", len(layout)) + layout, b"\xca\x01" + body):
