@@ -38,15 +38,12 @@ class _ArraysPlan(NamedTuple):
     """The validated layout of a dict of arrays: positions of inline arrays, and layouts of the parts."""
 
     inline: list[tuple[str, tuple[int, ...], np.dtype[Any], int, int]]
-    columns: list[tuple[str, Layout, int, int]]
     parts: list[tuple[str, Layout]]
     names: list[str]
     end: int
-    simple: bool
-    within_limits: bool
 
 
-_INLINE, _END, _SIMPLE = 0, 4, 5  # indexes are faster than attributes
+_INLINE, _PARTS, _END = 0, 1, 3  # indexes are faster than attributes
 
 
 class Decoder:
@@ -65,17 +62,15 @@ class Decoder:
         Raises MalformedMessageError.
         """
         try:
-            if type(head) is bytes and head[:2] == ARRAYS:
+            if type(head) is bytes and head[:2] == ARRAYS and not parts:
                 body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
                 plan = self._plans.get(head[_HEAD:body])
-                if plan is not None and plan[_SIMPLE] and plan[_END] == len(head) and not parts:
+                if plan is not None and plan[_END] == len(head) and not plan[_PARTS]:
                     source = bytearray(head)
                     return {
                         name: _ndarray(shape, dtype, source[start:stop])
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
-                if not parts or (plan is not None and plan.within_limits):
-                    return self._arrays(head, bytearray(head), parts, plan)
             elif (
                 type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._unchecked_bytes
             ):
@@ -108,9 +103,7 @@ class Decoder:
             raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts are over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
-            body = _HEAD + int.from_bytes(head_view[2:_HEAD], "little")
-            plan = self._plans.get(bytes(head_view[_HEAD:body]))
-            return self._arrays(head_view, head_view, parts, plan)
+            return self._arrays(head_view, parts)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
         if len(head_view) > MAX_CONTAINERS and (reason := why_over_limits(bytes(head_view[2:]))):
@@ -123,56 +116,42 @@ class Decoder:
             self._single_arrays[bytes(head_view)] = layout
         return value  # pyright: ignore[reportUnknownVariableType]
 
-    def _arrays(
-        self, head: Any, source: Any, parts: Sequence[Buffer], plan: _ArraysPlan | None
-    ) -> dict[str, Array]:
-        if plan is None:
-            body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
-            plan = self._plan(bytes(head[_HEAD:body]), body)
+    def _arrays(self, head: memoryview, parts: Sequence[Buffer]) -> dict[str, Array]:
+        body = _HEAD + int.from_bytes(head[2:_HEAD], "little")
+        packed = bytes(head[_HEAD:body])
+        plan = self._plans.get(packed) or self._plan(packed, body)
         if len(head) != plan.end or len(parts) != len(plan.parts):
             raise MalformedMessageError(
                 f"the message has {len(head)} bytes and {len(parts)} parts, "
                 f"but its layout declares {plan.end} and {len(plan.parts)}"
             )
-        if type(source) is bytearray:
-            small: dict[str, Array] = {
-                name: _ndarray(shape, dtype, source[start:stop])
-                for name, shape, dtype, start, stop in plan.inline
-            }
-        else:
-            small = {
-                name: _ndarray(shape, dtype, bytearray(source[start:stop]))
-                for name, shape, dtype, start, stop in plan.inline
-            }
-        if plan.simple:
-            return small
-        for name, column, start, stop in plan.columns:
-            small[name] = _ndarray(column.shape, column.dtype, bytearray(source[start:stop]), 0, None, "F")
-        for (name, expected), part in zip(plan.parts, parts, strict=True):
-            small[name] = _array_of(part, expected)
-        return {name: small[name] for name in plan.names}
+        arrays: dict[str, Array] = {
+            name: _ndarray(shape, dtype, bytearray(head[start:stop]))
+            for name, shape, dtype, start, stop in plan.inline
+        }
+        if not parts:
+            return arrays
+        for (name, layout), part in zip(plan.parts, parts, strict=True):
+            arrays[name] = _array_of(part, layout)
+        return {name: arrays[name] for name in plan.names}
 
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
         if len(packed) > MAX_HEADER_BYTES:
             raise MalformedMessageError(
                 f"the header of the message has {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
             )
-        plan = _ArraysPlan([], [], [], [], 0, True, False)
+        plan = _ArraysPlan([], [], [], 0)
         end = body
         for name, description in _layout_decoder.decode(packed):
             layout = self._layouts.read(description)
             plan.names.append(name)
             if layout.nbytes >= OUT_OF_BAND:
                 plan.parts.append((name, layout))
-            elif layout.order == "F":
-                plan.columns.append((name, layout, end, end := end + layout.nbytes))
             else:
                 plan.inline.append((name, layout.shape, layout.dtype, end, end := end + layout.nbytes))
         if len(set(plan.names)) != len(plan.names):
             raise ValueError("the header of the message has the same key twice")
-        nbytes = end + sum(layout.nbytes for _, layout in plan.parts)
-        within_limits = nbytes <= self._limits.message_bytes and 1 + len(plan.parts) <= MAX_PARTS
-        plan = plan._replace(end=end, simple=not (plan.parts or plan.columns), within_limits=within_limits)
+        plan = plan._replace(end=end)
         if len(packed) <= REMEMBERED_BYTES:
             if len(self._plans) >= REMEMBERED:
                 self._plans.clear()

@@ -32,10 +32,7 @@ class _ArraysPlan:
     """The head of messages with one layout, and the names of inline arrays and of those with a part."""
 
     def __init__(self, arrays: dict[str, Array]) -> None:
-        layout = [
-            (name, describe(array.dtype, array.shape, order_of(array))) for name, array in arrays.items()
-        ]
-        packed = _pack(layout)
+        packed = _pack([(name, _description(array)) for name, array in arrays.items()])
         self.head = ARRAYS + struct.pack("<I", len(packed)) + packed
         self.out_of_band = tuple(name for name, array in arrays.items() if array.nbytes >= OUT_OF_BAND)
         self.inline = tuple(name for name in arrays if name not in self.out_of_band)
@@ -44,6 +41,11 @@ class _ArraysPlan:
         )
         self.all_inline = plain and not self.out_of_band
         self.plain = plain and all(_can_be_cast(arrays[name]) for name in self.out_of_band)
+
+
+def _description(array: Array) -> bytes:
+    """Return the description of an array; one that is copied into the first part is in C order there."""
+    return describe(array.dtype, array.shape, order_of(array) if array.nbytes >= OUT_OF_BAND else "C")
 
 
 def _can_be_cast(array: Any) -> bool:
@@ -115,7 +117,7 @@ class Encoder:
                 array: Any = value[name]
                 parts.append(memoryview(array).cast("B"))
             return parts
-        inline = [flat_bytes(value[name]) for name in plan.inline]
+        inline = [value[name].tobytes() for name in plan.inline]
         head = b"".join((plan.head, *inline))
         if not plan.out_of_band:
             return head
@@ -208,10 +210,8 @@ class _Tree:
 
     def _array(self, array: Array) -> object:
         if array.nbytes < OUT_OF_BAND:
-            array = np.asarray(array)
-            return Ext(structure.ARRAY, _describe(array) + flat_bytes(array).tobytes())
-        if type(array) is not np.ndarray:
-            array = np.asarray(array)
+            return Ext(structure.ARRAY, _describe(array) + array.tobytes())
+        array = np.asarray(array)
         head = _describe(array)
         self.parts.append(flat_bytes(array))
         return Ext(structure.ARRAY_PART, head)
@@ -241,7 +241,7 @@ class _Tree:
 
 def _describe(array: Array) -> bytes:
     try:
-        description = describe(array.dtype, array.shape, order_of(array))
+        description = _description(array)
     except (TypeError, ValueError) as error:
         raise EncodeError(str(error)) from None
     return struct.pack("<I", len(description)) + description
