@@ -98,7 +98,8 @@ def _check_dtype(text: object) -> np.dtype[Any]:
     if not isinstance(text, str) or len(text) > _MAX_DTYPE:
         raise ValueError(f"a received array has an invalid dtype: {str(text)[:40]}")
     try:  # as NumPy reads the header of a file
-        dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text) if text.startswith("[") else text)
+        descr: Any = ast.literal_eval(text) if text.startswith("[") else text
+        dtype = np.lib.format.descr_to_dtype(descr)
     except Exception as error:  # of many kinds
         raise ValueError(f"a received array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":

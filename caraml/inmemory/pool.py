@@ -28,14 +28,14 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from caraml import process
 from caraml.codec import Decoder, Encoder
-from caraml.codec.arrays import OUT_OF_BAND
+from caraml.codec.arrays import OUT_OF_BAND, Array
 from caraml.codec.parts import JOINED, Buffer, Parts, join, size, split, view
 from caraml.errors import MalformedMessageError, SharedMemoryError
 from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
@@ -46,7 +46,6 @@ _ALIGNMENT = 64
 _SMALLEST = 1 << 16
 _LIMITS = Limits(message_bytes=1 << 40)
 _SHARED = b"\xca\x07"
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class _Name(msgspec.Struct, array_like=True):
@@ -135,9 +134,8 @@ class SharedPool:
             return np.empty(sizes, plain_dtype)
         buffer = segment, nbytes
         self._buffers[segment.address] = buffer
-        return np.ndarray(
-            sizes, plain_dtype, lease(segment, nbytes, self._release_buffer, segment.address, buffer)
-        )
+        memory = lease(segment, nbytes, self._release_buffer, segment.address, buffer)
+        return np.ndarray(sizes, plain_dtype, memory)  # pyright: ignore[reportArgumentType]
 
     def _release_buffer(self, address: int, buffer: tuple[Segment, int]) -> None:
         """Free the segment of a buffer that was dropped without a `put`.
@@ -246,7 +244,7 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
         raise SharedMemoryError(
             "this shared memory was read already: it can be read once, and may hold another message now"
         )
-    whole = memoryview(lease(segment, capacity, segment.release, reader, generation)).cast("B")
+    whole = memoryview(lease(segment, capacity, segment.release, reader, generation))  # pyright: ignore[reportArgumentType]
     parts = [whole[start : start + nbytes] for start, nbytes in fields.parts]
     return _decoded_value(fields.head, parts, raw)
 

@@ -5,9 +5,7 @@ the size of /dev/shm does not matter. Its header holds its state and its generat
 without a message, and `take` refuses the name of an earlier generation.
 """
 
-import ctypes
 import fcntl
-import functools
 import mmap
 import os
 import secrets
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from caraml import process
+from caraml.codec.arrays import Array
 from caraml.errors import SharedMemoryError
 
 FREE, FULL, TAKEN = range(3)
@@ -43,7 +42,7 @@ class Segment:
 
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
         self.map = memory
-        self.address = ctypes.addressof(ctypes.c_ubyte.from_buffer(memory, DATA_START))
+        self.address = self.bytes_from(0, 1).ctypes.data
         self.capacity = len(memory) - DATA_START
         self.cookie = cookie
         self.descriptor = descriptor
@@ -104,7 +103,7 @@ class Segment:
         """Free the segment of a reader that died."""
         _state.pack_into(self.map, 0, FREE, 0, self.generation)
 
-    def bytes_from(self, start: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    def bytes_from(self, start: int, nbytes: int) -> Array:
         """Return a view of a span of the data."""
         return np.ndarray((nbytes,), np.uint8, self.map, DATA_START + start)
 
@@ -164,32 +163,8 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     return Segment(memory, file, owner, cookie)
 
 
-class Lease:
-    """The memory of a segment as an object that arrays keep alive; `on_end` is called after the last one.
-
-    `__del__` costs a fifth of weakref.finalize.
-    """
-
-    __slots__ = ()
-    on_end: tuple[Callable[..., object], tuple[Any, ...]]
-
-    def __del__(self) -> None:
-        call, arguments = self.on_end
-        call(*arguments)
-
-
-def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments: Any) -> Any:
-    """Return a Lease of `nbytes` that calls `call(*arguments)` when its last array is gone."""
-    new_lease = _lease_type(nbytes).from_buffer(segment.map, DATA_START)
-    new_lease.on_end = call, arguments
-    return new_lease
-
-
-@functools.lru_cache(maxsize=64)
-def _lease_type(nbytes: int) -> Any:
-    """Return the ctypes type, cached because creating a type is slow."""
-
-    class SizedLease(Lease, ctypes.c_ubyte * nbytes):
-        __slots__ = ("on_end",)
-
-    return SizedLease
+def lease(segment: Segment, nbytes: int, call: Callable[..., object], *arguments: Any) -> Array:
+    """Return the first bytes of a segment; `call(*arguments)` runs when no array refers to them any more."""
+    memory = segment.bytes_from(0, nbytes)
+    weakref.finalize(memory, call, *arguments).atexit = False
+    return memory
