@@ -251,7 +251,8 @@ class Wire:
                 except zmq.ZMQError as error:
                     self.retry_send(message, timeout, error)
             else:
-                self._send_large(message, timeout)
+                self.check_size(message)
+                self.send_parts(message, timeout, copy=True)
             if self.link.counting_unsent:
                 self.link.unsent += 1
         finally:
@@ -263,17 +264,11 @@ class Wire:
             raise self.socket_error(error) from error
         self.send_in_slices(message, 0, True, timeout)
 
-    def answer(self, message: Parts) -> None:
-        """Send an answer between enter() and leave(), such as the error for an unreadable request."""
-        for index, part in enumerate(message):
-            self.send_part(part, MORE if index < len(message) - 1 else 0, True, None)
-
-    def check_size(self, message: Any) -> list[int]:
-        """Return the sizes of the parts. Raises MessageTooLargeError for a message over the limits."""
+    def check_size(self, message: Any) -> None:
+        """Raise MessageTooLargeError for a message over the limits."""
         limits = self.socket.limits
         parts: Any = message if isinstance(message, Parts) else (message,)
-        sizes = [size(part) for part in parts]
-        if (nbytes := sum(sizes)) > limits.message_bytes:
+        if (nbytes := sum(map(size, parts))) > limits.message_bytes:
             raise MessageTooLargeError(
                 f"{self.socket.address}: {nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}"
             )
@@ -281,26 +276,29 @@ class Wire:
             raise MessageTooLargeError(
                 f"{self.socket.address}: {len(parts)} parts; at most {MAX_PARTS} can be sent"
             )
-        return sizes
-
-    def _send_large(self, message: Any, timeout: float | None) -> None:
-        self.check_size(message)
-        if isinstance(message, Parts):
-            last = len(message) - 1
-            for index, part in enumerate(message):
-                self.send_part(part, MORE if index < last else 0, not isinstance(part, bytes), timeout)
-        else:
-            self.send_part(message, 0, type(message) is not bytes, timeout)
 
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False) -> Any:
         """Send a frame, copied or not, and return its tracker. Call between enter() and leave()."""
-        copy = copy or size(part) < ZERO_COPY
         try:
             return self.put(part, flags, copy, track)
         except zmq.Again:
             return self.send_in_slices(part, flags, copy, timeout, track)
         except zmq.ZMQError as error:
             raise self.socket_error(error) from error
+
+    def send_parts(self, message: Any, timeout: float | None, copy: bool, track: bool = False) -> list[Any]:
+        """Send bytes or Parts, and return the trackers of what is not copied, if they are asked for.
+
+        Small parts are always copied, and large bytes never. Call between enter() and leave().
+        """
+        trackers: list[Any] = []
+        parts = message if isinstance(message, Parts) else (message,)
+        for left, part in zip(reversed(range(len(parts))), parts, strict=True):
+            copied = size(part) < ZERO_COPY or (copy and type(part) is not bytes)
+            tracker = self.send_part(part, MORE if left else 0, copied, timeout, track and not copied)
+            if track and not copied:
+                trackers.append(tracker)
+        return trackers
 
     def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> MessageTracker:
         """Send without copying large parts; the tracker tells when their memory may change again."""
@@ -309,14 +307,7 @@ class Wire:
         try:
             if self.link.fault is not None:
                 raise self.link.fault
-            parts = message if isinstance(message, Parts) else [message]
-            trackers: list[Any] = []
-            for index, part in enumerate(parts):
-                flags = MORE if index < len(parts) - 1 else 0
-                if size(part) < ZERO_COPY:
-                    self.send_part(part, flags, True, timeout)
-                else:
-                    trackers.append(self.send_part(part, flags, False, timeout, True))
+            trackers = self.send_parts(message, timeout, copy=False, track=True)
             if self.link.counting_unsent:
                 self.link.unsent += 1
             return MessageTracker(self.socket.address, trackers) if trackers else DONE

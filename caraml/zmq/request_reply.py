@@ -23,10 +23,10 @@ from typing import Any, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import FAILURE, Parts
+from caraml.codec.parts import FAILURE, Parts, size
 from caraml.errors import MalformedMessageError, RemoteError
 from caraml.transport.socket import ZmqSocket
-from caraml.transport.wire import MORE, ZERO_COPY, Wire
+from caraml.transport.wire import ZERO_COPY, Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, LoopingEndpoint, SocketOptions
 
@@ -148,21 +148,14 @@ class ZmqClient(Endpoint):
         wire = self._wire
         if wire.link.fault is not None:
             raise wire.link.fault
-        parts = message if isinstance(message, Parts) else Parts((message,))
-        sizes = wire.check_size(parts)
-        shared = self.socket.scheme == "inproc"
-        lent: list[weakref.ref[memoryview]] = []
-        left = len(parts)
-        part: Any
-        for part, nbytes in zip(parts, sizes, strict=True):
-            left -= 1
-            if shared or nbytes < ZERO_COPY:
-                wire.send_part(part, MORE if left else 0, True, timeout)
-            else:
-                whole_part = memoryview(part)
-                wire.send_part(whole_part, MORE if left else 0, False, timeout)
-                lent.append(weakref.ref(whole_part))
-        return lent
+        wire.check_size(message)
+        if self.socket.scheme == "inproc":  # the server would share the arrays
+            wire.send_parts(message, timeout, copy=True)
+            return _NOTHING_LENT
+        parts = message if isinstance(message, Parts) else (message,)
+        views = Parts(memoryview(part) if size(part) >= ZERO_COPY else part for part in parts)  # pyright: ignore[reportArgumentType]
+        wire.send_parts(views, timeout, copy=False)
+        return [weakref.ref(part) for part in views if size(part) >= ZERO_COPY]  # pyright: ignore[reportReturnType]
 
     def _drop_socket(self, lent: "list[weakref.ref[memoryview]]") -> None:
         """Close the socket, so that a late answer is lost and ZeroMQ releases the arrays of the request."""
@@ -270,7 +263,7 @@ class ZmqServer(LoopingEndpoint):
             raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
-        self._wire.answer(_unreadable(error))
+        self._wire.send_parts(_unreadable(error), None, copy=True)
 
 
 def _failure(reason: str) -> Parts:

@@ -365,10 +365,8 @@ class ZmqSender(Endpoint):
                 self._wire.send_part(window.peer, zmq.SNDMORE, True, None)
             if type(frames) is bytes:
                 self._wire.send_part(frames, 0, True, None)
-                return
-            for index, part in enumerate(frames):
-                flags = zmq.SNDMORE if index < len(frames) - 1 else 0
-                self._wire.send_part(part, flags, False, None)
+            else:
+                self._wire.send_parts(frames, None, copy=False)
         except SocketError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
