@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from symphony import Experiment, NodePool
-from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.placement.planner import total_of
@@ -61,7 +61,7 @@ def fleet(seed: int) -> Fleet:
     while True:
         experiment = _experiment(name, calls, kept)
         spec = experiment.spec
-        where = target.target(spec, Settings(image="none:1"), name, pools=pools)
+        where = replace(expand.target_of(spec, Settings(image="none:1"), name), pools=pools)
         result = place(spec, where)
         names = {problem.what.partition(" ")[0] for problem in result.problems}
         left = {each for each in names if each.startswith("p-")}

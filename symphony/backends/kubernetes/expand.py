@@ -1,13 +1,14 @@
-"""The Kubernetes backend's `expand`: registers the objects of a plan as resources."""
+"""The Kubernetes backend's `expand`: its capabilities, and the registration of a plan's objects."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from base64 import b64decode
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import metadata
 from typing import Any
 
@@ -15,10 +16,10 @@ import pulumi
 
 from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.kubernetes import settings
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.cluster import inventory, pools, replacement
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
@@ -26,17 +27,21 @@ from symphony.backends.kubernetes.manifests.controllers import controller_of
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
 from symphony.backends.kubernetes.prepare import prepare as prepare
-from symphony.backends.kubernetes.target import target as target_of
+from symphony.backends.kubernetes.settings import Settings, settings_of
+from symphony.backends.kubernetes.validation import declaration
 from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
-from symphony.plan.services import used_variables
+from symphony.plan.rules.services import served
+from symphony.plan.services import fixed_ports, used_variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
+# Below the range of ports that Linux uses for outgoing connections.
+_FIRST, _LAST = 20_000, 29_999
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 # Seconds that the cluster may take for an object, besides the grace period of its processes.
 _SECONDS = 120
@@ -44,25 +49,72 @@ _SECONDS = 120
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return the capabilities of Kubernetes, and the experiment's problems."""
-    chosen, remarks = settings.settings_of(context), notify_is_not_used(context)
+    chosen, namespace = settings_of(context), context.physical_name
     sizes, unreadable = local_files.sizes(spec)
-    limits = partial(target_of, spec, chosen, context.physical_name, secrets=sizes, unreadable=unreadable)
+    limits = target_of(spec, chosen, namespace, sizes)
+    limits = replace(limits, unreadable=unreadable, remarks=notify_is_not_used(context))
     if context.offline:
         cluster = cluster_stack.find(chosen.cluster, context.project) if chosen.cluster else None
-        offline = limits(pools=cluster.pools if cluster else ())
-        return replace(offline, pools_are_known=cluster is not None, remarks=remarks)
+        return replace(limits, pools=cluster.pools if cluster else (), pools_are_known=cluster is not None)
     client = connection_of(context).client
-    conflict = inventory.namespace_conflict(
-        client, context.physical_name, context.owner, create=chosen.create_namespace
-    )
-    prices = price_table.read(chosen.prices, context.folder)
-    online = limits(conflict=conflict, pools=_pools(spec, context, client), prices=prices)
+    problems = [*limits.problems, *platform_problems(client, context.images)]
+    if conflict := inventory.namespace_conflict(
+        client, namespace, context.owner, create=chosen.create_namespace
+    ):
+        why, remedy = conflict
+        problems.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
     return replace(
-        online,
-        problems=(*online.problems, *platform_problems(client, context.images)),
-        changed_files=_changed_files(client, context.physical_name, chosen, spec),
-        remarks=remarks,
+        limits,
+        problems=tuple(problems),
+        pools=_pools(spec, context, client),
+        prices=price_table.read(chosen.prices, context.folder),
+        changed_files=_changed_files(client, namespace, chosen, spec),
     )
+
+
+def target_of(
+    spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mapping[str, int] | None = None
+) -> Target:
+    """Return the target without what only the cluster knows; sizes: the bytes of each secret and config."""
+    return Target(
+        backend="kubernetes",
+        physical_name=namespace,
+        starts="image",
+        supports=BACKEND.settings,
+        one_host=False,
+        host_of=f"{settings.named('{service}')}.{namespace}.svc",
+        bind_host="0.0.0.0",
+        labels=True,
+        ports=choose_ports(spec),
+        defaults={"image": settings.image},
+        problems=tuple(declaration.check(spec, settings, namespace, sizes or {})),
+    )
+
+
+def choose_ports(spec: ExperimentSpec) -> dict[str, int]:
+    """Return service -> port for services that set no port.
+
+    A port depends only on the service's name, except for collisions within a pod, so it rarely changes.
+    """
+    wanted = fixed_ports(spec)
+    taken: dict[str, set[int]] = defaultdict(set)
+    pod_of = {name: servers[0][0].partition("/")[0] for name, servers in served(spec).items()}
+    for name, port in wanted.items():
+        if port is not None:
+            taken[pod_of[name]].add(port)
+    chosen: dict[str, int] = {}
+    for name in sorted(name for name, port in wanted.items() if port is None):
+        chosen[name] = _free(name, taken[pod_of[name]])
+        taken[pod_of[name]].add(chosen[name])
+    return chosen
+
+
+def _free(name: str, taken: set[int]) -> int:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    span = _LAST - _FIRST + 1
+    start = int.from_bytes(digest[:4], "big") % span
+    offsets = ((start + step) % span for step in range(span))
+    return next(port for port in (_FIRST + offset for offset in offsets) if port not in taken)
 
 
 def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterator[Problem]:
@@ -91,9 +143,7 @@ def _architectures(client: Client) -> set[str]:
     return {text(node, "status", "nodeInfo", "architecture") for node in nodes} - {""}
 
 
-def _changed_files(
-    client: Client, namespace: str, chosen: settings.Settings, spec: ExperimentSpec
-) -> tuple[str, ...]:
+def _changed_files(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
     """Return the files that an `up` would change in the cluster; empty if the experiment is not up."""
     changes: list[str] = []
     kinds = (

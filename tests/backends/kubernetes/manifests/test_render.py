@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from symphony import Experiment, Probe
-from symphony.backends.kubernetes import supervisor, target
+from symphony.backends.kubernetes import expand, supervisor
 from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.backends.kubernetes.manifests.pod import merge
@@ -24,7 +25,7 @@ OWNER = "test/rl.x#12345678"
 def manifests(experiment: Experiment | ExperimentSpec, **chosen: Any) -> render.Manifests:
     spec = experiment if isinstance(experiment, ExperimentSpec) else experiment.spec
     given_ = Settings(image="rl:1", **chosen)
-    plan = build_plan(spec, target.target(spec, given_, "rl-x"))
+    plan = build_plan(spec, expand.target_of(spec, given_, "rl-x"))
     files = {"~/.key": b"x", "train.yaml": b"lr: 1", "dir/table.bin": b"\xff"}
     return render.render(plan, given_, OWNER, files=files)
 
@@ -186,7 +187,7 @@ def test_config_files_that_pulumi_would_alter_are_stored_as_binary_data() -> Non
     experiment = Experiment("rl", configs=["train.yaml", "dir/table.bin"])
     experiment.new_process("a")
     spec = experiment.spec
-    plan = build_plan(spec, target.target(spec, Settings(image="rl:1"), "rl-x"))
+    plan = build_plan(spec, expand.target_of(spec, Settings(image="rl:1"), "rl-x"))
     files = {"train.yaml": "a\x85b".encode(), "dir/table.bin": b"a\tb\x01"}
     made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).configs
     assert made is not None
@@ -352,7 +353,7 @@ def test_place_sets_node_selector_and_resources_for_processes_and_groups():
         group.new_process(name, command="x")
     settings = Settings(image="rl:1")
     spec = experiment.spec
-    plan = build_plan(spec, target.target(spec, settings, "rl", pools=FLEET))
+    plan = build_plan(spec, replace(expand.target_of(spec, settings, "rl"), pools=FLEET))
     pods = {name: manifest for name, (_, manifest) in render.render(plan, settings, "o").pods.items()}
 
     learner = pods["learner"]["spec"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symphony import Experiment
-from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
 from symphony.plan.names import is_label
@@ -25,7 +25,7 @@ def messages(
     experiment = Experiment("rl", secrets=list(secrets or {}))
     declare(experiment)
     settings = Settings(image="rl", **chosen)  # pyright: ignore[reportArgumentType]
-    where = target.target(experiment.spec, settings, namespace, secrets=secrets)
+    where = expand.target_of(experiment.spec, settings, namespace, secrets)
     result = problems(experiment.spec, where)
     assert all(problem.remedy for problem in result)
     return [problem.what for problem in result]
@@ -40,7 +40,7 @@ def test_features_that_pods_cannot_have_are_refused():
     ]
     for experiment, chosen, words in cases:
         settings = Settings(image="rl", **chosen)
-        refused = problems(experiment.spec, target.target(experiment.spec, settings, "rl"))
+        refused = problems(experiment.spec, expand.target_of(experiment.spec, settings, "rl"))
         assert [word for word in words if any(word in each.what for each in refused)] == words
         assert len(refused) == len(words)
 
@@ -112,7 +112,7 @@ def test_config_files_that_do_not_fit_in_a_config_map_are_refused() -> None:
     def result(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
-        where = target.target(experiment.spec, Settings(image="rl"), "rl", secrets=sizes)
+        where = expand.target_of(experiment.spec, Settings(image="rl"), "rl", sizes)
         return [problem.what for problem in problems(experiment.spec, where)]
 
     assert result(["train.yaml"], {"train.yaml": 1_000_000}) == []
@@ -158,14 +158,14 @@ def test_the_port_of_a_service_depends_only_on_its_name_unless_two_collide() -> 
         experiment = Experiment("rl")
         for name in services:
             experiment.new_process(f"p-{name}").binds(name)
-        return target.choose_ports(experiment.spec)
+        return expand.choose_ports(experiment.spec)
 
     assert chosen("a")["a"] == chosen("z", "a", "b")["a"]
     experiment = Experiment("rl")
     many = [f"s{i}" for i in range(500)]
     process = experiment.new_process("p")
     process.binds(*many, {"fixed": chosen("s1")["s1"]})
-    result = target.choose_ports(experiment.spec)
+    result = expand.choose_ports(experiment.spec)
     assert len({*result.values(), chosen("s1")["s1"]}) == 501
     assert all(20_000 <= port < 30_000 for port in result.values())
 
@@ -196,7 +196,7 @@ def test_names_become_distinct_valid_pod_names(first: str, second: str) -> None:
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
-    where = target.target(experiment.spec, Settings(image="x"), "e")
+    where = expand.target_of(experiment.spec, Settings(image="x"), "e")
     if result := problems(experiment.spec, where):
         assert all(problem.what and problem.remedy for problem in result)
         return

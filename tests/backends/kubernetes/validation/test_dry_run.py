@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes import target
+from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.api.client import Client, client_of
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
@@ -26,7 +26,7 @@ def dry_run_problems(client: Client, declare: Declare, namespace: str = "rl", **
     declare(experiment)
     settings = Settings(image="busybox", **chosen)
     spec = experiment.spec
-    plan = build_plan(spec, target.target(spec, settings, namespace))
+    plan = build_plan(spec, expand.target_of(spec, settings, namespace))
     manifests = render.render(plan, settings, "x/rl#1")
     return dry_run.check(client, namespace, manifests, spec)
 
