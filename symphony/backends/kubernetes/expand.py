@@ -20,12 +20,19 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.backend import BACKEND
-from symphony.backends.kubernetes.cluster import inventory, pools, replacement
+from symphony.backends.kubernetes.cluster import inventory, pools
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
 from symphony.backends.kubernetes.manifests.controllers import controller_of
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.prepare import ClusterConnection, Prepared, cluster_of, connection_of
+from symphony.backends.kubernetes.prepare import (
+    ATTEMPT,
+    DIGEST,
+    ClusterConnection,
+    Prepared,
+    cluster_of,
+    connection_of,
+)
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.settings import Settings, settings_of
 from symphony.backends.kubernetes.validation import declaration
@@ -230,18 +237,17 @@ class _Registration:
         if manifests.namespace is not None:
             namespace = self._object(manifests.namespace, experiment, [], None)
         first: list[pulumi.Resource] = [namespace] if namespace is not None else []
-        before = [self._object(manifests.variables, experiment, first, namespace)]
-        for secret in filter(None, (manifests.secrets, manifests.secret_env)):
-            # Encrypted in the state and hidden in output.
-            hidden = {**secret, "data": pulumi.Output.secret(secret["data"])}
-            before.append(self._object(hidden, experiment, first, namespace))
-        if manifests.configs is not None:
-            before.append(self._object(manifests.configs, experiment, first, namespace))
+        # Secrets are encrypted in the state and hidden in output.
+        files = [
+            {**file, "data": pulumi.Output.secret(file["data"])} if file["kind"] == "Secret" else file
+            for file in manifests.files
+        ]
+        before = [self._object(file, experiment, first, namespace) for file in files]
         rights = [*first]
         for manifest in manifests.supervisor:
             is_job = manifest["kind"] == controllers.JOB
             ignored = ["spec"] if is_job and manifest["metadata"]["name"] not in self.replaced else []
-            replaced_for = [replacement.DIGEST] if is_job else []
+            replaced_for = [DIGEST] if is_job else []
             made = self._object(
                 manifest, experiment, [*rights], namespace, replaced_for=replaced_for, ignored=ignored
             )
@@ -266,7 +272,7 @@ class _Registration:
         pinned = process_inputs.pinned(manifest, {name: image.image for name, image in images.items()})
         # After all builds, so that no pod ends if a build fails.
         after = [*after, *images.values()]
-        self._object(pinned, parent, after, namespace, replaced_for=[replacement.DIGEST], ignored=ignored)
+        self._object(pinned, parent, after, namespace, replaced_for=[DIGEST], ignored=ignored)
 
     def _object(
         self,
@@ -285,7 +291,7 @@ class _Registration:
             depends_on=after,
             deleted_with=namespace,
             delete_before_replace=True,
-            replace_on_changes=[replacement.ATTEMPT, *replaced_for],
+            replace_on_changes=[ATTEMPT, *replaced_for],
             ignore_changes=[*ignored],
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
         )

@@ -16,13 +16,15 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from pulumi.runtime.rpc import UNKNOWN
+
 from symphony.backends import local_files
 from symphony.backends.expand import Context
 from symphony.backends.kubernetes import plugin, settings, supervisor
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.kubernetes.api.client import Client, client_of, path_of
-from symphony.backends.kubernetes.api.fields import text
-from symphony.backends.kubernetes.cluster import inventory, replacement
+from symphony.backends.kubernetes.api.client import Body, Client, client_of, path_of
+from symphony.backends.kubernetes.api.fields import mapping, text
+from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.cluster.inventory import Inventory
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
@@ -32,6 +34,11 @@ from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
+
+# A changed attempt replaces an object; a changed digest replaces a pod.
+ATTEMPT = f'metadata.annotations["{labels.ATTEMPT}"]'
+DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
+_KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         ending = {path: uid for uids in stale.values() for path, uid in uids.items()}
         unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_orphans(client, live, plan.physical_name, owner, planned, unrecorded)
-    annotated = replacement.annotate_all(client, live.services, manifests, stale if context.dry_run else ())
+    annotated = annotate_all(client, live.services, manifests, stale if context.dry_run else ())
     replaced = frozenset(map(chosen.named, stale))
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
 
@@ -129,7 +136,7 @@ def _resumed(
     resumed = {name for name in manifests.pods if chosen.named(name) in stopped and name not in stale}
     new_attempt = {labels.ATTEMPT: str(int(time.time()))}
     pods = {
-        name: (group, replacement.annotated(manifest, new_attempt) if name in resumed else manifest)
+        name: (group, labels.annotated(manifest, new_attempt) if name in resumed else manifest)
         for name, (group, manifest) in manifests.pods.items()
     }
     return replace(manifests, pods=pods), resumed
@@ -142,8 +149,61 @@ def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -
     starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
     if job is None or not controllers.completion(job) or not starts:
         return manifests
-    new_job = replacement.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
+    new_job = labels.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
     return replace(manifests, supervisor=(*manifests.supervisor[:-1], new_job))
+
+
+def annotate_all(
+    client: Client, services: Mapping[str, Body], manifests: Manifests, unknown: Collection[str]
+) -> Manifests:
+    """Return the manifests, annotated with the attempts of their objects in the cluster, or new attempts.
+
+    services: the Services in the cluster, by name. unknown: the names in the plan of pods whose attempt only
+    the run decides. An unknown annotation makes Pulumi's plugin skip its dry run in a preview. The server
+    would reject it as a forbidden change of the running pod, and the preview would fail.
+    """
+    return replace(
+        manifests,
+        namespace=_annotate(client, services, manifests.namespace) if manifests.namespace else None,
+        files=tuple(_annotate(client, services, file) for file in manifests.files),
+        supervisor=tuple(
+            labels.annotated(manifest, {labels.ATTEMPT: UNKNOWN})
+            if labels.SUPERVISOR in unknown and manifest["kind"] == controllers.JOB
+            else manifest
+            for manifest in manifests.supervisor
+        ),
+        services={name: _annotate(client, services, body) for name, body in manifests.services.items()},
+        pods={
+            name: (group, labels.annotated(pod, {labels.ATTEMPT: UNKNOWN}) if name in unknown else pod)
+            for name, (group, pod) in manifests.pods.items()
+        },
+    )
+
+
+def _annotate(client: Client, services: Mapping[str, Body], manifest: Manifest) -> Manifest:
+    """Return the manifest with its object's attempt, or a new attempt if the object is missing.
+
+    Otherwise a deleted namespace would stay missing: the engine does not look into the cluster if a program
+    has not changed.
+    """
+    metadata = manifest["metadata"]
+    kind, name, namespace = manifest["kind"], metadata["name"], metadata.get("namespace", "")
+    live = services.get(name) if kind == "Service" else client.find(path_of(_KINDS[kind], namespace, name))
+    attempt = labels.annotation(live, labels.ATTEMPT) if live is not None else str(int(time.time()))
+    edited = _edited_version(live, manifest) if live is not None and kind in ("ConfigMap", "Secret") else ""
+    annotations = {labels.ATTEMPT: attempt, labels.EDITED: edited}
+    return labels.annotated(manifest, {name: text for name, text in annotations.items() if text})
+
+
+def _edited_version(live: Body, manifest: Manifest) -> str:
+    """Return the version of the object if others have edited its contents, now or before the last `up`.
+
+    The engine compares only with its state, which does not contain edits by others.
+    """
+    for name in ("data", "binaryData"):
+        if mapping(manifest, name) != mapping(live, name):
+            return text(live, "metadata", "resourceVersion")
+    return labels.annotation(live, labels.EDITED)
 
 
 def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
@@ -179,8 +239,8 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
     return {
         **pods,
         "services": [_name(service) for service in manifests.services.values()],
-        "configmaps": [_name(file) for file in (manifests.variables, manifests.configs) if file],
-        "secrets": [_name(file) for file in (manifests.secrets, manifests.secret_env) if file],
+        "configmaps": [_name(file) for file in manifests.files if file["kind"] == "ConfigMap"],
+        "secrets": [_name(file) for file in manifests.files if file["kind"] == "Secret"],
     }
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import expand
-from symphony.backends.kubernetes.cluster import replacement
+from symphony.backends.kubernetes import expand, prepare
 from symphony.backends.kubernetes.manifests.render import Manifests
 from tests.backends.kubernetes.scripted_api import MISSING, serving
 
@@ -46,7 +45,7 @@ def test_the_spec_is_compared_only_for_pods_to_be_replaced(
     """Otherwise a pod whose spec an admission webhook rewrote would restart."""
     options = options_of_pod(monkeypatch, replaced)
     assert options.ignore_changes == ([] if replaced else ["spec"])
-    assert options.replace_on_changes == [replacement.ATTEMPT, replacement.DIGEST]
+    assert options.replace_on_changes == [prepare.ATTEMPT, prepare.DIGEST]
 
 
 @pytest.mark.parametrize("unknown", [(), ("a",)])
@@ -54,8 +53,8 @@ def test_the_attempt_annotation_is_unknown_in_a_preview_that_replaces_the_pod(
     unknown: tuple[str, ...],
 ) -> None:
     variables = {**POD, "kind": "ConfigMap"}
-    manifests = Manifests(None, variables, None, None, None, {}, {"a": (None, POD)})
+    manifests = Manifests(None, (variables,), {}, {"a": (None, POD)})
     with serving(lambda _: MISSING) as api:
-        marked = replacement.annotate_all(api.client(), {}, manifests, unknown)
-    assert marked.variables["metadata"]["annotations"], "it is not there, so that it is made again"
+        marked = prepare.annotate_all(api.client(), {}, manifests, unknown)
+    assert marked.files[0]["metadata"]["annotations"], "it is not there, so that it is made again"
     assert bool(marked.pods["a"][1]["metadata"]["annotations"]) == bool(unknown)

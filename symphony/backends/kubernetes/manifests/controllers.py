@@ -33,16 +33,12 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
     if controller == POD:
         return pod
     spec = _job_spec(pod)
-    metadata, template = pod["metadata"], spec["template"]
+    template = spec["template"]
     # Without scheduling gates, so that a changed order of starts restarts nothing.
     ungated = {name: field for name, field in template["spec"].items() if name != "schedulingGates"}
     digest = labels.digest({**spec, "template": {**template, "spec": ungated}})
-    return {
-        "apiVersion": _APIS[controller],
-        "kind": controller,
-        "metadata": {**metadata, "annotations": {**metadata["annotations"], labels.DIGEST: digest}},
-        "spec": spec,
-    }
+    job = {"apiVersion": _APIS[controller], "kind": controller, "metadata": pod["metadata"], "spec": spec}
+    return labels.annotated(job, {labels.DIGEST: digest})
 
 
 def pod_in(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

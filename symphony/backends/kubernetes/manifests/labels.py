@@ -73,6 +73,15 @@ def annotation(manifest: Mapping[str, Any], name: str) -> str:
     return text(manifest, "metadata", "annotations", name)
 
 
+def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return the manifest with more annotations."""
+    metadata = manifest["metadata"]
+    return {
+        **manifest,
+        "metadata": {**metadata, "annotations": {**metadata["annotations"], **annotations}},
+    }
+
+
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the pods by their names in the plan; the last try that is not being deleted wins."""
     pods_by_name: dict[str, dict[str, Any]] = {}

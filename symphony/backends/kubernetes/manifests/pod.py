@@ -180,8 +180,8 @@ def pod(
     secured = {**merged, "spec": _secure_pod(merged["spec"], settings)}
     names = [process.name for process in of.processes]
     if len(secured["spec"]["containers"]) > len(names):
-        secured = _annotate(secured, {labels.PROCESSES: ",".join(names)})
-    return _annotate(secured, {labels.DIGEST: _digest(secured), labels.ATTEMPT: attempt})
+        secured = labels.annotated(secured, {labels.PROCESSES: ",".join(names)})
+    return labels.annotated(secured, {labels.DIGEST: _digest(secured), labels.ATTEMPT: attempt})
 
 
 def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
@@ -212,12 +212,6 @@ def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
         "automountServiceAccountToken": spec.get("automountServiceAccountToken", False),
         "securityContext": {"seccompProfile": _SECCOMP, **spec.get("securityContext", {})},
     }
-
-
-def _annotate(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
-    metadata = manifest["metadata"]
-    all_annotations = {**metadata["annotations"], **annotations}
-    return {**manifest, "metadata": {**metadata, "annotations": all_annotations}}
 
 
 def _gates(of: PlannedPod) -> list[dict[str, str]]:

@@ -62,10 +62,8 @@ def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, 
         ]
         for kind, containers in lists.items()
     }
-    metadata = manifest["metadata"]
-    annotations = {**metadata["annotations"], labels.IMAGES: json.dumps(names, sort_keys=True)}
     changed = with_spec(manifest, {**spec, **pinned_lists})
-    return {**changed, "metadata": {**metadata, "annotations": annotations}}
+    return labels.annotated(changed, {labels.IMAGES: json.dumps(names, sort_keys=True)})
 
 
 def names_of(manifest: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,24 +23,21 @@ REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\udc80-\udcff\ufffe\uffff]")
 class Manifests:
     """Every object of an experiment; services and pods by their names in the plan, a pod with its group.
 
-    A Job takes the place of the pod that it creates. supervisor: the supervisor's objects; its Job comes
-    last.
+    files: the ConfigMaps and Secrets. A Job takes the place of the pod that it creates. supervisor: the
+    supervisor's objects; its Job comes last.
     """
 
     namespace: Manifest | None
-    variables: Manifest
-    secrets: Manifest | None
-    configs: Manifest | None
-    secret_env: Manifest | None
+    files: tuple[Manifest, ...]
     services: Mapping[str, Manifest]
     pods: Mapping[str, tuple[str | None, Manifest]]
     supervisor: tuple[Manifest, ...] = ()
 
     def all(self) -> list[Manifest]:
         """Return the objects in the order in which they can be created."""
-        first = (self.namespace, self.variables, self.secrets, self.configs, self.secret_env)
         return [
-            *filter(None, first),
+            *([self.namespace] if self.namespace else []),
+            *self.files,
             *self.supervisor,
             *self.services.values(),
             *(manifest for _, manifest in self.pods.values()),
@@ -67,23 +64,9 @@ def render(
         key: The key of the digests of secret_env.
     """
     planned = [(pod_, pod.controller(pod_, settings)) for pod_ in pod.pods_of(plan)]
-    contents = files or {}
     return Manifests(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
-        variables=_object(plan, settings, owner, "ConfigMap", labels.SERVICES_MAP)
-        | {"data": dict(plan.service_env)},
-        secrets=_object(plan, settings, owner, "Secret", labels.SECRETS)
-        | {"type": "Opaque", "data": {_name(file): _base64(contents[file]) for file in plan.secrets}}
-        if plan.secrets
-        else None,
-        configs=_object(plan, settings, owner, "ConfigMap", labels.CONFIGS)
-        | _contents({_name(file): contents[file] for file in plan.configs})
-        if plan.configs
-        else None,
-        secret_env=_object(plan, settings, owner, "Secret", labels.SECRET_ENV)
-        | {"type": "Opaque", "data": _secret_env(plan, key)}
-        if any(process.secret_env for process in plan.processes)
-        else None,
+        files=tuple(_files(plan, settings, owner, files or {}, key)),
         supervisor=tuple(
             supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR), JOB))
         ),
@@ -145,6 +128,25 @@ def _outside(settings: Settings) -> dict[str, Any]:
     if settings.expose == "LoadBalancer":
         return {"type": "LoadBalancer", "loadBalancerSourceRanges": list(settings.source_ranges)}
     return {"type": settings.expose}
+
+
+def _files(
+    plan: Plan, settings: Settings, owner: str, contents: Mapping[str, bytes], key: bytes
+) -> Iterator[Manifest]:
+    """Yield the ConfigMaps and Secrets with the variables of services, the files, and secret_env."""
+
+    def made(kind: str, name: str, **fields: Any) -> Manifest:
+        return {**_object(plan, settings, owner, kind, name), **fields}
+
+    yield made("ConfigMap", labels.SERVICES_MAP, data=dict(plan.service_env))
+    if plan.secrets:
+        data = {_name(file): _base64(contents[file]) for file in plan.secrets}
+        yield made("Secret", labels.SECRETS, type="Opaque", data=data)
+    if plan.configs:
+        files = {_name(file): contents[file] for file in plan.configs}
+        yield made("ConfigMap", labels.CONFIGS, **_contents(files))
+    if any(process.secret_env for process in plan.processes):
+        yield made("Secret", labels.SECRET_ENV, type="Opaque", data=_secret_env(plan, key))
 
 
 def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) -> Manifest:

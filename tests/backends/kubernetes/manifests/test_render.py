@@ -189,8 +189,7 @@ def test_config_files_that_pulumi_would_alter_are_stored_as_binary_data() -> Non
     spec = experiment.spec
     plan = build_plan(spec, expand.target_of(spec, Settings(image="rl:1"), "rl-x"))
     files = {"train.yaml": "a\x85b".encode(), "dir/table.bin": b"a\tb\x01"}
-    made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).configs
-    assert made is not None
+    made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).files[-1]
     assert made["binaryData"] == {"train.yaml": "YcKFYg=="}
     assert made["data"] == {"table.bin": "a\tb\x01"}
 
@@ -238,8 +237,8 @@ def test_an_unused_service_does_not_change_the_pod() -> None:
 
     few, many = manifests(experiment(False)), manifests(experiment(True))
     assert {name: few.pods[name] for name in "ab"} == {name: many.pods[name] for name in "ab"}
-    assert "SYMPH_OTHER_HOST" in many.variables["data"]
-    assert "SYMPH_OTHER_HOST" not in few.variables["data"]
+    assert "SYMPH_OTHER_HOST" in many.files[0]["data"]
+    assert "SYMPH_OTHER_HOST" not in few.files[0]["data"]
 
 
 def test_a_changed_port_changes_only_pods_that_use_the_service() -> None:
