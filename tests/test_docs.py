@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.manifests import workloads
 from symphony.cli.commands import find
 from symphony.engine.state import store
 from symphony_tmux.processes import start
@@ -62,7 +62,7 @@ def test_figures_in_the_docs_match_the_code() -> None:
     processes = text("docs/processes.md")
     assert f"{int(failures) + 1} failures in a row" in processes
     assert f"a run of {int(long) // 60} minutes" in processes
-    assert f"{controllers.RETRIES} restarts" in processes
+    assert f"{workloads.RETRIES} restarts" in processes
     assert f"{start.LOG_CAP >> 20} MiB" in processes
     assert store.KEPT == 10
     assert "the last ten entries" in processes

@@ -22,9 +22,9 @@ from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.cluster import inventory, pools
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
-from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
-from symphony.backends.kubernetes.manifests.controllers import controller_of
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
+from symphony.backends.kubernetes.manifests.workloads import controller_of
 from symphony.backends.kubernetes.prepare import (
     ATTEMPT,
     DIGEST,
@@ -186,10 +186,10 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
     plan = prepared.plan
     by_path: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
-        shared = {"fingerprint": process_inputs.fingerprint(manifest), "controller": controller_of(manifest)}
-        for name in process_inputs.names_of(manifest):
+        shared = {"fingerprint": workloads.fingerprint(manifest), "controller": controller_of(manifest)}
+        for name in workloads.names_of(manifest):
             path = f"{group}/{name}" if group else name
-            digests = process_inputs.secret_digests(manifest, name)
+            digests = workloads.secret_digests(manifest, name)
             by_path[path] = {**shared, "secret_digests": digests}
     return {
         process.path: {**by_path[process.path], "services": used_variables(plan, process)}
@@ -245,7 +245,7 @@ class _Registration:
         before = [self._object(file, experiment, first, namespace) for file in files]
         rights = [*first]
         for manifest in manifests.supervisor:
-            is_job = manifest["kind"] == controllers.JOB
+            is_job = manifest["kind"] == workloads.JOB
             ignored = ["spec"] if is_job and manifest["metadata"]["name"] not in self.replaced else []
             replaced_for = [DIGEST] if is_job else []
             made = self._object(
@@ -269,7 +269,7 @@ class _Registration:
         # compares with the cluster. So the spec is ignored, and the digest decides about a replacement.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
         images = self.components.images
-        pinned = process_inputs.pinned(manifest, {name: image.image for name, image in images.items()})
+        pinned = workloads.pinned(manifest, {name: image.image for name, image in images.items()})
         # After all builds, so that no pod ends if a build fails.
         after = [*after, *images.values()]
         self._object(pinned, parent, after, namespace, replaced_for=[DIGEST], ignored=ignored)
@@ -296,7 +296,7 @@ class _Registration:
             custom_timeouts=pulumi.CustomTimeouts(create=seconds, update=seconds, delete=seconds),
         )
         kind = str(manifest["kind"])
-        type_ = controllers.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
+        type_ = workloads.TYPES.get(kind, f"kubernetes:core/v1:{kind}")
         return pulumi.CustomResource(type_, manifest["metadata"]["name"], dict(manifest), options)
 
 
@@ -310,7 +310,7 @@ def _delete_replaced(prepared: Prepared) -> None:
 
 def _grace(manifests: Manifests, default: int) -> int:
     """Return the longest grace period of a pod in seconds; pod_yml may override the settings."""
-    specs = [controllers.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
+    specs = [workloads.pod_in(manifest)["spec"] for _, manifest in manifests.pods.values()]
     return max([default, *(int(spec.get("terminationGracePeriodSeconds") or 0) for spec in specs)])
 
 

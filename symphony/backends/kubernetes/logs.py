@@ -14,7 +14,7 @@ from itertools import repeat
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.plan.names import printable
@@ -249,7 +249,7 @@ class _Reader:
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
             # An `up` that restarts the process deletes its pod first.
             return False
-        if state == "completed" or not controllers.is_controlled(pod):
+        if state == "completed" or not workloads.is_controlled(pod):
             return True
         return self.container.pod not in inventory.active_jobs(self._client, self._namespace)
 

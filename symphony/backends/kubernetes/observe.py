@@ -23,7 +23,7 @@ from symphony.backends.kubernetes.api.client import (
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
-from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status, reasons, service_address
 from symphony.backends.kubernetes.status import watch as watching
 from symphony.backends.kubernetes.status.reasons import JobStatus
@@ -80,7 +80,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
         elif text(resource.inputs, "metadata", "labels", supervisor.SUPERVISOR):
             supervisor_name = text(resource.inputs, "metadata", "name")
-        elif resource.type in controllers.KINDS and _is_ours(resource):
+        elif resource.type in workloads.KINDS and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "namespace")
             processes.update(_processes(resource))
     if not namespace:
@@ -255,7 +255,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
     client = client_for(recorded) if recorded is not None else client_of("", "")
     pods = [pod for pod in pods_of(client, physical_name).values() if labels.belongs_to(pod, owner)]
     inventory.end_all(client, physical_name, owner)
-    return sum(len(process_inputs.names_of(pod)) for pod in pods)
+    return sum(len(workloads.names_of(pod)) for pod in pods)
 
 
 def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
@@ -275,7 +275,7 @@ def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
         owns_namespace = set(paths_of)
         for pod in pods:
             key = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
-            paths_of.setdefault(key, []).extend(process_inputs.names_of(pod))
+            paths_of.setdefault(key, []).extend(workloads.names_of(pod))
         for (owner, name), paths in paths_of.items():
             is_own = (owner, name) in owns_namespace
             objects = f"namespace {name}" if is_own else f"-n {name} pods -l {labels.OURS}"
@@ -388,7 +388,7 @@ def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
-    processes = process_inputs.processes_of(resource.inputs)
+    processes = workloads.processes_of(resource.inputs)
     pod = {
         "pod_name": text(resource.inputs, "metadata", "name"),
         "uid": text(resource.outputs, "metadata", "uid"),

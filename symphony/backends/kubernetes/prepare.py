@@ -28,7 +28,7 @@ from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.cluster.inventory import Inventory
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
-from symphony.backends.kubernetes.manifests import controllers, labels, render
+from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.plan import Plan
@@ -147,7 +147,7 @@ def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -
     job = live.jobs.get(_name(manifests.supervisor[-1])) if manifests.supervisor else None
     names = [_name(manifest) for _, manifest in manifests.pods.values()]
     starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
-    if job is None or not controllers.completion(job) or not starts:
+    if job is None or not workloads.completion(job) or not starts:
         return manifests
     new_job = labels.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})
     return replace(manifests, supervisor=(*manifests.supervisor[:-1], new_job))
@@ -168,7 +168,7 @@ def annotate_all(
         files=tuple(_annotate(client, services, file) for file in manifests.files),
         supervisor=tuple(
             labels.annotated(manifest, {labels.ATTEMPT: UNKNOWN})
-            if labels.SUPERVISOR in unknown and manifest["kind"] == controllers.JOB
+            if labels.SUPERVISOR in unknown and manifest["kind"] == workloads.JOB
             else manifest
             for manifest in manifests.supervisor
         ),
@@ -234,7 +234,7 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
     """Return the names of the planned objects, by kind."""
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():
-        pods["pods" if manifest["kind"] == controllers.POD else "jobs"].append(_name(manifest))
+        pods["pods" if manifest["kind"] == workloads.POD else "jobs"].append(_name(manifest))
     pods["jobs"] += map(_name, manifests.supervisor[-1:])
     return {
         **pods,

@@ -11,7 +11,7 @@ from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.logs import last_lines
-from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status, reasons, service_address
 from symphony.backends.kubernetes.status.reasons import JobStatus
 from symphony.backends.observe import Link, ProcessStatus, Recorded
@@ -138,7 +138,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
     controller = text(recorded, "controller", "kind")
     name = text(pod, "metadata", "name") or planned
     uid = text(pod, "metadata", "uid") or text(recorded, "uid")
-    kind = controller if pod is None and controller else controllers.POD
+    kind = controller if pod is None and controller else workloads.POD
 
     def lines(container: str, previous: bool) -> tuple[str, ...]:
         return tuple(last_lines(client, namespace, name, container, _LINES, previous=previous))

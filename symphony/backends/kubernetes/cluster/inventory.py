@@ -13,7 +13,7 @@ from symphony import paths
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, texts
-from symphony.backends.kubernetes.manifests import controllers, labels
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import is_label, physical_name
@@ -95,7 +95,7 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
 def read(client: Client, namespace: str) -> Inventory:
     """Return the objects of a namespace; empty if it does not exist."""
     pods, services = (client.items(path_of(kind, namespace)) for kind in ("pods", "services"))
-    job_pods = labels.by_pod(filter(controllers.is_controlled, pods))
+    job_pods = labels.by_pod(filter(workloads.is_controlled, pods))
     jobs = _jobs(client, namespace)
     return Inventory(
         _uncontrolled(pods), _uncontrolled(services), _uncontrolled(jobs), job_pods, server_time(client)
@@ -104,7 +104,7 @@ def read(client: Client, namespace: str) -> Inventory:
 
 def _uncontrolled(objects: Iterable[Body]) -> dict[str, Body]:
     """Return the objects that have no controller, by name."""
-    return {str(body["metadata"]["name"]): body for body in objects if not controllers.is_controlled(body)}
+    return {str(body["metadata"]["name"]): body for body in objects if not workloads.is_controlled(body)}
 
 
 def server_time(client: Client) -> float:
@@ -115,24 +115,24 @@ def server_time(client: Client) -> float:
 def _jobs(client: Client, namespace: str) -> list[Body]:
     """Return symphony's Jobs; empty if the user may not list Jobs."""
     try:
-        jobs = client.items(controllers.path_of(controllers.JOB, namespace), labelSelector=labels.OURS)
+        jobs = client.items(workloads.path_of(workloads.JOB, namespace), labelSelector=labels.OURS)
     except Refused as refused:
         if refused.status not in (403, 404):
             raise
         return []
-    return [{**job, "kind": controllers.JOB} for job in jobs]
+    return [{**job, "kind": workloads.JOB} for job in jobs]
 
 
 def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that may create another pod, by name."""
     jobs = unfailed_jobs(client, namespace)
-    return {name: job for name, job in jobs.items() if not controllers.completion(job)}
+    return {name: job for name, job in jobs.items() if not workloads.completion(job)}
 
 
 def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that have not failed, by name; some may be complete."""
     jobs = _uncontrolled(_jobs(client, namespace))
-    return {name: job for name, job in jobs.items() if not controllers.has_failed(job)}
+    return {name: job for name, job in jobs.items() if not workloads.has_failed(job)}
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
@@ -147,7 +147,7 @@ def refuse_foreign_objects(
     """Raise UserError if objects of other owners have names that the plan needs."""
     listings = (
         ("pod", "pods", live.pods),
-        (controllers.JOB, "jobs", live.jobs),
+        (workloads.JOB, "jobs", live.jobs),
         ("Service", "services", live.services),
     )
     existing = [
@@ -206,13 +206,13 @@ def _belongs(names: Sequence[str], namespace: str) -> str:
     return f"{', '.join(names[:_MAX_LISTED])}{more} in namespace {namespace} {verb}"
 
 
-def attempt(live: Inventory, owner: str, name: str, controller: str = controllers.POD) -> str:
+def attempt(live: Inventory, owner: str, name: str, controller: str = workloads.POD) -> str:
     """Return the attempt of a pod: the running pod's, else a new attempt.
 
     The engine does not look into the cluster if a program has not changed. A pod that failed or was lost is
     re-created because its attempt differs from the state's.
     """
-    body = (live.pods if controller == controllers.POD else live.jobs).get(name)
+    body = (live.pods if controller == workloads.POD else live.jobs).get(name)
     if body is not None and labels.belongs_to(body, owner) and _is_kept(live, body) and not _is_ending(body):
         return labels.annotation(body, labels.ATTEMPT) or "1"
     return str(int(time.time()))
@@ -220,12 +220,12 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = controller
 
 def _is_kept(live: Inventory, body: Body) -> bool:
     """Return whether the next `up` leaves a pod or a Job alone; not a Job whose pod symphony stopped."""
-    if body.get("kind") != controllers.JOB:
+    if body.get("kind") != workloads.JOB:
         return pod_status.is_good(body)
     pod = live.job_pods.get(str(body["metadata"]["name"]))
     if pod is not None and supervisor.note(pod, supervisor.STOPPED) and not pod_status.is_good(pod):
         return False
-    return not controllers.has_failed(body)
+    return not workloads.has_failed(body)
 
 
 def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -235,17 +235,15 @@ def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str,
     for objects in (live.pods, live.jobs):
         body = objects.get(name)
         if body is not None and labels.belongs_to(body, owner) and not _is_made_of(body, manifest):
-            kind = str(body.get("kind") or controllers.POD)
-            uids[controllers.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
+            kind = str(body.get("kind") or workloads.POD)
+            uids[workloads.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
     return uids
 
 
 def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
-    if (body.get("kind") or controllers.POD) != manifest["kind"]:
+    if (body.get("kind") or workloads.POD) != manifest["kind"]:
         return False
-    if supervisor.is_gated(controllers.pod_in(body)) and not supervisor.is_gated(
-        controllers.pod_in(manifest)
-    ):
+    if supervisor.is_gated(workloads.pod_in(body)) and not supervisor.is_gated(workloads.pod_in(manifest)):
         # Without waiting pods in the plan, no supervisor would remove the gate.
         return False
     notes = (labels.DIGEST, labels.ATTEMPT)
@@ -330,7 +328,7 @@ def end_orphans(
         "services": live.services,
         **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
-    jobs_path = controllers.path_of(controllers.JOB, namespace)
+    jobs_path = workloads.path_of(workloads.JOB, namespace)
     orphans = [
         (f"{jobs_path if kind == 'jobs' else path_of(kind, namespace)}/{name}", str(body["metadata"]["uid"]))
         for kind, bodies in live_objects.items()

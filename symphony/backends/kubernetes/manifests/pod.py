@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import mapping
-from symphony.backends.kubernetes.manifests import controllers, labels, probes
+from symphony.backends.kubernetes.manifests import labels, probes, workloads
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME
 from symphony.plan.plan import Plan, PlannedProcess
@@ -121,7 +121,7 @@ def pods_of(plan: Plan) -> Iterator[PlannedPod]:
 
 def controller(of: PlannedPod, settings: Settings) -> str:
     """Return the kind that creates a pod; a pod that restarts with another needs a Job."""
-    return controllers.JOB if of.restarts_with_others else settings.controller
+    return workloads.JOB if of.restarts_with_others else settings.controller
 
 
 def pod(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes.manifests import labels, pod, supervisor_pod
-from symphony.backends.kubernetes.manifests.controllers import JOB, controlled
+from symphony.backends.kubernetes.manifests.workloads import JOB, controlled
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
 

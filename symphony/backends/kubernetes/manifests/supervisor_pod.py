@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.kubernetes import supervisor
-from symphony.backends.kubernetes.manifests import controllers, labels, pod
+from symphony.backends.kubernetes.manifests import labels, pod, workloads
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess, Wait
 from symphony.spec.probe import Probe
@@ -60,7 +60,7 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
     own = {labels.POD: name, supervisor.SUPERVISOR: "true"}
     spec = _job_spec(plan, settings, experiment, {**labels.of_object(experiment), **own}, name)
     notes = {**labels.EXISTS, labels.DIGEST: labels.digest(spec), labels.ATTEMPT: attempt}
-    job = {"apiVersion": "batch/v1", "kind": controllers.JOB, "metadata": metadata(own, notes), "spec": spec}
+    job = {"apiVersion": "batch/v1", "kind": workloads.JOB, "metadata": metadata(own, notes), "spec": spec}
     return [
         rights("ServiceAccount"),
         rights("Role", rules=_rules(plan, settings)),
@@ -75,7 +75,7 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     kinds = {pod.controller(planned_pod, settings) for planned_pod in planned}
     # Pods of a Job have names that the cluster chooses, so rights cannot be limited by name.
     names = sorted(settings.named(planned_pod.name) for planned_pod in planned)
-    limit = {"resourceNames": names} if kinds == {controllers.POD} else {}
+    limit = {"resourceNames": names} if kinds == {workloads.POD} else {}
 
     def rule(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
         return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
@@ -85,7 +85,7 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     return [
         rule(["get", "list", "watch"], "pods"),
         {**rule(["patch"], "pods"), **limit},
-        *([rule(["list"], "jobs", "batch")] if controllers.JOB in kinds else []),
+        *([rule(["list"], "jobs", "batch")] if workloads.JOB in kinds else []),
         *([rule(["create"], "pods/eviction")] if restarts else []),
         *([{**rule(["get"], "pods/log"), **limit}] if _log_probes(plan) or is_timed else []),
         *([rule(["list"], "pods", "metrics.k8s.io")] if is_timed else []),

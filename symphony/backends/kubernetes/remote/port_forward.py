@@ -16,7 +16,7 @@ from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
-from symphony.backends.kubernetes.manifests import labels, process_inputs
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status, service_address
 from symphony.errors import SymphonyError
 
@@ -53,7 +53,7 @@ def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str,
     pod = labels.by_pod(pods).get(name)
     if pod is None:
         return f"no process serves {service}: its pod {name} no longer exists"
-    statuses = [pod_status.status(process, process, pod) for process in process_inputs.names_of(pod)]
+    statuses = [pod_status.status(process, process, pod) for process in workloads.names_of(pod)]
     if any(status.state == "running" for status in statuses):
         return ""
     first = next((status for status in statuses if status.state != "completed"), statuses[-1])

@@ -10,7 +10,7 @@ from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.manifests import workloads
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import State
 
@@ -35,7 +35,7 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
     if not events:
         return {}
     for kind in ("Warning", "Normal"):
-        for event in _events(client, namespace, controllers.POD, kind):
+        for event in _events(client, namespace, workloads.POD, kind):
             if (uid := text(event, "involvedObject", "uid")) in events:
                 events[uid].append(event)
         # The many events of type Normal are read only if there is trouble.
@@ -94,7 +94,7 @@ def job_statuses(
     # A Job creates no other pod while a deleted pod does not end, for instance on a dead machine.
     overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
     jobs = inventory.unfailed_jobs(client, namespace)
-    ends = {name: controllers.completion(jobs[name]) for name in missing if name in jobs}
+    ends = {name: workloads.completion(jobs[name]) for name in missing if name in jobs}
     making = {name for name, end in ends.items() if not end and name not in overdue}
     # By uid: an earlier Job of the same name may have left events.
     warnings = _job_warnings(client, namespace) if making else {}
@@ -110,7 +110,7 @@ def job_statuses(
 
 def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
     """Return the uid of a Job -> the newest warning about it."""
-    events = _events(client, namespace, controllers.JOB, "Warning")
+    events = _events(client, namespace, workloads.JOB, "Warning")
     events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
     return {
         text(event, "involvedObject", "uid"): f"not created: {refused}"

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from symphony.backends.kubernetes.api.fields import Values, mapping, texts
-from symphony.backends.kubernetes.manifests import controllers, labels, pod
+from symphony.backends.kubernetes.manifests import labels, pod, workloads
 from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
@@ -144,7 +144,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
         if is_first and part.pod.restart_policy == "Always":
             what = f"{process.name} is in a rendezvous, whose pods restart together: it cannot restart Always"
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
-    if settings.controller == controllers.JOB:
+    if settings.controller == workloads.JOB:
         for setting in ("primary", "stop_after", "idle_after"):
             if getattr(spec, setting):
                 what = f"the experiment sets {setting}, but Jobs would restart the stopped pods"
@@ -213,7 +213,7 @@ def _pod_settings(part_name: str, part: _Part, settings: Settings) -> Problems:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
             what = f"{part_name} sets the label {quoted(key)}, which symphony itself sets"
             yield Problem(what, "use another label", (part.at(f"labels {key}"),))
-    if settings.controller != controllers.POD and part.pod.restart_policy == "Always":
+    if settings.controller != workloads.POD and part.pod.restart_policy == "Always":
         yield Problem(
             f'{part_name} sets restart_policy to "Always", but the pod of a {settings.controller} ends',
             'set "OnFailure", or remove symphony:controller',

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from symphony.backends.kubernetes.api.client import METRICS_API, Client, Forbidden, Refused, pods_path
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
-from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.manifests import workloads
 from symphony.backends.kubernetes.manifests.render import Manifests
 from symphony.placement.quantities import QUANTITY_REMEDY
 from symphony.plan.names import as_label, nearest
@@ -53,7 +53,7 @@ _FIELD = "{field}"
 
 def check(client: Client, namespace: str, manifests: Manifests, spec: ExperimentSpec) -> list[Problem]:
     """Return a problem for each field of the pods that the API server would refuse."""
-    pods = {name: controllers.pod_in(manifest) for name, (_, manifest) in manifests.pods.items()}
+    pods = {name: workloads.pod_in(manifest) for name, (_, manifest) in manifests.pods.items()}
     by_shape: dict[str, list[str]] = {}
     for name, pod in pods.items():
         by_shape.setdefault(_shape(pod), []).append(name)

@@ -11,7 +11,7 @@ import pytest
 
 from symphony.backends.kubernetes import observe, supervisor
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.manifests import controllers
+from symphony.backends.kubernetes.manifests import workloads
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, namespace, serving, thing
@@ -156,13 +156,13 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
 
 
 def test_a_job_whose_pod_was_stopped_starts_again_unless_that_completed() -> None:
-    job = {**thing("Job", "train-0", "1", OWNER), "kind": controllers.JOB}
+    job = {**thing("Job", "train-0", "1", OWNER), "kind": workloads.JOB}
 
     def attempt(why: str) -> str:
         notes = {"metadata": {"annotations": {supervisor.STOPPED: why} if why else {}}}
         gate = {"schedulingGates": [{"name": supervisor.GATE}], "containers": [{"name": "train-0"}]}
         live = inventory.Inventory({}, {}, {"train-0": job}, {"train-0": {**notes, "spec": gate}})
-        return inventory.attempt(live, OWNER, "train-0", controllers.JOB)
+        return inventory.attempt(live, OWNER, "train-0", workloads.JOB)
 
     assert attempt("") == attempt(supervisor.COMPLETED) == "1"
     assert int(attempt("stop_after: 8 h are over")) > 1

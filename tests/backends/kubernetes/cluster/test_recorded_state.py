@@ -8,7 +8,7 @@ import pytest
 
 from symphony import Experiment
 from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.engine.state.file_store import Resource
 from tests.backends.kubernetes.manifests.test_render import OWNER, manifests
 
@@ -69,7 +69,7 @@ def experiment(sidecar: bool = True) -> Experiment:
 
 
 def state_of(manifest: dict[str, Any]) -> Resource:
-    return resource("urn:pod", controllers.TYPES[manifest["kind"]], manifest)
+    return resource("urn:pod", workloads.TYPES[manifest["kind"]], manifest)
 
 
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
@@ -77,7 +77,7 @@ def test_a_sidecar_added_by_the_user_is_not_a_process(controller: str) -> None:
     rendered = manifests(experiment(), controller=controller).pods.values()
     result = observe.recorded(OWNER, [state_of(manifest) for _, manifest in rendered])
     assert result is not None
-    of_pods = {group or "a": process_inputs.fingerprint(manifest) for group, manifest in rendered}
+    of_pods = {group or "a": workloads.fingerprint(manifest) for group, manifest in rendered}
     expected = {"a": of_pods["a"], "g/x": of_pods["g"], "g/y": of_pods["g"]}
     assert {path: facts["fingerprint"] for path, facts in result.processes.items()} == expected
 

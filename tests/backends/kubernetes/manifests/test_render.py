@@ -10,7 +10,7 @@ import pytest
 
 from symphony import Experiment, Probe
 from symphony.backends.kubernetes import expand, supervisor
-from symphony.backends.kubernetes.manifests import controllers, process_inputs, render
+from symphony.backends.kubernetes.manifests import render, workloads
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
@@ -55,7 +55,7 @@ def test_a_waiting_pod_has_a_scheduling_gate_that_does_not_change_its_fingerprin
     gated, free = experiment_with_dependencies().pods["train"][1], pod(plain, "train")
     assert gated["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
     assert "schedulingGates" not in experiment_with_dependencies().pods["prepare"][1]["spec"]
-    assert process_inputs.fingerprint(gated) == process_inputs.fingerprint(free)
+    assert workloads.fingerprint(gated) == workloads.fingerprint(free)
 
 
 def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
@@ -89,7 +89,7 @@ def test_equal_workers_in_several_pods_are_made_again_by_jobs_and_start_together
     experiment.new_process_group("node").new_process("local", replicas=2, rendezvous=True)
     made = manifests(experiment)
     worker = made.pods["train-1"][1]
-    assert worker["kind"] == controllers.JOB
+    assert worker["kind"] == workloads.JOB
     assert worker["spec"]["template"]["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
     assert (made.pods["node"][1]["kind"], "schedulingGates" in made.pods["node"][1]["spec"]) == ("Pod", False)
     _, role, _, job = made.supervisor
@@ -208,12 +208,12 @@ def test_manifests_of_jobs(snapshot) -> None:
 def test_fingerprint_changes_with_controller_and_namespace(controller: str) -> None:
     _, plain = manifests(experiment_with_every_setting()).pods["agents"]
     _, controlled = manifests(experiment_with_every_setting(), controller=controller).pods["agents"]
-    is_same = process_inputs.fingerprint(plain) == process_inputs.fingerprint(controlled)
+    is_same = workloads.fingerprint(plain) == workloads.fingerprint(controlled)
     assert is_same == (controller == "Pod")
-    facts = process_inputs.processes_of(controlled)["agents/agent-0"]
+    facts = workloads.processes_of(controlled)["agents/agent-0"]
     assert facts["controller"] == ({} if controller == "Pod" else {"kind": controller, "retries": 0})
     elsewhere = {**plain, "metadata": {**plain["metadata"], "namespace": "other"}}
-    assert process_inputs.fingerprint(elsewhere) != process_inputs.fingerprint(plain)
+    assert workloads.fingerprint(elsewhere) != workloads.fingerprint(plain)
 
 
 def test_processes_of_a_group_share_one_volume_per_nfs_folder() -> None:
@@ -314,7 +314,7 @@ def test_group_settings_apply_to_their_pod_only_and_processes_override_them(cont
     group.new_process("plain")
     experiment.new_process_group("other").new_process("x")
     rendered = manifests(experiment, controller=controller).pods
-    pods = {name: controllers.pod_in(manifest) for name, (_, manifest) in rendered.items()}
+    pods = {name: workloads.pod_in(manifest) for name, (_, manifest) in rendered.items()}
     spec = pods["g"]["spec"]
     assert spec["nodeSelector"] == {"pool": "gpu"}
     assert spec["tolerations"] == [{"key": "a", "operator": "Exists", "effect": "NoExecute"}]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from symphony import Experiment
 from symphony.backends.kubernetes import expand
-from symphony.backends.kubernetes.manifests import controllers, labels, process_inputs, render
+from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan, problems
@@ -213,9 +213,9 @@ def test_any_pod_yml_either_is_a_problem_or_renders_a_safe_manifest(
         assert all(problem.remedy for problem in result)
         return
     manifest = render.render(build_plan(made.spec, where), chosen, "x/rl#1").pods["a"][1]
-    assert "a" in process_inputs.processes_of(manifest)
+    assert "a" in workloads.processes_of(manifest)
     assert labels.belongs_to(manifest, "x/rl#1")
-    spec = controllers.pod_in(manifest)["spec"]
+    spec = workloads.pod_in(manifest)["spec"]
     if not privileged:
         assert spec["automountServiceAccountToken"] is False
         assert "hostPath" not in str(spec)
