@@ -24,7 +24,6 @@ from symphony.backends.kubernetes.cluster import inventory, pools
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.manifests.workloads import controller_of
 from symphony.backends.kubernetes.prepare import (
     ATTEMPT,
     DIGEST,
@@ -186,7 +185,10 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
     plan = prepared.plan
     by_path: dict[str, Facts] = {}
     for group, manifest in prepared.manifests.pods.values():
-        shared = {"fingerprint": workloads.fingerprint(manifest), "controller": controller_of(manifest)}
+        shared = {
+            "fingerprint": workloads.fingerprint(manifest),
+            "controller": workloads.controller_of(manifest),
+        }
         for name in workloads.names_of(manifest):
             path = f"{group}/{name}" if group else name
             digests = workloads.secret_digests(manifest, name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
 
-from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of, pods_path
+from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
@@ -81,7 +81,7 @@ def last_lines(
     query: dict[str, str | int] = {"container": container, "tailLines": count, "limitBytes": 20_000}
     query |= {"previous": "true"} if previous else {}
     try:
-        with client.stream(f"{pods_path(namespace, pod)}/log", _LAST_LINES_DEADLINE, **query) as stream:
+        with client.stream(f"{path_of('pods', namespace, pod)}/log", _LAST_LINES_DEADLINE, **query) as stream:
             lines = [raw.decode("utf-8", "replace").rstrip() for raw in stream]
     except (Refused, Unreachable, OSError):
         return []
@@ -363,7 +363,7 @@ def _is_unavailable(refused: Refused) -> bool:
 
 
 def _log_of(pod: Body) -> str:
-    return f"{pods_path(text(pod, 'metadata', 'namespace'), text(pod, 'metadata', 'name'))}/log"
+    return f"{path_of('pods', text(pod, 'metadata', 'namespace'), text(pod, 'metadata', 'name'))}/log"
 
 
 def _last_of(lines: list[LogLine], tail: int) -> list[LogLine]:

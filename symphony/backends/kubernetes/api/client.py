@@ -286,14 +286,10 @@ def client_of(config: str, context: str) -> Client:
 METRICS_API = "/apis/metrics.k8s.io/v1beta1"
 
 
-def pods_path(namespace: str, name: str = "") -> str:
-    """Return the path of pods."""
-    return path_of("pods", namespace, name)
-
-
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
-    """Return the API path of core objects, such as `pods` of a namespace, or `namespaces`."""
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"/api/v1/{kind}"
+    """Return the API path of Jobs or core objects, such as `pods` of a namespace, or `namespaces`."""
+    api = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
+    path = f"{api}/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"{api}/{kind}"
     return f"{path}/{quote(name, safe='')}" if name else path
 
 

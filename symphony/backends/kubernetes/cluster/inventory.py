@@ -115,7 +115,7 @@ def server_time(client: Client) -> float:
 def _jobs(client: Client, namespace: str) -> list[Body]:
     """Return symphony's Jobs; empty if the user may not list Jobs."""
     try:
-        jobs = client.items(workloads.path_of(workloads.JOB, namespace), labelSelector=labels.OURS)
+        jobs = client.items(path_of("jobs", namespace), labelSelector=labels.OURS)
     except Refused as refused:
         if refused.status not in (403, 404):
             raise
@@ -236,7 +236,7 @@ def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str,
         body = objects.get(name)
         if body is not None and labels.belongs_to(body, owner) and not _is_made_of(body, manifest):
             kind = str(body.get("kind") or workloads.POD)
-            uids[workloads.path_of(kind, namespace, name)] = str(body["metadata"]["uid"])
+            uids[path_of(f"{kind.lower()}s", namespace, name)] = str(body["metadata"]["uid"])
     return uids
 
 
@@ -328,9 +328,8 @@ def end_orphans(
         "services": live.services,
         **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
-    jobs_path = workloads.path_of(workloads.JOB, namespace)
     orphans = [
-        (f"{jobs_path if kind == 'jobs' else path_of(kind, namespace)}/{name}", str(body["metadata"]["uid"]))
+        (path_of(kind, namespace, name), str(body["metadata"]["uid"]))
         for kind, bodies in live_objects.items()
         for name, body in bodies.items()
         if name not in planned.get(kind, ()) and labels.belongs_to(body, owner)

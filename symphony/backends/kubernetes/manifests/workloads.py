@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.manifests import labels
@@ -14,7 +13,6 @@ from symphony.content.code_files import VARIABLE
 Manifest = dict[str, Any]
 
 POD, JOB = "Pod", "Job"
-_APIS = {POD: "v1", JOB: "batch/v1"}
 # The type of a resource in the engine's state -> its kind.
 KINDS = {
     "kubernetes:core/v1:Pod": POD,
@@ -39,7 +37,7 @@ def controlled(pod: Manifest, controller: str) -> Manifest:
     # Without scheduling gates, so that a changed order of starts restarts nothing.
     ungated = {name: field for name, field in template["spec"].items() if name != "schedulingGates"}
     digest = labels.digest({**spec, "template": {**template, "spec": ungated}})
-    job = {"apiVersion": _APIS[controller], "kind": controller, "metadata": pod["metadata"], "spec": spec}
+    job = {"apiVersion": "batch/v1", "kind": controller, "metadata": pod["metadata"], "spec": spec}
     return labels.annotated(job, {labels.DIGEST: digest})
 
 
@@ -64,14 +62,6 @@ def controller_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if manifest.get("kind") != JOB:
         return {}
     return {"kind": JOB, "retries": int(mapping(manifest, "spec").get("backoffLimit") or 0)}
-
-
-def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Return the API path of pods or Jobs."""
-    api = _APIS[kind]
-    base = f"/apis/{api}" if "/" in api else f"/api/{api}"
-    path = f"{base}/namespaces/{quote(namespace, safe='')}/{kind.lower()}s"
-    return f"{path}/{quote(name, safe='')}" if name else path
 
 
 def has_failed(body: Mapping[str, Any]) -> bool:

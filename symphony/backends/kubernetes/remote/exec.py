@@ -21,7 +21,7 @@ from typing import Any
 from symphony.backends.access import CannotStart, Streams
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
-from symphony.backends.kubernetes.api.client import Client, Refused, Unreachable, pods_path
+from symphony.backends.kubernetes.api.client import Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import listing, text
 from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError
@@ -66,7 +66,7 @@ class Container:
 
     @property
     def pod_path(self) -> str:
-        return pods_path(self.namespace, self.pod)
+        return path_of("pods", self.namespace, self.pod)
 
 
 def execute(container: Container, words: Sequence[str], streams: Streams) -> int:

@@ -14,8 +14,9 @@ from typing import Any
 from symphony.backends.access import Forward, ServiceRoute
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
-from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of, pods_path
+from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status, service_address
 from symphony.errors import SymphonyError
@@ -49,8 +50,7 @@ def route(client: Client, namespace: str, service: str) -> ServiceRoute:
 def _why_silent(client: Client, namespace: str, service: str, body: Mapping[str, Any]) -> str:
     """Return why no process answers behind a Service; empty if a process runs there."""
     name = text(body, "spec", "selector", labels.POD)
-    pods = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
-    pod = labels.by_pod(pods).get(name)
+    pod = inventory.pod_of(client, namespace, name)
     if pod is None:
         return f"no process serves {service}: its pod {name} no longer exists"
     statuses = [pod_status.status(process, process, pod) for process in workloads.names_of(pod)]
@@ -157,7 +157,7 @@ class _Forwarding:
                 f"no process serves {self._service} now",
                 remedy="`symphony process` shows why; connect again when it runs",
             )
-        path = pods_path(self._namespace, text(pod, "metadata", "name"))
+        path = path_of("pods", self._namespace, text(pod, "metadata", "name"))
         query = [("ports", text(_port(service), "targetPort"))]
         return Channels(self._client, f"{path}/portforward", query, _PROTOCOLS)
 

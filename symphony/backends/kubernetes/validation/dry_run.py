@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from symphony.backends.kubernetes.api.client import METRICS_API, Client, Forbidden, Refused, pods_path
+from symphony.backends.kubernetes.api.client import METRICS_API, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.manifests import workloads
 from symphony.backends.kubernetes.manifests.render import Manifests
@@ -108,7 +108,7 @@ def _send(client: Client, namespace: str, pod: Values) -> None:
         "metadata": {**metadata, "generateName": "symphony-dry-run-"},
         "spec": pod["spec"],
     }
-    client.request("POST", pods_path(namespace), _QUERY, body)
+    client.request("POST", path_of("pods", namespace), _QUERY, body)
 
 
 def _shape(pod: Values) -> str:
