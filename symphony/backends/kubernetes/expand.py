@@ -18,9 +18,9 @@ from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
-from symphony.backends.kubernetes.api.fields import listing, mapping, text
+from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.backend import BACKEND
-from symphony.backends.kubernetes.cluster import inventory, pools
+from symphony.backends.kubernetes.cluster import inventory, nodes
 from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
@@ -133,20 +133,18 @@ def platform_problems(client: Client, images: Sequence[PlannedImage]) -> Iterato
         platforms = (image.platform or f"linux/{_ARCHITECTURES.get(machine, machine)}").split(",")
         built_for = {platform_.partition("/")[2].partition("/")[0] for platform_ in platforms} - {""}
         if built_for and not built_for & architectures:
-            nodes = ", ".join(sorted(architectures))
-            what = (
-                f"image {image.name} is built for {', '.join(sorted(built_for))}, but the nodes are {nodes}"
-            )
+            built = f"image {image.name} is built for {', '.join(sorted(built_for))}"
+            what = f"{built}, but the nodes are {', '.join(sorted(architectures))}"
             yield Problem(what, f'set platform="linux/{min(architectures)}"', (image.where,))
 
 
 def _architectures(client: Client) -> set[str]:
     """Return the architectures of the cluster's nodes; empty if the user may not list nodes."""
     try:
-        nodes = listing(client.get("/api/v1/nodes"), "items")
+        bodies = client.items(path_of("nodes"))
     except Refused:
         return set()
-    return {text(node, "status", "nodeInfo", "architecture") for node in nodes} - {""}
+    return {text(node, "status", "nodeInfo", "architecture") for node in bodies} - {""}
 
 
 def _changed_files(client: Client, namespace: str, chosen: Settings, spec: ExperimentSpec) -> tuple[str, ...]:
@@ -177,7 +175,7 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
     if (cluster := cluster_of(context)) is not None:
         return cluster.pools
     parts = (*spec.groups, *(process for _, process in spec.members()))
-    return pools.read(client) if any(part.place != Place() for part in parts) else ()
+    return nodes.read_pools(client) if any(part.place != Place() for part in parts) else ()
 
 
 def facts(prepared: Prepared) -> dict[str, Facts]:

@@ -181,14 +181,14 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
 def _schedulable(client: Client, pod: Values) -> str:
     """Return the remedy for an unschedulable pod; general advice if the user may not list nodes."""
     # Imported here: only unschedulable pods need it.
-    from symphony.backends.kubernetes import scheduling
+    from symphony.backends.kubernetes.cluster import nodes
 
     try:
-        nodes = client.items("/api/v1/nodes")
-        pods = client.items("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
+        bodies = client.items(path_of("nodes"))
+        pods = client.items(path_of("pods"), fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
     except Refused:
-        return scheduling.GENERAL
-    return scheduling.needs(pod, nodes, pods)
+        return nodes.GENERAL
+    return nodes.needs(pod, bodies, pods)
 
 
 def _not_created(client: Client, namespace: str, name: str) -> Link:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import scheduling, why
+from symphony.backends.kubernetes import why
+from symphony.backends.kubernetes.cluster import nodes as cluster_nodes
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.placement.pool import POOL_LABEL
 
@@ -56,13 +57,13 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
 )
 def test_why_says_what_a_pool_lacks_for_the_pod(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
-    assert scheduling.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
+    assert cluster_nodes.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
 
 
 def test_why_combines_reductions_that_only_help_together():
     """It names the machine that lacks the least."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
-    result = scheduling.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
+    result = cluster_nodes.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (
         "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
     )

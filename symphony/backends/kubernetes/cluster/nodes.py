@@ -1,0 +1,198 @@
+"""Reads the nodes of a cluster: their pools, and which change would let a pod be scheduled.
+
+GKE labels nodes with the names of their pools.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from symphony.backends.kubernetes.api.client import Client, Forbidden, path_of
+from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
+from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX, annotation
+from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
+from symphony.placement.quantities import amount
+
+# The cluster's own namespaces, whose pods use part of every node.
+_SYSTEM = ("kube-system", "gmp-system", "gke-managed-system", "gke-gmp-system", "gke-managed-cim")
+# Temporary taints that the cluster puts on nodes that are unhealthy or about to be removed.
+_TEMPORARY_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "DeletionCandidate",
+    "ToBeDeleted",
+)
+_ENDED = ("Succeeded", "Failed")
+GENERAL = "Request less, add a node, or change node_selector and tolerations"
+_KINDS = ("cpu", "memory", "gpus")
+
+
+def read_pools(client: Client) -> tuple[Pool, ...]:
+    """Return the pools, each with the least cpu, memory and GPUs that a machine of it leaves for experiments.
+
+    The maximum size of a pool is unknown. The result is empty if the user may not list nodes.
+    """
+    nodes: dict[str, list[Values]] = defaultdict(list)
+    try:
+        for node in client.items(path_of("nodes")):
+            if name := text(node, "metadata", "labels", POOL_LABEL):
+                nodes[name].append(node)
+        claimed = _claimed(client) if nodes else {}
+    except Forbidden:
+        return ()
+    return tuple(_pool(name, machines, claimed) for name, machines in nodes.items())
+
+
+def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) -> Pool:
+    labels = mapping(nodes[0], "metadata", "labels")
+    free_of = [allocatable(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
+    kinds = ("cpu", "memory", "gpus", "pods")
+    free = Amounts(*(min(getattr(amounts, kind) for amounts in free_of) for kind in kinds))
+    capacity = mapping(nodes[0], "status", "capacity")
+    zones = {text(node, "metadata", "labels", "topology.kubernetes.io/zone") for node in nodes} - {""}
+    return Pool(
+        name=name,
+        machine_type=text(labels, "node.kubernetes.io/instance-type"),
+        cpu=float(amount(capacity.get("cpu")) or 0),
+        memory=_integer(capacity.get("memory")),
+        labels={key: str(value) for key, value in labels.items()},
+        taints=tuple(_taints(nodes[0])),
+        gpu_type=text(labels, GPU_LABEL),
+        gpus=free.gpus,
+        spot=text(labels, SPOT_LABEL) == "true",
+        zones=tuple(sorted(zones)),
+        allocatable=free,
+    )
+
+
+def _taints(node: Values) -> Iterable[Taint]:
+    for taint in listing(node, "spec", "taints"):
+        if not text(taint, "key").startswith(_TEMPORARY_TAINTS):
+            yield Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
+
+
+def allocatable(node: Values) -> Amounts:
+    """Return the amounts of a node that pods can use."""
+    return _amounts(mapping(node, "status", "allocatable"))
+
+
+def _amounts(resources: Values) -> Amounts:
+    return Amounts(
+        _thousandths(resources.get("cpu")),
+        _integer(resources.get("memory")),
+        _integer(resources.get(GPU_TAINT)),
+        _integer(resources.get("pods")),
+    )
+
+
+def _claimed(client: Client) -> dict[str, Amounts]:
+    """Return node -> the requests of the cluster's own pods on it."""
+    pods = [pod for namespace in _SYSTEM for pod in client.items(path_of("pods", namespace))]
+    return _requested_on(pod for pod in pods if text(pod, "status", "phase") not in _ENDED)
+
+
+def _requested_on(pods: Iterable[Values]) -> dict[str, Amounts]:
+    """Return the sum of the requests of the pods on each node."""
+    on_node: dict[str, list[Values]] = defaultdict(list)
+    for pod in pods:
+        on_node[text(pod, "spec", "nodeName")].append(pod)
+    return {node: requested(node_pods) for node, node_pods in on_node.items()}
+
+
+def requested(pods: Sequence[Values]) -> Amounts:
+    """Return the sum of the requests of pods."""
+    containers = [container for pod in pods for container in listing(pod, "spec", "containers")]
+    requests = (_amounts(mapping(container, "resources", "requests")) for container in containers)
+    return replace(sum(requests, Amounts()), pods=len(pods))
+
+
+def _thousandths(quantity: object) -> int:
+    return math.floor((amount(quantity) or 0) * 1000)
+
+
+def _integer(quantity: object) -> int:
+    return math.floor(amount(quantity) or 0)
+
+
+def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
+    """Return a remedy, `fits after: 1 more node of its kind, or cpu <= 1.8`, or the label or taint."""
+    selected = [node for node in nodes if _is_selected(pod, node)]
+    pool = annotation(pod, POOL)
+    if not selected:
+        return (
+            f"Pool {pool} has no machine now: wait for a new one, or raise min"
+            if pool
+            else _labels(pod, nodes)
+        )
+    tolerated = [node for node in selected if not _untolerated(pod, node)]
+    if not tolerated:
+        taint = _untolerated(pod, selected[0])[0]
+        fields = [name for name in ("key", "value", "effect") if taint.get(name)]
+        arguments = ", ".join(f'{name}="{taint[name]}"' for name in fields)
+        return f"fits after: add_toleration({arguments})"
+    request = replace(requested([pod]), pods=0)
+    offers = {text(node, "metadata", "name"): allocatable(node) for node in tolerated}
+    changes: list[str] = []
+    if any(amounts.holds(request) for amounts in offers.values()):
+        changes.append(_one_more(pod, len(selected)))
+    used = _requested_on(pods)
+    lacking = [_lacking(amounts - used.get(name, Amounts()), request) for name, amounts in offers.items()]
+    # The node that lacks the fewest kinds, and the smallest part of them.
+    least = min(
+        lacking, key=lambda free: (len(free), -sum(free[kind] / getattr(request, kind) for kind in free))
+    )
+    if least and all(free > 0 for free in least.values()):
+        changes.append(" and ".join(_at_most(kind, free) for kind, free in least.items()))
+    return f"fits after: {', or '.join(changes)}" if changes else GENERAL
+
+
+def _one_more(pod: Values, machines: int) -> str:
+    """Return `1 more machine of pool gpu`, and whether the pool's maximum is reached."""
+    pool, maximum = annotation(pod, POOL), annotation(pod, POOL_MAX)
+    if not pool:
+        return "1 more node of its kind"
+    full = f", whose max of {maximum} is reached" if maximum and machines >= int(maximum) else ""
+    return f"1 more machine of pool {pool}{full}"
+
+
+def _labels(pod: Values, nodes: Sequence[Values]) -> str:
+    """Return a remedy that names the label that no node has, and the labels that nodes have."""
+    for key, label in mapping(pod, "spec", "nodeSelector").items():
+        existing = sorted({text(node, "metadata", "labels", key) for node in nodes} - {""})
+        if str(label) not in existing:
+            have = f"{key}: {', '.join(existing[:8])}" if existing else f"no {key} at all"
+            return f"Change node_selector: no node has {key}={label}; nodes have {have}"
+    return GENERAL
+
+
+def _is_selected(pod: Values, node: Values) -> bool:
+    return mapping(pod, "spec", "nodeSelector").items() <= mapping(node, "metadata", "labels").items()
+
+
+def _untolerated(pod: Values, node: Values) -> list[Values]:
+    """Return the taints of a node that keep the pod off it."""
+    tolerations = listing(pod, "spec", "tolerations")
+    taints = [taint for taint in listing(node, "spec", "taints") if taint.get("effect") != "PreferNoSchedule"]
+    return [taint for taint in taints if not any(_tolerates(toleration, taint) for toleration in tolerations)]
+
+
+def _tolerates(toleration: Values, taint: Values) -> bool:
+    if any(text(toleration, name) not in ("", text(taint, name)) for name in ("effect", "key")):
+        return False
+    return toleration.get("operator") == "Exists" or text(toleration, "value") == text(taint, "value")
+
+
+def _lacking(free: Amounts, request: Amounts) -> dict[str, int]:
+    """Return the free amount of each resource of which a node has too little."""
+    amounts = {kind: max(getattr(free, kind), 0) for kind in _KINDS}
+    return {kind: amount for kind, amount in amounts.items() if amount < getattr(request, kind)}
+
+
+def _at_most(kind: str, free: int) -> str:
+    """Return `cpu <= 1.8` or `memory <= 12.5Gi`, rounded down so that it fits."""
+    if kind == "memory":
+        return f"memory <= {free * 10 // 2**30 / 10:g}Gi" if free >= 2**30 else f"memory <= {free // 2**20}Mi"
+    return f"cpu <= {free // 100 / 10:g}" if kind == "cpu" else f"{GPU_TAINT} <= {free}"
