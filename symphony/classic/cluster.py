@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import yaml
 
@@ -16,7 +17,6 @@ from symphony import run_request
 from symphony.backends import registry
 from symphony.backends.access import Streams
 from symphony.backends.observe import LogLine
-from symphony.classic import options
 from symphony.classic.config import SymphonyConfig
 from symphony.classic.spellings import ClassicExperimentOptions, Experiment, require_name
 from symphony.cli import plan_table, screen
@@ -44,11 +44,156 @@ if TYPE_CHECKING:
     from symphony.operations.tmux_session import Session
 
 
+_Kind = TypeVar("_Kind")
+Tmux = Literal["tmux"]
+Kubernetes = Literal["kubernetes", "kube", "k8s", "gke"]
+
+
+class ClusterOptions(TypedDict, total=False):
+    """Options of every cluster: defaults of its experiments."""
+
+    preamble_cmds: Texts | None
+    start_dir: Text | None
+
+
+class TmuxOptions(ClusterOptions, total=False):
+    """Options of a cluster of tmux."""
+
+    server_name: str | None
+
+
+class KubeOptions(ClusterOptions, total=False):
+    """Options of a cluster of Kubernetes."""
+
+    kubeconfig: str | Path | None
+    context: str | None
+    image: str | None
+    namespace: str | None
+    pod_security: Literal["baseline", "restricted", "privileged"] | None
+    expose: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None
+    source_ranges: str | Sequence[str] | None
+    patience: float | None
+
+
+KUBE_SETTINGS = {
+    "kubeconfig": "kubernetes:kubeconfig",
+    "context": "kubernetes:context",
+    "image": "symphony:image",
+    "namespace": "symphony:namespace",
+    "pod_security": "symphony:podSecurity",
+    "expose": "symphony:expose",
+    "source_ranges": "symphony:sourceRanges",
+    "patience": "symphony:patience",
+}
+# The original Symphony's names of parameters; `verbose` does nothing here: a terminal shows the progress.
+_OLD_KEYWORDS = {
+    "experiment_name": ("name", "exp"),
+    "experiment_names": ("names",),
+    "experiment_config": ("exp",),
+    "experiment_configs": ("experiments",),
+    "process_name": ("process",),
+    "process_group_name": ("process_group",),
+    "service_name": ("service",),
+    "src": ("source",),
+    "src_path": ("source",),
+    "dest": ("target",),
+    "dest_path": ("target",),
+    "verbose": (),
+}
+
+
+def _take_old_keywords(kind: type[_Kind]) -> type[_Kind]:
+    """Return a class whose methods also take the parameter names of the original."""
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(kind, name, _taking_old_keywords(method))
+    return kind
+
+
+def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
+    own = tuple(inspect.signature(method).parameters)
+
+    @wraps(method)
+    def call(*words: Any, **keywords: Any) -> Any:
+        for old in [key for key in keywords if key in _OLD_KEYWORDS and key not in own]:
+            argument = keywords.pop(old)
+            keywords.update((new, argument) for new in _OLD_KEYWORDS[old] if new in own)
+        return method(*words, **keywords)
+
+    return call
+
+
+def _kube_settings(options: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the options of a KubeCluster as settings of a stack, which checks their values."""
+    settings = {name: _setting(name, value) for name, value in options.items()}
+    return {KUBE_SETTINGS[name]: setting for name, setting in settings.items()}
+
+
+def _setting(option: str, value: Any) -> str | None:
+    if option == "kubeconfig":
+        return _kubeconfig_path(value)
+    if option == "source_ranges" and isinstance(value, (list, tuple)):
+        return ", ".join(map(str, cast("Sequence[object]", value)))
+    if option == "patience":
+        return None if value is None else str(value)
+    return _word(option, value)
+
+
+def _require_text(kind: str, name: object) -> None:
+    """Raise UserError if it is not text."""
+    if not isinstance(name, str):
+        raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
+
+
+def _word(option: str, text: Any) -> str | None:
+    """Return a text that is not empty, or None."""
+    if text is None or (isinstance(text, str) and text.strip()):
+        return text
+    raise usage_error(f"{option}={text!r}: must be a non-empty string", "Give a name, or leave it out")
+
+
+def _kubeconfig_path(path: object) -> str | None:
+    """Return the absolute path. The content of a kubeconfig is refused: the settings would show it."""
+    text = _word("kubeconfig", str(path) if isinstance(path, Path) else path)
+    if text is None:
+        return None
+    if "\n" in text or text.lstrip().startswith("{"):
+        raise usage_error(
+            "kubeconfig= is the content of a kubeconfig", "Write it to a file and give its path"
+        )
+    return str(Path(text).expanduser().absolute())
+
+
+def _duration(since: object) -> str | None:
+    """Return the maximum age of log lines; 0 stands for all lines, as for kubectl and the original."""
+    if since is None or (isinstance(since, (int, float)) and not isinstance(since, bool)):
+        return f"{since:.3f}" if since else None
+    if isinstance(since, str):
+        return None if since == "0" else since
+    raise usage_error(f"since={since!r} is not a duration", "Write seconds, or 90s, 5m, 1h30m, 2d")
+
+
+def _count(tail: object) -> int | None:
+    """Return the number of the last lines; None for all."""
+    if tail == -1:
+        return None
+    if tail is None or (isinstance(tail, int) and not isinstance(tail, bool) and tail >= 0):
+        return tail
+    remedy = "Give 0 or more, or leave it out for all lines"
+    raise usage_error(f"tail={tail!r} is not a number of lines", remedy)
+
+
+def _path_of(process: str, group: str | None) -> str:
+    """Return `process`, or `group/process`."""
+    _require_text("a process", process)
+    return f"{group}/{process}" if group else process
+
+
 _T = TypeVar("_T", bound=Hashable)
 Described = dict[str | None, dict[str, dict[str, Any]]]
 
 
-@options.take_old_keywords
+@_take_old_keywords
 class Cluster:
     """One backend to launch experiments in.
 
@@ -65,12 +210,12 @@ class Cluster:
     """
 
     backend = registry.DEFAULT
-    options_type: ClassVar[type[Any]] = options.ClusterOptions
+    options_type: ClassVar[type[Any]] = ClusterOptions
 
-    def __init__(self, **keywords: Unpack[options.ClusterOptions]) -> None:
+    def __init__(self, **keywords: Unpack[ClusterOptions]) -> None:
         known = self.options_type.__annotations__
         for option in keywords:
-            if option not in options.ClusterOptions.__annotations__:
+            if option not in ClusterOptions.__annotations__:
                 raise usage_error(
                     f'a {self.backend} cluster has no option "{option}"',
                     f"The options are: {', '.join(known)}",
@@ -80,13 +225,13 @@ class Cluster:
 
     @overload
     @staticmethod
-    def new(backend: options.Tmux = "tmux", **keywords: Unpack[options.TmuxOptions]) -> TmuxCluster: ...
+    def new(backend: Tmux = "tmux", **keywords: Unpack[TmuxOptions]) -> TmuxCluster: ...
     @overload
     @staticmethod
-    def new(backend: options.Kubernetes, **keywords: Unpack[options.KubeOptions]) -> KubeCluster: ...
+    def new(backend: Kubernetes, **keywords: Unpack[KubeOptions]) -> KubeCluster: ...
     @overload
     @staticmethod
-    def new(backend: str, **keywords: Unpack[options.ClusterOptions]) -> Cluster: ...
+    def new(backend: str, **keywords: Unpack[ClusterOptions]) -> Cluster: ...
     @staticmethod
     def new(backend: str = registry.DEFAULT, **keywords: Any) -> Cluster:
         """Return a cluster of a backend with the options of its class: Cluster.new("tmux", start_dir="~/rl").
@@ -179,7 +324,7 @@ class Cluster:
         name: the experiment, or a part of its name. dry_run: only look for it.
         UserError: it does not exist, or several match. SymphonyError: a part of it could not be removed.
         """
-        options.require_name("an experiment", name)
+        _require_text("an experiment", name)
         if run.in_program():
             raise usage_error(
                 "a Pulumi program cannot call delete()", f"Run `symphony delete {name}` instead"
@@ -230,7 +375,7 @@ class Cluster:
         groups = self.describe_experiment(name)
         if process_group is None:
             return groups.get(None, {})
-        options.require_name("a process group", process_group)
+        _require_text("a process group", process_group)
         known = [group for group in groups if group]
         return groups[stacks.match(process_group, known, "process group")]
 
@@ -244,7 +389,7 @@ class Cluster:
         UserError: it does not exist, or several match.
         """
         statuses = {status.path: status for status in processes(self._stack(name))}
-        return columns(statuses[stacks.match(options.path_of(process, process_group), statuses, "process")])
+        return columns(statuses[stacks.match(_path_of(process, process_group), statuses, "process")])
 
     def find_process(self, name: str | None, process: str) -> list[str | None]:
         """Return the groups that have a process, None for no group: cluster.find_process("rl", "agent-0").
@@ -298,10 +443,10 @@ class Cluster:
         """
         lines: Iterator[LogLine] = logs(
             self._stack(exp),
-            [options.path_of(process, process_group)],
+            [_path_of(process, process_group)],
             follow=follow,
-            since=options.duration(since),
-            tail=options.count(tail),
+            since=_duration(since),
+            tail=_count(tail),
         )
         texts = (screen.without_colours(line.text) for line in lines)
         if print_logs:
@@ -323,7 +468,7 @@ class Cluster:
         exp, process, process_group, errors: as describe_process(); UserError: the process does not run.
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
-        return access.execute(self._stack(exp), options.path_of(process, process_group), words, _streams())
+        return access.execute(self._stack(exp), _path_of(process, process_group), words, _streams())
 
     def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
         """Attach the terminal to a process until the user leaves it: cluster.login("rl", "learner").
@@ -331,7 +476,7 @@ class Cluster:
         Returns the exit code. exp, process, process_group, errors: as describe_process();
         UserError: the process does not run.
         """
-        return access.login(self._stack(exp), options.path_of(process, process_group), _streams())
+        return access.login(self._stack(exp), _path_of(process, process_group), _streams())
 
     def transfer_file(
         self,
@@ -352,10 +497,10 @@ class Cluster:
         """
         source, target = str(source), str(target)
         if dest_process is not None:
-            path = options.path_of(dest_process, dest_process_group)
+            path = _path_of(dest_process, dest_process_group)
             sides = access.Sides(path, target, source, sends=True)
         elif src_process is not None:
-            path = options.path_of(src_process, src_process_group)
+            path = _path_of(src_process, src_process_group)
             sides = access.Sides(path, source, target, sends=False)
         else:
             sides = access.parse_sides(source, target)
@@ -395,7 +540,7 @@ class Cluster:
 
         name: the whole name with or without the username, its beginning, or a part.
         """
-        options.require_name("an experiment", name)
+        _require_text("an experiment", name)
         return _fuzzy([self.prefix_username(name), name], self.list_experiments(), str)
 
     def fuzzy_match_process(
@@ -407,7 +552,7 @@ class Cluster:
 
         process: its name or a part. name: the experiment, or a part of its name; None for the current one.
         """
-        options.require_name("a process", process)
+        _require_text("a process", process)
         groups = self.describe_experiment(name)
         known = [(group, member) for group, members in groups.items() for member in members]
         return _fuzzy([process], known, lambda candidate: candidate[1])
@@ -419,7 +564,7 @@ class Cluster:
     def _stack(self, name: str | None) -> stacks.Stack:
         """Return a stack of this backend; without a name the current one. UserError: it does not exist."""
         if name is not None:
-            options.require_name("an experiment", name)
+            _require_text("an experiment", name)
             prefixed = self.prefix_username(name)
             known = {stack.stack for stack in store.names()}
             name = prefixed if prefixed in known else name
@@ -437,9 +582,9 @@ class TmuxCluster(Cluster):
     """
 
     backend = "tmux"
-    options_type = options.TmuxOptions
+    options_type = TmuxOptions
 
-    def __init__(self, server_name: str | None = None, **keywords: Unpack[options.ClusterOptions]) -> None:
+    def __init__(self, server_name: str | None = None, **keywords: Unpack[ClusterOptions]) -> None:
         super().__init__(**keywords)
         self._settings = {"symphony:server": server_name}
 
@@ -475,12 +620,12 @@ class KubeCluster(Cluster):
     """
 
     backend = "kubernetes"
-    options_type = options.KubeOptions
+    options_type = KubeOptions
 
-    def __init__(self, **keywords: Unpack[options.KubeOptions]) -> None:
-        own = {key: value for key, value in keywords.items() if key in options.KUBE_SETTINGS}
+    def __init__(self, **keywords: Unpack[KubeOptions]) -> None:
+        own = {key: value for key, value in keywords.items() if key in KUBE_SETTINGS}
         super().__init__(**{key: value for key, value in keywords.items() if key not in own})  # pyright: ignore[reportArgumentType]
-        self._settings = options.kube_settings(own)
+        self._settings = _kube_settings(own)
 
 
 def _fuzzy(words: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:

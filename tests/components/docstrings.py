@@ -11,7 +11,7 @@ from typing import Any
 
 import symphony
 import symphony.tmux
-from symphony.classic.options import ClusterOptions, KubeOptions, TmuxOptions
+from symphony.classic.cluster import ClusterOptions, KubeOptions, TmuxOptions
 from symphony.operations import tmux_session
 from symphony.operations.plan import Planned
 from symphony.operations.up import Ended

@@ -15,7 +15,7 @@ import pytest
 
 import symphony
 from symphony.backends import registry
-from symphony.classic import options
+from symphony.classic import cluster
 from symphony.components.experiment import Experiment
 from symphony.errors import UserError
 from tests.components import docstrings
@@ -183,7 +183,7 @@ def test_docstrings_explain_each_parameter_and_have_an_example() -> None:
 
 def test_cluster_new_is_typed_for_every_backend_name() -> None:
     for row in (registry.get("tmux"), registry.get("kubernetes")):
-        typed = options.Tmux if row.name == "tmux" else options.Kubernetes
+        typed = cluster.Tmux if row.name == "tmux" else cluster.Kubernetes
         assert set(get_args(typed)) == {row.name, *row.aliases}
 
 
