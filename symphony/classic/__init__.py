@@ -6,10 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from symphony.classic.addresses import AddressBook as AddressBook
     from symphony.classic.cluster import Cluster as Cluster
     from symphony.classic.cluster import KubeCluster as KubeCluster
     from symphony.classic.cluster import TmuxCluster as TmuxCluster
+    from symphony.classic.config import AddressBook as AddressBook
     from symphony.classic.config import SymphonyConfig as SymphonyConfig
     from symphony.classic.docker_builder import DockerBuilder as DockerBuilder
     from symphony.classic.docker_builder import clean_images as clean_images
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 # module -> the names in it; a Spec is the class of that name.
 _NAMES = {
-    "addresses": ("AddressBook",),
     "cluster": ("Cluster", "KubeCluster", "TmuxCluster"),
-    "config": ("SymphonyConfig",),
+    "config": ("AddressBook", "SymphonyConfig"),
     "spellings": ("Experiment", "Process", "ProcessGroup"),
     "docker_builder": ("DockerBuilder", "clean_images"),
     "gke_dispatcher": ("GKEDispatcher",),

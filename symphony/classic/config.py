@@ -1,12 +1,14 @@
-"""SymphonyConfig: the original's settings that hold for every experiment of a script."""
+"""SymphonyConfig and AddressBook: a script's settings, and the addresses of services, as in the original."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 from symphony.errors import UserError
+from symphony.plan.plan import PlannedService
+from symphony.plan.services import variables
 from symphony.spec.convert import strict_text
 
 Handler = Callable[[Any], Any]
@@ -112,3 +114,40 @@ class SymphonyConfig:
         """Return the name of an experiment with the username before it: SymphonyConfig().prefixed("rl")."""
         prefix = f"{self.username}-" if self.username else ""
         return name if name.startswith(prefix) else f"{prefix}{name}"
+
+
+class Entry(TypedDict):
+    """The address of a service."""
+
+    host: str
+    port: int
+
+
+class AddressBook:
+    """The addresses of services, and the variables that tell a process about them.
+
+    book = AddressBook()
+    book.add_entry("replay-server", "10.0.0.7", 7001)
+    subprocess.run(["python", "agent.py"], env={**os.environ, **book.dump()})
+
+    entries: service -> its host and port, to start with: AddressBook({"ps": {"host": h, "port": p}}).
+    """
+
+    def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
+        self.entries: dict[str, Entry] = dict(entries or {})
+
+    def add_entry(self, name: str, host: str, port: int) -> None:
+        """Add a service: book.add_entry("replay-server", "10.0.0.7", 7001).
+
+        name: of the service; a later entry of that name takes its place. host, port: where it listens.
+        """
+        self.entries[name] = {"host": host, "port": port}
+
+    def dump(self) -> dict[str, str]:
+        """Return the variables SYMPH_<SERVICE>_HOST, _PORT and _ADDR of every service."""
+        return variables(
+            tuple(
+                PlannedService(name=name, host=entry["host"], port=entry["port"], path="", exposed=False)
+                for name, entry in self.entries.items()
+            )
+        )
