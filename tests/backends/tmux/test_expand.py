@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from symphony import Experiment
-from symphony.backends.tmux import render
+from symphony.backends.tmux import expand
 from symphony.plan.build import build_plan
 from symphony.plan.target import Target
 
@@ -31,9 +31,9 @@ def rendered() -> dict[str, Any]:
     group.new_process("a", ["echo 1", "echo 2"], command="never", env={"B": 2}).binds("replay")
     experiment.new_process("b", command="python -u", args=["b.py", 1], preamble_cmds="y").connects("replay")
     plan = build_plan(experiment.spec, TARGET)
-    session = render.session(plan, "test/rl.x#12345678", "default", 5.0)
+    session = expand.session_inputs(plan, "test/rl.x#12345678", "default", 5.0)
     windows = {
-        each.path: render.window(plan, each, session, "/work", "/project", Path("/home/rl"))
+        each.path: expand.window_inputs(plan, each, session, "/work", "/project", Path("/home/rl"))
         for each in plan.processes
     }
     return {"session": session, **windows}
@@ -56,9 +56,10 @@ def test_without_secrets_no_process_gets_a_folder_of_secrets():
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"])
     plan = build_plan(experiment.spec, TARGET)
-    session = render.session(plan, "o", "default", 5.0)
+    session = expand.session_inputs(plan, "o", "default", 5.0)
     assert (
-        "SYMPH_SECRETS_DIR" not in render.window(plan, plan.processes[0], session, "/", "/", Path("/"))["env"]
+        "SYMPH_SECRETS_DIR"
+        not in expand.window_inputs(plan, plan.processes[0], session, "/", "/", Path("/"))["env"]
     )
 
 
