@@ -14,7 +14,7 @@ from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPriva
 
 from symphony import files
 from symphony.plan.problems import Problem
-from symphony.plan.rules.commands import MAX_TEXT
+from symphony.plan.rules import MAX_TEXT
 from symphony.spec.convert import WrongTypeError, text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.inputs import Secret

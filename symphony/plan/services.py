@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from caraml import service_env
 from symphony.plan.names import RENDEZVOUS, as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
-from symphony.plan.rules import environment
-from symphony.plan.rules.services import served
+from symphony.plan.rules import CONFIGS_VARIABLE, SECRETS_VARIABLE, served
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
@@ -82,8 +81,8 @@ def rendezvous_variables(
 
 def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
     """Return the variables that name the folders of secret and config files, if the experiment has any."""
-    folders = {environment.SECRETS_VARIABLE: secrets} if plan.secrets else {}
-    return folders | ({environment.CONFIGS_VARIABLE: configs} if plan.configs else {})
+    folders = {SECRETS_VARIABLE: secrets} if plan.secrets else {}
+    return folders | ({CONFIGS_VARIABLE: configs} if plan.configs else {})
 
 
 def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:

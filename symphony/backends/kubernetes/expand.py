@@ -40,7 +40,7 @@ from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
-from symphony.plan.rules.services import served
+from symphony.plan.rules import served
 from symphony.plan.services import fixed_ports, used_variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec

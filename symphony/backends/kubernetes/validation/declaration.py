@@ -19,8 +19,7 @@ from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
-from symphony.plan.rules import order
-from symphony.plan.rules.commands import MAX_TEXT
+from symphony.plan.rules import MAX_TEXT, dependencies_of
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.pod import GitRepoMount, HostPathMount, Mount, NfsMount
@@ -135,7 +134,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Yield the waits and ends that the supervisor cannot carry out."""
     for group, process in spec.members():
         part = group or process
-        for wait in order.dependencies_of(group, process):
+        for wait in dependencies_of(group, process):
             if wait.restart_with and part.pod.restart_policy == "Always":
                 what = f'{part.name} restarts with {wait.on}, which excludes restart_policy "Always"'
                 yield Problem(what, 'set its restart_policy to "OnFailure"', (wait.where,))

@@ -1,0 +1,729 @@
+"""The rules that check a declaration; a new rule is a function and a row in RULES."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, cast
+
+from caraml import service_env
+from symphony.placement.quantities import QUANTITY_REMEDY, amount
+from symphony.plan import code
+from symphony.plan.names import (
+    MAX_NAME,
+    as_label,
+    as_name,
+    did_you_mean,
+    is_experiment,
+    is_label,
+    is_name,
+    is_variable,
+    label_remedy,
+    name_remedy,
+    quoted,
+)
+from symphony.plan.problems import Problem
+from symphony.plan.target import Target
+from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
+from symphony.spec.location import Location
+from symphony.spec.order import Dependency
+from symphony.spec.pod import Mount
+from symphony.spec.process import ProcessSpec, ServiceUse
+from symphony.spec.setting import Setting, explicit_settings
+
+# names
+
+
+def physical_name_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    is_valid, why_not = (is_label, label_remedy) if target.labels else (is_name, name_remedy)
+    if not is_valid(target.physical_name):
+        yield Problem(
+            f"the experiment cannot be called {quoted(target.physical_name)} on {target.backend}",
+            f"{why_not(target.physical_name)}; rename the stack or set symphony:namespace",
+            (spec.where,),
+        )
+
+
+def experiment_name_is_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
+        yield Problem(
+            f"the experiment is called {quoted(spec.name)}, which Pulumi does not accept as a name",
+            f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
+            (spec.where,),
+        )
+
+
+def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    if not any(True for _ in spec.members()):
+        what = f"{quoted(spec.name)} has no process"
+        yield Problem(what, "declare one with new_process(...)", (spec.where,))
+        return
+    for group in spec.groups:
+        if not group.processes:
+            what = f"process group {quoted(group.name)} has no process"
+            remedy = "give it one with new_process(...), or remove the group"
+            yield Problem(what, remedy, (group.where,))
+
+
+def names_are_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for owner in (*spec.groups, *(process for _, process in spec.members())):
+        if not target.is_valid(owner.name, or_mapped=spec.accepts_classic_names):
+            what = f"{_kind(owner)} {quoted(owner.name)} has an invalid name"
+            yield Problem(what, name_remedy(owner.name), (owner.where,))
+
+
+def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
+    return "process" if isinstance(owner, ProcessSpec) else "process group"
+
+
+def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    # Ungrouped processes and groups share a scope: on Kubernetes each becomes a pod of that name.
+    yield from _repeated([*spec.processes, *spec.groups], target)
+    for group in spec.groups:
+        yield from _repeated(group.processes, target, within=f" in process group {quoted(group.name)}")
+
+
+def _repeated(
+    owners: Sequence[ProcessSpec | ProcessGroupSpec], target: Target, within: str = ""
+) -> Iterator[Problem]:
+    first: dict[str, ProcessSpec | ProcessGroupSpec] = {}
+    for owner in owners:
+        name = target.named(owner.name)
+        other = first.setdefault(name, owner)
+        if other is not owner and name:
+            same = type(other) is type(owner)
+            mistake = f"is declared twice{within}" if same else "has the same name as an ungrouped process"
+            if other.name != owner.name:
+                mistake = f"and {quoted(other.name)} are both {name} on {target.backend}"
+            what = f"{_kind(owner)} {quoted(owner.name)} {mistake}"
+            yield Problem(what, "give one of them another name", (other.where, owner.where))
+
+
+# services
+
+
+def _uses(spec: ExperimentSpec, *verbs: str) -> Iterator[tuple[str, str, ServiceUse]]:
+    """Yield (path, verb, use) for every service, in the order of the program."""
+    for group, process in spec.members():
+        for verb in verbs or ("binds", "connects", "exposes"):
+            for use in getattr(process, verb):
+                yield path_of(group, process), verb, use
+
+
+def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
+    """Return the processes that bind or expose each service; another rule refuses more than one."""
+    servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
+    for path, _, use in _uses(spec, "binds", "exposes"):
+        servers[use.name].append((path, use))
+    return servers
+
+
+def services_have_valid_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for path, verb, use in _uses(spec):
+        if not target.is_valid(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
+            seen.add(use.name)
+            what = f"{path} {verb} {quoted(use.name)}, which is not a valid name of a service"
+            yield Problem(what, name_remedy(use.name), (use.where,))
+
+
+def names_are_distinct(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse names that become equal in a backend or in variables: web-1, web_1, Web-1."""
+    first: dict[str, ServiceUse] = {}
+    for path, _, use in _uses(spec, "binds", "exposes"):
+        other = first.setdefault(as_label(use.name) or use.name, use)
+        if other.name != use.name:
+            names = f"{quoted(use.name)}, which differs from {quoted(other.name)}"
+            what = f"{path} binds {names} only in -, _ or case"
+            yield Problem(what, "give one of them another name", (other.where, use.where))
+
+
+def services_are_bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for name, servers in served(spec).items():
+        paths = list(dict.fromkeys(path for path, _ in servers))
+        if len(paths) > 1:
+            binders = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
+            lines = tuple(use.where for _, use in servers)
+            yield Problem(f"{binders} bind {quoted(name)}", "give one of the services another name", lines)
+            continue
+        ports = {use.port for _, use in servers if use.port is not None}
+        if len(ports) > 1:
+            yield Problem(
+                f"{paths[0]} gives {quoted(name)} the ports {' and '.join(map(str, sorted(ports)))}",
+                "set a single port",
+                tuple(use.where for _, use in servers),
+            )
+
+
+def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    known = served(spec)
+    for path, _, use in _uses(spec, "connects"):
+        if use.name not in known and target.is_valid(use.name, or_mapped=spec.accepts_classic_names):
+            listed = f"connect to one of: {', '.join(sorted(known))}"
+            unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
+            remedy = did_you_mean(use.name, known, unknown)
+            what = f"{path} connects to {quoted(use.name)}, which no process binds"
+            yield Problem(what, remedy, (use.where,))
+
+
+def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for path, _, use in _uses(spec, "connects"):
+        if use.port is not None:
+            yield Problem(
+                f"{path} connects to {quoted(use.name)} with port {use.port}, which its binder sets",
+                "remove the port, or set it where the service is bound",
+                (use.where,),
+            )
+
+
+def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for path, verb, use in _uses(spec, "binds", "exposes"):
+        if use.port is not None and not 1 <= use.port <= 65535:
+            yield Problem(
+                f"{path} {verb} {quoted(use.name)} at port {use.port}",
+                "use a port from 1 to 65535, or omit it and symphony chooses a port",
+                (use.where,),
+            )
+
+
+def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    first: dict[tuple[str, int], tuple[str, ServiceUse]] = {}
+    for path, _, use in _uses(spec, "binds", "exposes"):
+        if use.port is None:
+            continue
+        machine = "" if target.one_host else path.partition("/")[0]
+        other_path, other = first.setdefault((machine, use.port), (path, use))
+        if other.name != use.name:
+            yield Problem(
+                f"{path} gives {quoted(use.name)} port {use.port},"
+                f" which {quoted(other.name)} of {other_path} has",
+                "give one of them another port, or omit the port",
+                (other.where, use.where),
+            )
+
+
+def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
+    for name, servers in served(spec).items():
+        path, use = next((server for server in servers if server[1].port is not None), servers[0])
+        if name in target.refused and use.port is None:
+            yield Problem(
+                f"{path} gets no port for {quoted(name)}: {target.refused[name]}",
+                "free some ports, or widen port_range=(first, last)",
+                (spec.at("port_range") if spec.port_range else use.where,),
+            )
+        # ports_are_declared_once reports a port that two services request.
+        elif name in target.refused and ports[use.port] == 1:
+            yield Problem(
+                f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.refused[use.name]}",
+                "free that port, choose another, or omit it and symphony chooses a port",
+                (use.where,),
+            )
+
+
+# environment variables
+
+SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
+CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
+# Variables that symphony itself sets in every process.
+OWN_VARIABLES = {
+    "SYMPHONY_ID": "it identifies the process",
+    SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
+    CONFIGS_VARIABLE: "it is the folder of the experiment's config files",
+    code.VARIABLE: "it is the digest of the code",
+}
+
+
+def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
+    """Yield (owner, variable, line) for every variable that is set."""
+    for owner_name, owner in spec.owners():
+        for setting in ("env", "secret_env"):
+            for name in getattr(owner, setting):
+                yield owner_name, name, owner.at(f"{setting} {name}")
+
+
+def variables_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for owner_name, name, where in _declared(spec):
+        if not is_variable(name):
+            yield Problem(
+                f"{owner_name} sets {quoted(name)}, which is not a valid variable name",
+                'use letters, digits and "_", without a digit at the beginning',
+                (where,),
+            )
+
+
+def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    # variable -> why it is not free, and the lines that use it.
+    reasons: dict[str, tuple[str, tuple[Location, ...]]] = {
+        name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
+    }
+    seen: set[str] = set()
+    for service, servers in served(spec).items():
+        # names_are_distinct reports services whose names differ only in dashes or case.
+        if not target.is_valid(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
+            continue
+        seen.add(as_label(service))
+        where = tuple(use.where for _, use in servers)
+        for variable in (*service_env.variable_names(service), service_env.bind_variable(service)):
+            reason, places = reasons.setdefault(variable, (f"it belongs to service {quoted(service)}", where))
+            if places != where:
+                yield Problem(
+                    f"service {quoted(service)} needs the variable {variable}, but {reason}",
+                    "rename one of the services" if places else "rename the service",
+                    (*places, *where),
+                )
+    for owner_name, name, where in _declared(spec):
+        if name in reasons:
+            reason, places = reasons[name]
+            yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
+
+
+def secrets_are_available(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for owner_name, owner in spec.owners():
+        for name, secret in owner.secret_env.items():
+            where = (owner.at(f"secret_env {name}"),)
+            if secret.trouble:
+                source = f" from {quoted(secret.source)}" if secret.source else ""
+                yield Problem(
+                    f"cannot set {name} for {owner_name}{source}: {secret.trouble}",
+                    "set it to the path of a file with the value, or to config.require_secret(...)",
+                    where,
+                )
+            if name in owner.env:
+                yield Problem(
+                    f"{owner_name} sets {name} in env and in secret_env",
+                    "remove one of them",
+                    (owner.at(f"env {name}"), *where),
+                )
+
+
+def inherit_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for name in spec.inherit:
+        if not is_variable(name.removesuffix("*")):
+            yield Problem(
+                f"the experiment inherits {quoted(name)}, which is not the name of a variable",
+                'use a name, or a prefix of names followed by "*"',
+                (spec.at("inherit"),),
+            )
+        elif name in target.reserved:
+            yield Problem(
+                f"the experiment inherits {name}, but {target.reserved[name]}",
+                "remove it from inherit: processes would not get it",
+                (spec.at("inherit"),),
+            )
+
+
+# probes
+
+PROBES = ("readiness_probe", "liveness_probe")
+
+
+def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a probe of a service that its process does not bind, and an http probe without a clear port."""
+    for group, process in spec.members():
+        path, served = path_of(group, process), services_of(process)
+        for setting in PROBES:
+            probe = getattr(process, setting)
+            if probe is None:
+                continue
+            port = probe.tcp if probe.http is None else probe.port
+            where = (process.at(setting),)
+            if probe.http is not None and port is None and len(served) != 1:
+                what = f"the {setting} of {path} has http without a port"
+                example = f'port="{served[0]}"' if served else "port=8080"
+                yield Problem(what, f"add {example}", where)
+            if isinstance(port, str) and port not in served:
+                listed = f"use one of: {', '.join(served)}" if served else "bind that service, or give a port"
+                remedy = did_you_mean(port, served, listed)
+                yield Problem(
+                    f"the {setting} of {path} checks {quoted(port)}, which {path} does not bind",
+                    remedy,
+                    where,
+                )
+
+
+def liveness_probes_read_no_logs(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a liveness probe by log: an old line does not show that the process works now."""
+    for group, process in spec.members():
+        if process.liveness_probe is not None and process.liveness_probe.log is not None:
+            path = path_of(group, process)
+            what = (
+                f"the liveness_probe of {path} reads the log, which cannot show that the process still works"
+            )
+            yield Problem(what, "use tcp, http or exec", (process.at("liveness_probe"),))
+
+
+def services_of(process: ProcessSpec) -> list[str]:
+    """Return the services that a process binds, or exposes if it binds none."""
+    return list(dict.fromkeys(use.name for use in process.binds or process.exposes))
+
+
+# pod settings, checked on every backend, so that a program can move to Kubernetes
+
+
+def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        if group is None:
+            continue
+        for setting, _ in explicit_settings(process.pod):
+            path = path_of(group, process)
+            yield Problem(
+                f"{path} sets {setting.name}, which belongs to its process group {quoted(group.name)}",
+                "set it on the group: its processes share one pod",
+                (process.at(setting.name),),
+            )
+
+
+def quantities_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        path = path_of(group, process)
+        for setting in ("resource_request", "resource_limit"):
+            resources = getattr(process, setting)
+            for kind in ("cpu", "memory"):
+                quantity = getattr(resources, kind)
+                if quantity is not None and amount(quantity) is None:
+                    yield Problem(
+                        f"{path} sets {kind} to {quoted(str(quantity))}, which is not a quantity",
+                        QUANTITY_REMEDY,
+                        (process.at(f"{setting} {kind}"),),
+                    )
+            if resources.gpu is not None and resources.gpu < 0:
+                yield Problem(
+                    f"{path} asks for {resources.gpu} GPUs",
+                    "request 0 or more",
+                    (process.at(f"{setting} gpu"),),
+                )
+
+
+def gpus_suffice(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        count = process.resource_limit.gpu
+        if count and target.gpus and count > target.gpus:
+            yield Problem(
+                f"{path_of(group, process)} asks for {count} GPUs, but this machine has {target.gpus}",
+                "ask for fewer, or run it on Kubernetes",
+                (process.at("resource_limit gpu"),),
+            )
+
+
+def mounts_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for part_name, part in spec.parts():
+        for mount in part.mounts:
+            if not mount.mount_path.startswith("/"):
+                yield Problem(
+                    f"{part_name} mounts at {quoted(mount.mount_path)}, which is not an absolute path",
+                    "give an absolute path",
+                    (mount.where,),
+                )
+            if mount.name is not None and not is_label(mount.name):
+                what = f"{part_name} mounts a volume called {quoted(mount.name)}"
+                yield Problem(what, label_remedy(mount.name), (mount.where,))
+
+
+def mounts_do_not_clash(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group in spec.groups:
+        yield from _clashes(f"process group {group.name}", (), group.mounts)
+    for group, process in spec.members():
+        yield from _clashes(path_of(group, process), group.mounts if group else (), process.mounts)
+
+
+def _clashes(owner_name: str, inherited: tuple[Mount, ...], mounts: tuple[Mount, ...]) -> Iterator[Problem]:
+    taken = {mount.mount_path: mount.where for mount in inherited}
+    for mount in mounts:
+        if mount.mount_path in taken:
+            yield Problem(
+                f"{owner_name} mounts two things at {quoted(mount.mount_path)}",
+                "give one of them another mount_path",
+                (taken[mount.mount_path], mount.where),
+            )
+        taken.setdefault(mount.mount_path, mount.where)
+
+
+# dependencies and ends
+
+
+def waits(spec: ExperimentSpec) -> Iterator[tuple[str, Dependency, list[str]]]:
+    """Yield (path, dependency, paths that it names) for every process; unknown names have no paths."""
+    by_name = paths_by_name(spec)
+    services = {name: [path for path, _ in servers] for name, servers in served(spec).items()}
+    for group, process in spec.members():
+        path = path_of(group, process)
+        for dependency in dependencies_of(group, process):
+            paths = (services if dependency.service else by_name).get(dependency.on, [])
+            # A process that waits for its own group waits for the other processes of the group.
+            is_own_group = group is not None and dependency.on == group.name
+            yield path, dependency, [on for on in paths if not (is_own_group and on == path)]
+
+
+def dependencies_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> tuple[Dependency, ...]:
+    """Return the dependencies of a process and of its group."""
+    return (*(group.depends_on if group is not None else ()), *process.depends_on)
+
+
+def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    if "depends_on" in target.supports:
+        return
+    for path, dependency, _ in waits(spec):
+        what = f"{path} waits for {quoted(dependency.on)}, but {target.backend} does not support dependencies"
+        yield Problem(what, "remove the dependency, or run the experiment on tmux", (dependency.where,))
+
+
+def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    """Refuse a wait within a process group that is one pod, and cycles of such groups."""
+    if target.one_host or "depends_on" not in target.supports:
+        return
+    edges: dict[str, dict[str, Dependency]] = {}
+    for path, dependency, paths in waits(spec):
+        pod = path.partition("/")[0]
+        for on in paths:
+            other_pod = on.partition("/")[0]
+            if other_pod != pod:
+                edges.setdefault(pod, {})[other_pod] = dependency
+            elif on != path:
+                what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
+                yield Problem(what, "move one of them out of the group", (dependency.where,))
+    has_own_cycle = any(order_has_no_cycle(spec, target))
+    if not has_own_cycle and (cycle := _cycle(edges)):
+        what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
+        lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
+        yield Problem(what, "remove one of these dependencies", lines)
+
+
+def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse a process that has the name of the supervisor's window."""
+    for process in spec.processes:
+        if process.name == "symphony":
+            what = 'a process is called "symphony", which is the name of the supervisor\'s window in tmux'
+            yield Problem(what, "rename the process", (process.where,))
+
+
+def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    by_name = paths_by_name(spec)
+    for path, dependency, paths in waits(spec):
+        name = dependency.on
+        # connects_to_what_is_bound reports a service that no process binds.
+        if not paths and not dependency.service and name not in by_name:
+            remedy = did_you_mean(name, by_name, "declare it, or remove the dependency")
+            what = f"{path} waits for {quoted(name)}, which is not declared"
+            yield Problem(what, remedy, (dependency.where,))
+
+
+def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    edges: dict[str, dict[str, Dependency]] = {}
+    for path, dependency, paths in waits(spec):
+        edges.setdefault(path, {}).update(dict.fromkeys(paths, dependency))
+    if cycle := _cycle(edges):
+        lines = tuple(edges[path][on].where for path, on in itertools.pairwise(cycle))
+        what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}"
+        yield Problem(what, "remove one of these dependencies", lines)
+
+
+def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for setting in ("primary", "stop_after", "idle_after"):
+        if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
+            what = f"the experiment sets {setting}, which {target.backend} does not support"
+            yield Problem(what, f"remove {setting}", (spec.at(setting),))
+
+
+def ends_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    """Refuse unknown primaries, primaries that never complete, and limits of 0 seconds."""
+    by_name = paths_by_name(spec)
+    policies = {
+        path_of(group, process): (group or process).pod.restart_policy for group, process in spec.members()
+    }
+    for name in spec.primary:
+        if name not in by_name:
+            remedy = did_you_mean(name, by_name, "declare it, or remove it from primary")
+            yield Problem(f"the primary {quoted(name)} is not declared", remedy, (spec.at("primary"),))
+        for path in by_name.get(name, ()):
+            if policies[path] == "Always":
+                what = f"the primary {path} has the restart policy Always, so it never completes"
+                yield Problem(what, 'set its restart_policy to "OnFailure" or "Never"', (spec.at("primary"),))
+    for setting in ("stop_after", "idle_after"):
+        if getattr(spec, setting) == 0:
+            yield Problem(
+                f"{setting} is 0 seconds", 'set a duration such as "30m" or "8h"', (spec.at(setting),)
+            )
+
+
+def paths_by_name(spec: ExperimentSpec) -> dict[str, list[str]]:
+    """Return the paths that each name refers to: a single process, or all processes of a group."""
+    by_name: dict[str, list[str]] = {group.name: [] for group in spec.groups}
+    for group, process in spec.members():
+        path = path_of(group, process)
+        by_name[path] = [path]
+        if group is not None:
+            by_name[group.name].append(path)
+    return by_name
+
+
+def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
+    """Return the paths of a cycle, with its first path again at the end; empty if there is no cycle."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+# commands, images, and texts that an operating system can pass to a process
+
+# Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
+MAX_TEXT = 131_071
+
+
+def processes_have_a_command(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        path = path_of(group, process)
+        if target.starts == "image":
+            if not (process.image or (group and group.image) or spec.image or target.defaults.get("image")):
+                yield Problem(
+                    f"{path} has no image, and {target.backend} needs an image to start it",
+                    'set image="...", or a default with symphony:image',
+                    (process.where,),
+                )
+        elif not process.command and not process.cmds:
+            what = "args but no command" if process.args else "no command"
+            yield Problem(
+                f"{path} has {what}, and {target.backend} needs a command to start it",
+                'set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
+                (process.where,),
+            )
+        elif process.command and not process.command[0]:
+            remedy = 'set it to a program, such as command="python"'
+            yield Problem(f"{path} has an empty command", remedy, (process.at("command"),))
+
+
+def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        if reason := target.unstartable.get(path_of(group, process)):
+            program = (process.command or ("",))[0]
+            remedy = _remedy(program, "check the command's spelling, PATH and permissions")
+            if program.startswith("~"):
+                remedy = "no shell expands it: use os.path.expanduser in your program"
+            yield Problem(
+                f"{path_of(group, process)} cannot start {quoted(program)}: {reason}",
+                remedy,
+                (process.at("command"),),
+            )
+
+
+def _remedy(path: str, otherwise: str) -> str:
+    """Return the remedy for a path that does not exist: one with a `$` was written for a shell."""
+    return "no shell expands it: use os.path.expandvars in your program" if "$" in path else otherwise
+
+
+def _all_texts(spec: ExperimentSpec) -> Iterator[tuple[str, str, str, Location]]:
+    """Yield (owner, setting, text, line) for every text that a process gets."""
+    for owner_name, owner in spec.owners():
+        for setting, value in explicit_settings(owner):
+            for part, text in _parts(setting, value):
+                yield owner_name, part, text, owner.at(part)
+
+
+def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield (setting, text) for every text of a setting; that of a variable is `env NAME`, `NAME=value`."""
+    if setting.name == "env":
+        yield from ((f"env {name}", f"{name}={text}") for name, text in value.items())
+    elif setting.keyword and isinstance(value, (str, tuple)):
+        texts = cast("tuple[Any, ...]", (value,) if isinstance(value, str) else value)
+        yield from ((setting.name, text) for text in texts if isinstance(text, str))
+
+
+def texts_are_passable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    for owner_name, setting, text, where in _all_texts(spec):
+        size = len(text.encode("utf-8", "surrogatepass"))
+        # tmux and Slurm write shell lines to a script, which has no such limit; Kubernetes has its own rule.
+        if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
+            what = f"{setting} of {owner_name} has {size} bytes, more than the {MAX_TEXT} that Linux allows"
+            yield Problem(what, "write the text to a file and pass the file's name", (where,))
+        if setting == "start_dir" and text in target.unreadable:
+            what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
+            yield Problem(what, _remedy(text, "correct start_dir, or create that folder"), (where,))
+
+
+def code_exists(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for owner_name, owner in spec.owners():
+        for text in owner.code:
+            if (code := spec.code_files.get(text)) is not None and code.trouble:
+                yield Problem(
+                    f"code={quoted(text)} of {owner_name} cannot be used: {code.trouble}",
+                    _remedy(text, "name a file, a folder or a glob, relative to the project's folder"),
+                    (owner.at("code"),),
+                )
+
+
+def files_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    yield from _files("secrets", "secret file", spec.secrets, spec, target)
+    yield from _files("configs", "config file", spec.configs, spec, target)
+
+
+def _files(
+    setting: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, target: Target
+) -> Iterator[Problem]:
+    by_name: dict[str, str] = {}
+    for file in files:
+        if file in target.unreadable:
+            yield Problem(
+                f"the {kind} {quoted(file)} cannot be read: {target.unreadable[file]}",
+                _remedy(file, "check its path and permissions"),
+                (spec.at(setting),),
+            )
+        name = file.rpartition("/")[2]
+        if by_name.setdefault(name, file) != file:
+            yield Problem(
+                f"two {kind}s are called {quoted(name)}: {by_name[name]} and {file}",
+                "rename one of them: both are put into the same folder",
+                (spec.at(setting),),
+            )
+
+
+Rule = Callable[[ExperimentSpec, Target], Iterator[Problem]]
+
+RULES: tuple[Rule, ...] = (
+    physical_name_is_valid,
+    experiment_name_is_valid,
+    experiment_has_processes,
+    names_are_valid,
+    names_are_unique,
+    services_have_valid_names,
+    names_are_distinct,
+    services_are_bound_once,
+    connects_to_what_is_bound,
+    no_port_in_connects,
+    ports_are_in_range,
+    ports_are_declared_once,
+    ports_are_free,
+    order_is_supported,
+    order_fits_pods,
+    supervisor_has_its_name,
+    dependencies_are_known,
+    order_has_no_cycle,
+    ends_are_supported,
+    ends_are_valid,
+    probes_check_own_services,
+    liveness_probes_read_no_logs,
+    variables_are_valid,
+    variables_do_not_collide,
+    secrets_are_available,
+    inherit_is_valid,
+    processes_have_a_command,
+    texts_are_passable,
+    code_exists,
+    files_are_readable,
+    commands_can_start,
+    pod_settings_belong_to_the_group,
+    quantities_are_valid,
+    gpus_suffice,
+    mounts_are_valid,
+    mounts_do_not_clash,
+)
+
+
+def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+    """Yield every problem, rule by rule, then the problems that the backend found."""
+    for rule in RULES:
+        yield from rule(spec, target)
+    yield from target.problems
