@@ -21,7 +21,7 @@ from pathlib import Path
 from symphony import paths
 from symphony.errors import SymphonyError
 
-NOT_FOLLOWED = getattr(os, "O_NOFOLLOW", 0)
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def own_folder(path: Path) -> Path:
@@ -56,7 +56,7 @@ def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader
     Raises:
         OSError: The path does not exist, or is a pipe, a folder, a device or (unless follow) a link.
     """
-    return os.fdopen(_open_descriptor(path, 0 if follow else NOT_FOLLOWED), "rb")
+    return os.fdopen(_open_descriptor(path, 0 if follow else NO_FOLLOW), "rb")
 
 
 def _open_descriptor(path: Path | str, flags: int) -> int:
@@ -107,7 +107,7 @@ def remove(path: Path) -> None:
 def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a new file in place of whatever is at the path; a link there is removed, not followed."""
     remove(path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOT_FOLLOWED, mode)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, mode)
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)
         file.write(content)
@@ -133,7 +133,7 @@ def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | NOT_FOLLOWED)
+    descriptor = os.open(path, os.O_RDONLY | NO_FOLLOW)
     try:
         os.fsync(descriptor)
     finally:
@@ -146,7 +146,7 @@ def touch(path: Path) -> None:
         remove(path)
     else:
         path.chmod(0o600)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | NOT_FOLLOWED, 0o600))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | NO_FOLLOW, 0o600))
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
     own_folder(path.parent)
     deadline = time.monotonic() + seconds
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NOT_FOLLOWED, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last owner may have removed the file; a lock on a removed file excludes no process.
@@ -173,7 +173,8 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
         os.close(descriptor)
         if time.monotonic() > deadline:
             raise SymphonyError(
-                f"{what} is busy: another run holds {path}", remedy="Try again when that run has ended"
+                f"{what} is busy: another run holds the lock {path}",
+                remedy="Try again when that run has ended",
             )
         time.sleep(0.01)
 

@@ -262,7 +262,7 @@ def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Ite
         elif name not in allowed and (reason := secrets.suspicion(name, path)):
             yield (
                 f"{name} {reason} and would be in the image",
-                f'Exclude it in .dockerignore, or set allow=["{name}"] if it is no credential',
+                f'Exclude it in .dockerignore, or set allow=["{name}"] if it is not a credential',
             )
 
 

@@ -48,7 +48,7 @@ RANGE = (20000, 29999)
 _DEADLINE = 60.0
 _WHY = {
     signal.SIGTERM: "it was cancelled or preempted, or reached its time limit",
-    signal.SIGUSR1: "its experiment was deleted, or needed another allocation",
+    signal.SIGUSR1: "its experiment was deleted, or the last `up` needed another allocation",
 }
 # The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)

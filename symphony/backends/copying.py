@@ -126,7 +126,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
                 why = _why_left_out(member, alone=is_single)
                 if member.islnk() and os.path.normpath(member.linkname) not in written:
                     # tarfile would copy a symbolic link without any check.
-                    why = "a hard link to no file of the copy"
+                    why = "a hard link whose target is not in the copy"
                 if why:
                     done = done.more(left_out=f"{_shown(member)}: {why}")
                 elif member.issym():
@@ -187,8 +187,8 @@ def _pack_to(source: Path, writer: int) -> Copied:
 
 def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
     if alone and (member.issym() or member.islnk()):
-        # Beside the target it could lead to any file of the user.
-        return "a link in place of a file"
+        # Outside of a copied folder, a link could lead to any file of the user.
+        return "a single link, not a file or folder"
     if member.issym():
         link = PurePosixPath(os.path.normpath(member.name.lstrip("/")))
         return "" if _stays_inside(link, member.linkname) else "a link that leads out of the folder"

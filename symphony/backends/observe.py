@@ -171,7 +171,7 @@ class Owned:
 class Observer(Protocol):
     """A backend's module `observe`; it must not import Pulumi.
 
-    It may also implement MeasuringObserver, PortObserver, LocalObserver or RemoteObserver.
+    It may also implement the protocols below: MeasuringObserver and those that follow it.
     """
 
     def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:

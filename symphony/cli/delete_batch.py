@@ -30,7 +30,7 @@ def command(
 ) -> int:
     """Delete several experiments with everything they started. A failure does not stop the others.
 
-    Their runs and logs are kept. --forget removes them too, also those of experiments deleted before.
+    Their runs and logs are kept. --forget removes them too, including those of experiments deleted earlier.
 
     Examples:
         symphony delete-batch 'sweep-*'

@@ -22,8 +22,12 @@ def command(
     name: arguments.Program = None,
     as_json: arguments.AsJson = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Print a Mermaid flowchart.")] = False,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write an SVG file.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Write a PNG file.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write the graph to an SVG file.")
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option("--png", metavar="FILE", help="Write the graph to a PNG file.")
+    ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show the program's plan, not the running experiment.")
     ] = False,

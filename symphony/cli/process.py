@@ -51,7 +51,7 @@ def command(
 
 def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool) -> None:
     # Imported here: only `-o wide` measures.
-    from symphony.operations.usage import columns, cores, size, usage_of
+    from symphony.operations.usage import columns, percent, size, usage_of
 
     used = usage_of(stack, statuses)
     if as_json:
@@ -60,7 +60,7 @@ def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool
     rows = [
         (
             *_start(status),
-            cores(own.cpu),
+            percent(own.cpu),
             size(own.memory),
             own.gpu or "-",
             status.pid or "-",

@@ -76,7 +76,7 @@ def command(
         if not as_json:
             _show(swept, retry=retry, as_json=False)
             for line in linked:
-                print(screen.clean(f"Not copied, but linked, so changes affect trials: {line}."))
+                print(screen.clean(f"Linked, not copied, so that later changes affect the trials: {line}."))
         _check(swept, base.workspace)
         if not yes:
             arguments.confirm("Proceed?")

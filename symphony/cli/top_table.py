@@ -8,7 +8,7 @@ from typing import Any
 from symphony.operations.graph import BAD, folded_name
 from symphony.operations.process import ago, is_well
 from symphony.operations.top import Edge, Row, View
-from symphony.operations.usage import cores, size
+from symphony.operations.usage import percent, size
 
 HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")
 SERVICES = ("service", "port", "from", "to", "connected", "answers")
@@ -33,7 +33,7 @@ def cells(rows: Sequence[Row], name: str) -> tuple[str, ...]:
         name,
         f"{well}/{len(rows)}" if many else ("yes" if well else "no"),
         f"{worst.state}: {worst.why}" if worst.why and not is_well(worst) else worst.state,
-        cores(_sum([row.used.cpu for row in rows])),
+        percent(_sum([row.used.cpu for row in rows])),
         size(_sum([row.used.memory for row in rows])),
         ", ".join(dict.fromkeys(row.used.gpu for row in rows if row.used.gpu)) or "-",
         str(sum(status.restarts for status in statuses)),

@@ -24,7 +24,9 @@ def command(
     goal: Annotated[
         str,
         typer.Option(
-            "--for", metavar="ready|completed|PROCESS", help="What to wait for; completed by default."
+            "--for",
+            metavar="ready|completed|PROCESS",
+            help="Wait until all are ready or completed, or this process has completed.",
         ),
     ] = "completed",
     timeout: Annotated[

@@ -59,11 +59,11 @@ def run_program(folder: str | Path = "stacks") -> None:
 
 
 def _refuse_unread_settings(home: Path, stack: str) -> None:
-    """Refuse a settings file beside the program that the engine, as Pulumi.yaml tells it, does not read."""
+    """Refuse a settings file beside the program if Pulumi.yaml makes the engine read another one."""
     unread = home / f"Pulumi.{stack}.yaml"
-    own, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
-    if own is not None and unread.is_file() and unread.resolve() != own.resolve():
+    settings_file, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
+    if settings_file is not None and unread.is_file() and unread.resolve() != settings_file.resolve():
         raise pulumi.RunError(
-            f"{unread} is not read: the settings of {stack} are in {own.name} beside {project}."
+            f"{unread} is not read: the settings of {stack} are in {settings_file.name} beside {project}."
             f" Set `stackConfigDir: {home}` in {project}, or move the file."
         )

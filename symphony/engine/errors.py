@@ -289,9 +289,11 @@ def _unreachable(stack: str) -> SymphonyError:
 def _locked(text: str, stack: str) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
-        return locks.Held(f"{stack} is being changed by another run", remedy="Wait until that run has ended")
+        return locks.StackLocked(
+            f"{stack} is being changed by another run", remedy="Wait until that run has ended"
+        )
     since = datetime.fromisoformat(match[4]).timestamp()
-    return locks.held(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
+    return locks.locked_error(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
 
 
 def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:

@@ -82,7 +82,7 @@ def debian_package(package: str, report: Report) -> bool:
 
 
 def _run(command: Sequence[str], failed: Callable[[str], SymphonyError]) -> None:
-    """Run a program to its end; raise what `failed` makes of the last line of a failure."""
+    """Run a program to its end; on a failure, raise the error that `failed` returns for its last line."""
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     try:
         done = subprocess.run(

@@ -107,7 +107,9 @@ def _delete_one(
             yield from _delete(stack, project, forget=forget)
         except SymphonyError as error:
             # An `up` or a `restart` may have taken the lock of the stack, and may have ended by now.
-            is_free = isinstance(error, locks.Held) and not locks.read(stack.name.project, stack.name.stack)
+            is_free = isinstance(error, locks.StackLocked) and not locks.read(
+                stack.name.project, stack.name.stack
+            )
             if not (_interrupt_runs(stack.name) or is_free):
                 raise
             stack = stacks.read(stack.name)

@@ -44,7 +44,7 @@ class Listed:
 def ls() -> list[Listed]:
     """Return every experiment that is up, with a single request to each backend."""
     # Read the locks before the states: the state of a first run appears when that run ends.
-    busy = locks.at_work()
+    busy = locks.stacks_in_use()
     all_stacks = stacks.every()
     # A stack with a damaged state is listed: it may have an experiment.
     known = [stack for stack in all_stacks if stack.recorded is not None or stack.trouble or stack.cluster]

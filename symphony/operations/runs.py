@@ -30,7 +30,7 @@ from symphony.operations.process import duration
 from symphony.plan.names import DECLARED, listed
 
 VERSION = 1
-# What a record lacks if the program was a script or a plain `pulumi up` started the run.
+# The parts that a record lacks if the program was a script or a plain `pulumi up` started the run.
 NOT_KNOWN = "user, git, settings and code: a plain `pulumi up` started it"
 _SCRIPT = "the code: a script started the run"
 RECORD, PLAN, DIFF, CODE, LOGS = "run.json", "plan.json", "git.diff", "code", "logs"
@@ -223,7 +223,7 @@ def write(name: StackName, run: Run) -> None:
 def new_folder(name: StackName) -> Path:
     """Create the folder with the next number."""
     parent = paths.private_folder(folder_of(name))
-    with files.locked(parent / "lock", seconds=20, what=f"the record of {name.stack}"):
+    with files.locked(parent / "lock", seconds=20, what=f"the run history of {name.stack}"):
         counter = parent / "last"
         before = counter.read_text() if counter.is_file() else "0"
         known = [*numbers(name), int(before) if before.isdecimal() else 0]

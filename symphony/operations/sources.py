@@ -67,6 +67,7 @@ class Sources:
             now = self.now()
             if names := digests.changed_names(self.state, now.state):
                 return now, tuple(dict.fromkeys(_relative(name, self.workspace) for name in names))
+        # watch() returns only after Ctrl-C.
         raise KeyboardInterrupt
 
 

@@ -42,24 +42,24 @@ def _complete(now: Usage, before: Usage | None, node: str) -> Usage:
     """Return a usage with the machine, and the CPU use since an earlier one."""
     cpu = now.cpu
     if now.cpu_time is not None and before and before.cpu_time is not None and now.moment > before.moment:
-        # The CPU time sinks when a child ends that was not reaped.
+        # The CPU time of a process falls when a child ends without being waited for.
         cpu = max(0.0, now.cpu_time - before.cpu_time) / (now.moment - before.moment)
     return replace(now, cpu=cpu, node=node)
 
 
 def columns(used: Usage) -> dict[str, Any]:
-    """Return the facts of `process -o wide` beside those of `process`."""
+    """Return the columns that `process -o wide` adds to those of `process`."""
     cpu = None if used.cpu is None else round(used.cpu, 3)
     return {"cpu": cpu, "memory": used.memory, "gpu": used.gpu, "node": used.node}
 
 
-def cores(cpu: float | None) -> str:
-    """Return the use of cores: `98%` of one, `-` if it is not measured."""
+def percent(cpu: float | None) -> str:
+    """Return the CPU use as `98%` of a core; `-` if it is not measured."""
     return "-" if cpu is None else f"{cpu * 100:.0f}%"
 
 
 def size(memory: float | None) -> str:
-    """Return bytes: `312M`, `2.1G`."""
+    """Return a number of bytes as `312M` or `2.1G`; `-` if it is not measured."""
     if memory is None:
         return "-"
     unit = ""

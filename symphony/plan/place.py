@@ -59,7 +59,7 @@ def place(spec: ExperimentSpec, target: Target) -> Places:
     return Places(
         placement,
         (*reader.problems, *_misfits(by_name, pods, placement)),
-        tuple(map(_tight, placement.tight)),
+        tuple(map(_tight_pool, placement.tight)),
         dict(_resources(by_name, pods, placement)),
         {name: _on_pool(by_name[name].owner.pod, choice) for name, choice in placement.chosen.items()},
     )
@@ -78,11 +78,11 @@ class _DeclaredPod:
 
     @property
     def whole(self) -> Place:
-        """The place() of the whole pod, as against its containers."""
+        """The place() call of the group, which is for the pod as a whole."""
         return _NO_PLACE if isinstance(self.owner, ProcessSpec) else self.owner.place
 
     @cached_property
-    def placed(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
+    def callers(self) -> tuple[tuple[str, ProcessSpec | ProcessGroupSpec], ...]:
         """The names and specs of the group and the processes that call place()."""
         members = [(self.path(process), process) for process in self.processes]
         group = [] if isinstance(self.owner, ProcessSpec) else [(self.owner.name, self.owner)]
@@ -91,7 +91,7 @@ class _DeclaredPod:
     @property
     def line(self) -> Location:
         """The line of the program that declares what the pod needs."""
-        for _, owner in self.placed:
+        for _, owner in self.callers:
             return owner.at("place")
         return self.processes[0].at("resource_request")
 
@@ -119,7 +119,7 @@ class _Reader:
         before = len(self.problems)
         manifest = _mapping(declared.owner.pod.pod_yml.get("spec"))
         selector = {**declared.owner.pod.node_selector, **_mapping(manifest.get("nodeSelector"))}
-        for name, owner in declared.placed:
+        for name, owner in declared.callers:
             self._check_amounts(name, owner)
             self._check_pools(name, owner)
         claims = [self._claim(declared.path(process), process) for process in declared.processes]
@@ -130,7 +130,7 @@ class _Reader:
         if gpu_type and not counted:
             claims[0] = dataclasses.replace(claims[0], gpus=1)
         if fields := [name for name in _MACHINE_FIELDS if _chooses_machine(manifest, name)]:
-            if declared.placed:
+            if declared.callers:
                 what = f"{declared.name} is placed twice: by place() and by {fields[0]} in pod_yml"
                 self._report(declared, what)
             return None
@@ -169,7 +169,7 @@ class _Reader:
         if not pools and (place.pool or place.per_machine or place.gpu_type or place.spot):
             remedy = "name the stack that made the cluster with symphony:cluster"
             self._report_at(
-                owner, "pool", f"{name} is placed, but the pools of the cluster are not known", remedy
+                owner, "pool", f"{name} calls place(), but the pools of the cluster are not known", remedy
             )
         elif place.pool and place.pool not in pools:
             remedy = did_you_mean(place.pool, pools, f"its pools are {', '.join(pools)}")
@@ -190,7 +190,7 @@ class _Reader:
 
     def _common(self, declared: _DeclaredPod, name: str) -> Any:
         """Return the value of a place() argument that all calls of a pod agree on."""
-        values = {getattr(owner.place, name): path for path, owner in declared.placed}
+        values = {getattr(owner.place, name): path for path, owner in declared.callers}
         values.pop(None, None)
         if len(values) > 1:
             calls = ", ".join(f"{path} sets {quoted(value)}" for value, path in values.items())
@@ -199,7 +199,7 @@ class _Reader:
         return next(iter(values), None)
 
     def _report(self, declared: _DeclaredPod, what: str) -> None:
-        lines = dict.fromkeys(owner.at("place") for _, owner in declared.placed)
+        lines = dict.fromkeys(owner.at("place") for _, owner in declared.callers)
         self.problems.append(Problem(what, "remove one of them", tuple(lines)))
 
     def _report_at(self, owner: ProcessSpec | ProcessGroupSpec, part: str, what: str, remedy: str) -> None:
@@ -263,9 +263,9 @@ def _misfits(
         yield Problem(what, remedy, (by_name[pod.name].line,))
 
 
-def _tight(pool: str) -> Problem:
-    what = f"pool {pool} is at its maximum and tight: some pods may stay Pending"
-    return Problem(what, "raise its max, or claim equal shares of a machine")
+def _tight_pool(pool: str) -> Problem:
+    what = f"pool {pool} is almost full at its maximum size: some pods may stay Pending"
+    return Problem(what, "raise its maximum, or give its pods equal shares in place()")
 
 
 def _resources(
@@ -274,7 +274,7 @@ def _resources(
     """Yield the path of every process of a pod that calls place(), with its requests and limits."""
     for pod in pods:
         declared, choice = by_name[pod.name], placement.chosen.get(pod.name)
-        if not declared.placed:
+        if not declared.callers:
             continue
         claims = choice.claims if choice else planner.claims_of(pod, Amounts())
         for process, claimed in zip(declared.processes, claims, strict=True):

@@ -195,7 +195,7 @@ def test_delete_interrupts_a_running_restart(sandbox: Sandbox) -> None:
 
 def test_delete_retries_if_the_lock_was_released_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """A restart ends between two looks at the lock: 2 of 20 deletions failed then."""
-    errors = [locks.Held("rl is being changed")]
+    errors = [locks.StackLocked("rl is being changed")]
 
     def run(*_: object, **__: object) -> Iterator[delete.Deleted]:
         if errors:

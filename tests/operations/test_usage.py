@@ -15,7 +15,7 @@ from symphony.backends.kubernetes import observe
 from symphony.backends.observe import Recorded, Usage
 from symphony.backends.tmux.usage import usage
 from symphony.cli.process import WIDE
-from symphony.operations.usage import cores, size
+from symphony.operations.usage import percent, size
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import Sandbox, wait_for
 
@@ -110,4 +110,4 @@ def test_sizes_are_shown_with_units(number: float | None, text: str) -> None:
 
 
 def test_cores_are_shown_in_percent() -> None:
-    assert (cores(None), cores(0.984), cores(2.5)) == ("-", "98%", "250%")
+    assert (percent(None), percent(0.984), percent(2.5)) == ("-", "98%", "250%")

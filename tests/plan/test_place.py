@@ -226,7 +226,7 @@ def test_processes_of_a_group_must_use_the_same_pool(problems_of: Callable[..., 
 
 def test_per_machine_without_known_pools_is_a_problem(problems_of: Callable[..., Any], kubernetes: Target):
     (result,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
-    assert result.what == "p is placed, but the pools of the cluster are not known"
+    assert result.what == "p calls place(), but the pools of the cluster are not known"
 
 
 def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], kubernetes: Target):
@@ -240,7 +240,7 @@ def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], ku
         replace(kubernetes, pools=(two,)),
     )
     (remark,) = plan.remarks
-    assert remark.what.startswith("pool two is at its maximum and tight")
+    assert remark.what.startswith("pool two is almost full")
 
 
 def test_place_is_listed_as_unused_on_tmux(planned: Callable[..., Any], tmux: Target):

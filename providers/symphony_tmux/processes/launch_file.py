@@ -35,7 +35,7 @@ _symphony_told= _symphony_file=FILE; { : >"$_symphony_file"; } 2>/dev/null
 _symphony_tell() { [[ $3 != 1 || $_symphony_told == *" $2 "* ]] || {
 _symphony_told+=" $2 "
 printf -v _symphony_line 'line %d failed with exit %d: %s' $(($2 - _symphony_before)) "$1" "${4%%$'\n'*}"
-[[ $_symphony_after != exit ]] || _symphony_line="preamble_cmds $_symphony_line (|| true behind it goes on)"
+[[ $_symphony_after != exit ]] || _symphony_line="preamble_cmds $_symphony_line (append || true to ignore it)"
 printf '[symphony: %s]\n' "$_symphony_line" >&2
 { printf '%s\n' "$_symphony_line" >>"$_symphony_file"; } 2>/dev/null
 [[ $_symphony_after != exit ]] || exit "$1"; }; }
@@ -70,7 +70,7 @@ def content(
     sourced: files with more variables, which override inherited ones.
     process_folder: the folder for the report of failed lines.
     """
-    lines = [b"# Written by symphony for every start of this process. The supervisor sets first:"]
+    lines = [b"# Written by symphony for every start of this process. The supervisor first sets:"]
     lines += [*_limits_for_the_supervisor(), *_limits()]
     lines += [b"unset " + PANE_VARIABLES]
     lines += _exports(caller_variables(caller, inputs.inherit))
@@ -105,7 +105,7 @@ def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
     file = folder / names.LAUNCH_FILE
     gpu_command = (*words, inputs.env[gpus.VARIABLE], holder, str(folder), shell(inputs), str(file))
     command = b" ".join(quote(os.fsencode(word)) for word in gpu_command)
-    # `process` must not say that it runs before gpus.py has claimed them.
+    # `symphony process` must not show it as running before gpus.py has claimed them.
     note = quote(os.fsencode(folder / gpus.NOTE))
     return [
         f'[ "${gpus.HOLDER}" = "$$" ] || echo "{names.NOT_CLAIMED}" >'.encode() + note,

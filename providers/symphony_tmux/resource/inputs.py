@@ -36,7 +36,7 @@ class SessionInputs(msgspec.Struct, frozen=True, kw_only=True):
     fixed_ports: the services whose port must not change.
     port_range:  the first and the last port to choose from.
     secrets, configs: the files to copy into the folder of the experiment.
-    supervision: the order, the probes and the ends, with the planned ports.
+    supervision: the start order, the probes and the end conditions, with the planned ports.
     """
 
     name: _Name
@@ -90,7 +90,7 @@ class WindowInputs(ProcessInputs, frozen=True, kw_only=True):
     grace: _Grace = 5.0
 
 
-# The inputs that are outputs, too; of secret_env only the digests.
+# The inputs that are also outputs; secret_digests stands for secret_env.
 WINDOW_INPUTS = {*WindowInputs.__struct_fields__} - {"secret_env", "code", "folder"}
 Inputs = TypeVar("Inputs", bound=msgspec.Struct)
 
@@ -107,7 +107,7 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
     return converted({**props, **converted_inputs}, SessionInputs)
 
 
-def refuse_strange_names(props: Mapping[str, Any]) -> None:
+def refuse_invalid_names(props: Mapping[str, Any]) -> None:
     """Raise SymphonyError if the state has a name that inputs cannot have."""
     validators = {"name": names.is_name, "session": names.is_name, "server": names.is_name}
     validators |= {"path": names.is_path, "owner": names.is_owner}
@@ -116,7 +116,7 @@ def refuse_strange_names(props: Mapping[str, Any]) -> None:
         if not isinstance(name, str) or not validators[field](name):
             raise SymphonyError(
                 f"the state was damaged or changed by hand: its {field} is {name!r}",
-                remedy="Restore the state from the copy beside it (.bak)",
+                remedy="Restore the stack's state file from the copy beside it (.bak)",
             )
 
 

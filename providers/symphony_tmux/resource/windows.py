@@ -34,7 +34,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the inputs that `check` adds for a window in the state."""
+    """Return the inputs that Pulumi's `check` adds: why a recorded window must be repaired."""
     return {REASON: reason(old_inputs, snapshot)}
 
 
@@ -206,9 +206,10 @@ def _refuse_other_host(props: Props) -> None:
 
 def refuse_other_host(props: Props, what: str) -> None:
     """Raise SymphonyError if the process runs on another machine, which cannot be observed."""
-    inputs.refuse_strange_names(props)
+    inputs.refuse_invalid_names(props)
     if props["host"] != host():
         raise SymphonyError(
             f"{what} was started on host {props['host']}, and this machine is {host()}",
-            remedy=f"Run the command on {props['host']}; SYMPHONY_HOST keeps a renamed host's old name",
+            remedy=f"Run the command on {props['host']}; if this machine was renamed, set SYMPHONY_HOST to"
+            " its old name",
         )

@@ -124,9 +124,9 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
 def _resumed(
     plan: Plan, chosen: settings.Settings, manifests: Manifests, live: Inventory, stale: Collection[str]
 ) -> tuple[Manifests, set[str]]:
-    """Return the manifests with new attempts for pods that completed primaries stopped, and their names.
+    """Return the manifests with new attempts for the pods to resume, and the names of these pods.
 
-    Such pods start again if a primary starts again.
+    The completion of the primaries stopped them; they start again if a primary starts again.
     """
     live_pods = {**live.pods, **live.job_pods}
     primaries = {path.partition("/")[0] for path in plan.ends.primary}

@@ -58,7 +58,7 @@ def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
     for owner in (*spec.groups, *(process for _, process in spec.members())):
         place = owner.place
         if isinstance(owner, ProcessGroupSpec) and place != Place():
-            what = f"the group {owner.name} is placed, but Slurm places processes, not groups"
+            what = f"the group {owner.name} calls place(), but Slurm places processes, not groups"
             yield Problem(what, "call place() on each of its processes instead", (owner.at("place"),))
         elif place.pool or place.per_machine or place.spot:
             what = f"{owner.name} is placed with pool, per_machine or spot, which Slurm does not have"

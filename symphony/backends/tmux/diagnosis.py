@@ -24,7 +24,7 @@ from symphony_tmux.tmux.client import Pane
 _LONGEST = 100
 _WIDEST = 120
 # The note in the log about a line of preamble_cmds that ended the process.
-_PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \(\|\| true .*\)\]")
+_PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \((?:append )?\|\| true .*\)\]")
 _LINES = 5
 _SHELL_EXIT_CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 

@@ -168,7 +168,7 @@ def list_owned() -> Sequence[Owned]:
 def stop_removed(owner: str, declared: Collection[str]) -> int:
     """End the processes of a killed run that no state records; return their number.
 
-    Declared processes are the engine's business.
+    The engine stops the declared processes.
     """
     from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
@@ -287,7 +287,7 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Loo
     state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"
     why = held.why
     if state == "waiting" and not look.has_supervisor(facts):
-        why = f"{why}; the window {names.SUPERVISOR} is gone, which `symphony up` opens again"
+        why = f"{why}; the window {names.SUPERVISOR} is gone; `symphony up` opens it again"
     return ProcessStatus(path, state, ready=False, why=why, since=since, waits_for=held.waits())
 
 

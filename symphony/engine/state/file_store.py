@@ -210,7 +210,7 @@ def _parse(name: StackName, file: Path, data: bytes) -> StackState:
     raw: Any = json.loads(_decompress(data) if ".gz" in file.suffixes else data)
     version = raw["version"]
     if not version:
-        raise ValueError("version 0, which the engine writes where it found the file empty")
+        raise ValueError("version 0, which the engine writes if it found the file empty")
     latest: dict[str, Any] = raw["checkpoint"].get("latest") or {}
     if version not in _VERSIONS:
         raise SymphonyError(

@@ -1,6 +1,6 @@
 """Reads the locks of a file store and removes those of dead owners.
 
-A lock holds pid, user, host and time. Each has a file of its own, so removing one cannot hit another.
+A lock holds pid, user, host and time. Each has a file of its own, so removing one never removes another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOCK_SKEW = 60.0
 _PATIENCE = watchdog.GRACE + 2
 
 
-class Held(SymphonyError):
+class StackLocked(SymphonyError):
     """The error for a stack whose lock a live or remote owner holds."""
 
 
@@ -74,16 +74,16 @@ def recover(project: str, stack: str) -> list[str]:
             owner = lock.owner() if lock.pid else "an unknown owner"
             notes.append(f"removed the lock that {owner} left on {stack}: that process has ended")
         else:
-            raise held(stack, lock)
+            raise locked_error(stack, lock)
     return notes
 
 
-def held(stack: str, lock: Lock) -> Held:
+def locked_error(stack: str, lock: Lock) -> StackLocked:
     """Return the error of a stack that another run is changing."""
     wait = "Wait until that run has ended"
     if not lock.is_here:
         wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
-    return Held(f"{stack} is being changed by {lock.owner()}", remedy=wait)
+    return StackLocked(f"{stack} is being changed by {lock.owner()}", remedy=wait)
 
 
 def read(project: str, stack: str) -> list[Lock]:
@@ -113,7 +113,7 @@ def _sweep_drafts(folder: Path) -> None:
                 draft.unlink()
 
 
-def at_work() -> set[file_store.StackName]:
+def stacks_in_use() -> set[file_store.StackName]:
     """Return the stacks that a run is changing."""
     if not file_store.is_files():
         return set()
@@ -125,10 +125,10 @@ def at_work() -> set[file_store.StackName]:
 def is_dead(lock: Lock) -> bool:
     """Return whether the owner is certainly gone: a process of this machine that has ended."""
     if not lock.pid:
-        return True  # The engine renames whole files into place: a torn one outlived a crash of the machine.
+        return True  # The engine renames whole files into place: a crash of the machine left a partial one.
     if not lock.is_here:
         return False
-    import psutil  # 20 ms, for a stack with a lock only
+    import psutil  # The import takes 20 ms, only for a stack with a lock.
 
     try:
         owner = psutil.Process(lock.pid)
@@ -138,7 +138,7 @@ def is_dead(lock: Lock) -> bool:
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:
-        return False  # Another user's.
+        return False  # A process of another user may not be inspected.
 
 
 def command_of(lock: Lock) -> int | None:

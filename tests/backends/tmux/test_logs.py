@@ -276,7 +276,7 @@ def test_status_names_the_killed_program_of_a_shell_script(log: Path) -> None:
 
 def test_status_names_a_failed_preamble_line_once(log: Path) -> None:
     log.write_bytes(
-        b"[symphony: preamble_cmds line 1 failed with exit 4: activate x (|| true behind it goes on)]\n"
+        b"[symphony: preamble_cmds line 1 failed with exit 4: activate x (append || true to ignore it)]\n"
     )
     write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 8 exit 4\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=4, signal=None, ended=2)

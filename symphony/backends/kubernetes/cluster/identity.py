@@ -44,21 +44,22 @@ def client_for(recorded: Recorded) -> Client:
     try:
         client = client_of("" if is_encrypted else config, context)
     except UserError as error:
-        otherwise = _of_current_context(recorded) or _or_forget(error.remedy, recorded)
-        remedy = _ENCRYPTED_REMEDY if is_encrypted else otherwise
+        fallback = _current_context_remedy(recorded) or _with_forget_remedy(error.remedy, recorded)
+        remedy = _ENCRYPTED_REMEDY if is_encrypted else fallback
         raise UserError(error.what, where=error.where, remedy=remedy) from error
     if not _is_same_cluster(client, recorded):
         stack = paths.stack_of(recorded.owner)
         remedy = _ENCRYPTED_REMEDY if is_encrypted else "Point the context at that cluster again"
         raise UserError(
-            f"{stack} runs in another cluster than context {context or '(current)'}"
-            f"{' of your default kubeconfig' if is_encrypted else ''} now names",
-            remedy=f"{remedy}; if that cluster no longer exists, {_forget(stack)}",
+            f"{'' if context else 'the current '}context {context}"
+            f"{' of your default kubeconfig' if is_encrypted else ''} now means another cluster than the one"
+            f" where {stack} runs",
+            remedy=f"{remedy}; if that cluster no longer exists, {_forget_remedy(stack)}",
         )
     return client
 
 
-def _of_current_context(recorded: Recorded) -> str:
+def _current_context_remedy(recorded: Recorded) -> str:
     """Return the remedy if the current context reaches the experiment's cluster; else empty.
 
     Another kubeconfig of the same cluster may name its context differently.
@@ -81,7 +82,7 @@ def ensure_reachable(recorded: Recorded) -> None:
     try:
         client_for(recorded).get("/version")
     except Unreachable as error:
-        raise Unreachable(error.what, remedy=_or_forget(error.remedy, recorded)) from error
+        raise Unreachable(error.what, remedy=_with_forget_remedy(error.remedy, recorded)) from error
 
 
 def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
@@ -90,7 +91,7 @@ def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
     A user with other rights computes another identifier; then its namespace or any of its pods decides.
 
     Raises:
-        Forbidden: The user may see none of these.
+        Forbidden: The user may read neither the identifier nor the namespace and its pods.
     """
     expected = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
@@ -139,10 +140,10 @@ def _live_objects(
         yield from ((path, live[path]) for path in wanted if path in live)
 
 
-def _or_forget(remedy: str, recorded: Recorded) -> str:
+def _with_forget_remedy(remedy: str, recorded: Recorded) -> str:
     """Return a remedy that also covers a cluster that no longer exists."""
     sentence = f"{remedy.rstrip('.')}. " if remedy else ""
-    return f"{sentence}If that cluster no longer exists, {_forget(paths.stack_of(recorded.owner))}"
+    return f"{sentence}If that cluster no longer exists, {_forget_remedy(paths.stack_of(recorded.owner))}"
 
 
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
@@ -204,9 +205,9 @@ def _refuse_foreign(client: Client, recorded: Recorded, name: str) -> None:
             raise UserError(
                 f"the {kind[:-1]} {object_name}{where} does not belong to {name}: another user re-created it"
                 " (its UID differs)",
-                remedy=f"{_forget(name)} and does not touch that {kind[:-1]}",
+                remedy=f"{_forget_remedy(name)} and does not touch that {kind[:-1]}",
             )
 
 
-def _forget(stack: str) -> str:
+def _forget_remedy(stack: str) -> str:
     return f"`pulumi stack rm {stack} --force` forgets the experiment"

@@ -1,4 +1,4 @@
-"""The context was switched, or now names another cluster: nothing changes in the wrong cluster."""
+"""The context was switched, or now means another cluster: nothing changes in the wrong cluster."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_commands_refuse_another_cluster_and_use_the_recorded_one(
 ) -> None:
     sandbox.symphony("up", stack, "-y")
     before = [each["metadata"]["uid"] for each in live("pods", stack)]
-    # The context now names another cluster.
+    # The context now means another cluster.
     kubeconfig("other", "mine")
     for words in (("plan", stack), ("up", stack, "-y"), ("process", stack), ("delete", stack, "-y")):
         output = sandbox.symphony(*words, code=2).err
-        assert "runs in another cluster than context mine now names" in output, words
+        assert "context mine now means another cluster" in output, words
     listed = {each["name"]: each for each in sandbox.symphony("ls", "--json", code=1).json}
     assert listed[stack]["state"] == "unknown", listed
     assert other.changes == []
