@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.inputs import CodeFiles
+from symphony.spec.shared import CodeFiles
 
 if TYPE_CHECKING:
     from symphony.content.digests import DigestCache

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from symphony.components.errors import as_usage_error
 from symphony.spec.convert import texts
-from symphony.spec.inputs import ImageSpec
 from symphony.spec.location import caller
-from symphony.spec.shared import Text, Texts, Variables
+from symphony.spec.shared import ImageSpec, Text, Texts, Variables
 
 if TYPE_CHECKING:
     import pulumi

@@ -16,7 +16,7 @@ from symphony.plan.code import CodeSets
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.inputs import ImageSpec
+from symphony.spec.shared import ImageSpec
 
 if TYPE_CHECKING:
     from symphony_docker.provider import ImageResource

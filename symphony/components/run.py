@@ -22,7 +22,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import physical_name, quoted
 from symphony.plan.problems import PlanError, Problem, error_report, would_move
 from symphony.spec.experiment import ExperimentSpec
-from symphony.spec.inputs import ImageSpec
+from symphony.spec.shared import ImageSpec
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan

@@ -17,8 +17,8 @@ from symphony.plan.problems import Problem
 from symphony.plan.rules import MAX_TEXT
 from symphony.spec.convert import WrongTypeError, text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
-from symphony.spec.inputs import Secret
 from symphony.spec.process import ProcessSpec
+from symphony.spec.shared import Secret
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 # The placeholder, in a preview, for an Output that is known only after the run.

@@ -19,11 +19,11 @@ from symphony.plan.rules import PROBES, check, paths_by_name, services_of, waits
 from symphony.plan.services import bind_variables, rendezvous_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
-from symphony.spec.inputs import Secret
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.probe import Probe
 from symphony.spec.process import ProcessSettings, ProcessSpec, Resources
 from symphony.spec.setting import explicit_settings, settings_of
+from symphony.spec.shared import Secret
 
 _LISTED = 5
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}

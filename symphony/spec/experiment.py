@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from symphony.spec.convert import all_of, convert, duration, instance_of, texts, wrong_type
-from symphony.spec.inputs import CodeFiles
 from symphony.spec.order import Names, names
 from symphony.spec.process import ProcessSpec
 from symphony.spec.setting import setting
 from symphony.spec.shared import (
+    CodeFiles,
     Declared,
     Duration,
     MemberOptions,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from symphony.components.code_inputs import files_of
-from symphony.spec.inputs import CodeFiles
+from symphony.spec.shared import CodeFiles
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from symphony.plan import code
 from symphony.plan.build import build_plan, problems
 from symphony.plan.changes import Component, Components, changes
 from symphony.plan.target import Target
-from symphony.spec.inputs import CodeFiles
+from symphony.spec.shared import CodeFiles
 
 PROGRAM = """
 exp = Experiment("rl", code="shared.py")
