@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, TypedDict
 from symphony.errors import UserError
 from symphony.plan.plan import PlannedService
 from symphony.plan.services import variables
-from symphony.spec.convert import strict_text
+from symphony.spec.setting import strict_text
 
 Handler = Callable[[Any], Any]
 

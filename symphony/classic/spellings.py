@@ -13,10 +13,10 @@ from symphony.components import experiment, process, process_group
 from symphony.components.builder import MemberBuilder, MemberSpec
 from symphony.components.errors import usage_error
 from symphony.plan.names import as_name
-from symphony.spec.convert import Output
 from symphony.spec.experiment import ExperimentOptions, GroupOptions, ProcessGroupSpec
 from symphony.spec.pod import Effect, Operator
 from symphony.spec.process import ProcessOptions, ProcessSpec, Quantity
+from symphony.spec.setting import Output
 from symphony.spec.shared import Image, Texts
 
 

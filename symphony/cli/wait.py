@@ -16,7 +16,7 @@ from symphony.operations.ls import summary
 from symphony.operations.selected_stack import select_all
 from symphony.operations.stacks import Stack, match_processes
 from symphony.operations.wait import TIMED_OUT, wait
-from symphony.spec.convert import seconds
+from symphony.spec.setting import seconds
 
 
 def command(

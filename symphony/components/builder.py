@@ -12,7 +12,6 @@ from symphony.components import run
 from symphony.components.errors import as_usage_error, usage_error
 from symphony.components.overrides import Override, without_empty_parts
 from symphony.plan.names import listed, nearest, quoted
-from symphony.spec.convert import strict_text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_key
 from symphony.spec.order import Condition, Dependencies, dependency
@@ -32,7 +31,7 @@ from symphony.spec.pod import (
     Toleration,
 )
 from symphony.spec.process import ProcessSpec, Quantity, Resources
-from symphony.spec.setting import Setting, settings_of
+from symphony.spec.setting import Setting, settings_of, strict_text
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
 
 if TYPE_CHECKING:

@@ -20,20 +20,22 @@ from symphony.placement import machines, tf_json
 from symphony.placement.machines import GIB, Machine
 from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint, faults, unknown_machines
 from symphony.plan.problems import PlanError, Problem
-from symphony.spec.convert import (
+from symphony.spec.location import Location, caller
+from symphony.spec.setting import (
     FLAG,
+    Checked,
     Converter,
     all_of,
     convert,
     instance_of,
     of_type,
     optional,
+    required,
+    setting,
     strict_text,
     texts,
     variables,
 )
-from symphony.spec.location import Location, caller
-from symphony.spec.setting import Checked, required, setting
 
 if TYPE_CHECKING:
     import pulumi_gcp

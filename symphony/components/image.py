@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from symphony.components.errors import as_usage_error
-from symphony.spec.convert import texts
 from symphony.spec.location import caller
+from symphony.spec.setting import texts
 from symphony.spec.shared import ImageSpec, Text, Texts, Variables
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPriva
 from symphony import files
 from symphony.plan.problems import Problem
 from symphony.plan.rules import MAX_TEXT
-from symphony.spec.convert import WrongTypeError, text
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import WrongTypeError, text
 from symphony.spec.shared import Secret
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)

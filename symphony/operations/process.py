@@ -12,7 +12,7 @@ from symphony.backends.observe import Link, LogLine, ProcessStatus
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
 from symphony.plan.problems import count
-from symphony.spec.convert import seconds
+from symphony.spec.setting import seconds
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:

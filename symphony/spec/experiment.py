@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from symphony.spec.convert import all_of, convert, duration, instance_of, texts, wrong_type
 from symphony.spec.order import Names, names
 from symphony.spec.process import ProcessSpec
-from symphony.spec.setting import setting
+from symphony.spec.setting import all_of, convert, duration, instance_of, setting, texts, wrong_type
 from symphony.spec.shared import (
     CodeFiles,
     Declared,

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast
 
-from symphony.spec.convert import duration, of_type, strict_text, wrong_type
 from symphony.spec.location import NOWHERE, Location, caller
-from symphony.spec.setting import Checked, required, setting
+from symphony.spec.setting import Checked, duration, of_type, required, setting, strict_text, wrong_type
 
 Condition = Literal["started", "ready", "completed", "ended"]
 # Seconds. A server that does not listen within ten minutes has a fault; a computation may take days.

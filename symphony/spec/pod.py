@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from symphony.spec.convert import (
+from symphony.spec.location import NOWHERE, Location
+from symphony.spec.setting import (
     FLAG,
     NUMBER,
     OPTIONAL_TEXT,
     QUANTITY,
+    Checked,
     all_of,
     instance_of,
     manifest,
     of_type,
+    required,
+    setting,
     strict_text,
     variables,
 )
-from symphony.spec.location import NOWHERE, Location
-from symphony.spec.setting import Checked, required, setting
 
 RestartPolicy = Literal["Always", "OnFailure", "Never"]
 Operator = Literal["Exists", "Equal"]

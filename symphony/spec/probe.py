@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from symphony.errors import UserError
-from symphony.spec.convert import OPTIONAL_TEXT, of_type, optional, words
 from symphony.spec.location import caller
-from symphony.spec.setting import Checked, setting
+from symphony.spec.setting import OPTIONAL_TEXT, Checked, of_type, optional, setting, words
 
 HANDLERS = ("tcp", "http", "exec", "log")
 # The name of a service, or a port number.

@@ -6,22 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from symphony.spec.convert import (
+from symphony.spec.location import NOWHERE, Location, caller
+from symphony.spec.probe import Probe
+from symphony.spec.setting import (
     NUMBER,
     QUANTITY,
+    Checked,
     arguments,
     instance_of,
     manifest,
     of_type,
     optional,
+    required,
+    setting,
     strict_text,
     texts,
     words,
     wrong_type,
 )
-from symphony.spec.location import NOWHERE, Location, caller
-from symphony.spec.probe import Probe
-from symphony.spec.setting import Checked, required, setting
 from symphony.spec.shared import Arguments, Declared, MemberOptions, MemberSettings
 
 # A name, names, or names with their ports.

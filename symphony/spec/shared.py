@@ -9,9 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
-from symphony.spec.convert import (
+from symphony.spec.location import NOWHERE, Location, line_of
+from symphony.spec.order import Dependencies, Dependency, dependencies
+from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
+from symphony.spec.setting import (
     FLAG,
     OPTIONAL_TEXT,
+    Checked,
     Output,
     all_of,
     builtin,
@@ -20,15 +24,13 @@ from symphony.spec.convert import (
     instance_of,
     mapping_of,
     of_type,
+    required,
+    setting,
     strict_text,
     texts,
     variables,
     wrong_type,
 )
-from symphony.spec.location import NOWHERE, Location, line_of
-from symphony.spec.order import Dependencies, Dependency, dependencies
-from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
-from symphony.spec.setting import Checked, required, setting
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from symphony.errors import UserError
-from symphony.spec import convert
-from symphony.spec.convert import WrongTypeError
+from symphony.spec import setting
 from symphony.spec.process import services
+from symphony.spec.setting import WrongTypeError
 
 EVERY_LIBRARY = [
     (1, "1"),
@@ -29,28 +29,28 @@ EVERY_LIBRARY = [
 
 @pytest.mark.parametrize(("value", "text"), EVERY_LIBRARY)
 def test_args_and_env_accept_the_same_values(value, text):
-    assert convert.arguments([value], "args") == (text,)
-    assert convert.environment({"A": value}, "env") == {"A": text}
+    assert setting.arguments([value], "args") == (text,)
+    assert setting.environment({"A": value}, "env") == {"A": text}
 
 
 @pytest.mark.parametrize(
     ("converter", "value", "part", "kind"),
     [
-        (convert.texts, 5j, "x", "complex"),
-        (convert.texts, ["a", None], "x[1]", "None"),
-        (convert.texts, ["a", b"y"], "x[1]", "bytes"),
-        (convert.words, {}, "x", "dict"),
-        (convert.environment, ["A=1"], "x", "list"),
-        (convert.environment, {"A": None}, "x['A']", "None"),
-        (convert.environment, {1: "A"}, "a name in x", "int"),
-        (convert.strict_text, 5, "x", "int"),
-        (convert.NUMBER, "1", "x", "str"),
-        (convert.NUMBER, 1.5, "x", "float"),
-        (convert.NUMBER, True, "x", "bool"),
-        (convert.FLAG, "yes", "x", "str"),
-        (convert.QUANTITY, [1], "x", "list"),
-        (convert.manifest, {"spec": [b"x"]}, "x.spec[0]", "bytes"),
-        (convert.manifest, {"spec": {1: 2}}, "a name in x.spec", "int"),
+        (setting.texts, 5j, "x", "complex"),
+        (setting.texts, ["a", None], "x[1]", "None"),
+        (setting.texts, ["a", b"y"], "x[1]", "bytes"),
+        (setting.words, {}, "x", "dict"),
+        (setting.environment, ["A=1"], "x", "list"),
+        (setting.environment, {"A": None}, "x['A']", "None"),
+        (setting.environment, {1: "A"}, "a name in x", "int"),
+        (setting.strict_text, 5, "x", "int"),
+        (setting.NUMBER, "1", "x", "str"),
+        (setting.NUMBER, 1.5, "x", "float"),
+        (setting.NUMBER, True, "x", "bool"),
+        (setting.FLAG, "yes", "x", "str"),
+        (setting.QUANTITY, [1], "x", "list"),
+        (setting.manifest, {"spec": [b"x"]}, "x.spec[0]", "bytes"),
+        (setting.manifest, {"spec": {1: 2}}, "a name in x.spec", "int"),
         (services, 7000, "x", "int"),
         (services, None, "x", "None"),
         (services, {"s": "7"}, "port", "str"),
@@ -66,10 +66,10 @@ def test_a_wrong_type_names_its_part(converter, value, part, kind):
 
 def test_unbalanced_quotes_in_a_command_are_refused():
     with pytest.raises(UserError) as raised:
-        convert.words('x "', "a: command")
+        setting.words('x "', "a: command")
     assert raised.value.what.startswith("a: command ")
 
 
 def test_a_negative_duration_is_refused_as_negative():
     with pytest.raises(UserError, match="negative"):
-        convert.duration(-3, "stop_after")
+        setting.duration(-3, "stop_after")
