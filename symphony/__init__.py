@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from symphony.reporting import report as report
     from symphony.spec.pod import Place as Place
     from symphony.spec.pod import Toleration as Toleration
-    from symphony.spec.probe import Probe as Probe
+    from symphony.spec.process import Probe as Probe
     from symphony.spec.process import Resources as Resources
 
 __version__ = "0.1.0"
@@ -53,8 +53,7 @@ _NAMES = {
     "errors": "SymphonyError UserError",
     "reporting": "report",
     "spec.pod": "Place Toleration",
-    "spec.probe": "Probe",
-    "spec.process": "Resources",
+    "spec.process": "Probe Resources",
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 globals()["__all__"] = sorted(_MODULES)

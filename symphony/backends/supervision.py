@@ -11,7 +11,7 @@ from symphony.backends import settings_reader
 from symphony.backends.expand import Context
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.problems import Problem
-from symphony.spec.probe import Probe
+from symphony.spec.process import Probe
 from symphony.supervision import Declaration, Member, Wait
 from symphony.supervision import Probe as Check
 

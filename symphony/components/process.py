@@ -13,8 +13,9 @@ from symphony.components.errors import as_usage_error
 from symphony.components.overrides import ContainerOverride, Override, without_empty_parts
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
-from symphony.spec.probe import Probe, ProbeOptions
 from symphony.spec.process import (
+    Probe,
+    ProbeOptions,
     ProcessOptions,
     ProcessSpec,
     Quantity,

@@ -20,8 +20,7 @@ from symphony.plan.services import bind_variables, rendezvous_variables, resolve
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
-from symphony.spec.probe import Probe
-from symphony.spec.process import ProcessSettings, ProcessSpec, Resources
+from symphony.spec.process import Probe, ProcessSettings, ProcessSpec, Resources
 from symphony.spec.setting import explicit_settings, settings_of
 from symphony.spec.shared import Secret
 

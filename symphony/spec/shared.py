@@ -1,4 +1,4 @@
-"""The settings that an experiment, a process group and a process share, and inputs that are read at launch."""
+"""The settings that an experiment, a group and a process share, and inputs that are read at launch."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from symphony.errors import UserError
-from symphony.spec.probe import Probe
+from symphony.spec.process import Probe
 
 
 def test_probes_are_keywords_or_calls_and_take_the_only_service(planned):

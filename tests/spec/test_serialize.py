@@ -17,8 +17,7 @@ from symphony.spec import order, pod
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings, Toleration
-from symphony.spec.probe import Probe
-from symphony.spec.process import ProcessSpec, Rendezvous, Resources, ServiceUse
+from symphony.spec.process import Probe, ProcessSpec, Rendezvous, Resources, ServiceUse
 from symphony.spec.serialize import from_dict, to_dict
 
 text = st.text(max_size=8) | st.sampled_from(

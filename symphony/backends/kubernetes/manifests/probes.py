@@ -9,7 +9,7 @@ from symphony.backends.kubernetes.api.fields import Values, texts
 if TYPE_CHECKING:
     # Reading commands do not load the plan.
     from symphony.plan.plan import Plan, PlannedProcess
-    from symphony.spec.probe import Port, Probe
+    from symphony.spec.process import Port, Probe
 
 # Reads the kernel's tables: a connection would disturb a server that waits for its peers, and a tcpSocket
 # probe takes a single port.

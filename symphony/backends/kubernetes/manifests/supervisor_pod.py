@@ -11,7 +11,7 @@ from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.manifests import labels, pod, workloads
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedProcess, Wait
-from symphony.spec.probe import Probe
+from symphony.spec.process import Probe
 
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
