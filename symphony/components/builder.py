@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import pulumi
 
 from symphony.components import run
 from symphony.components.errors import as_usage_error, usage_error
-from symphony.components.overrides import Override, without_empty_parts
 from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_key
@@ -36,6 +35,54 @@ from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
 
 if TYPE_CHECKING:
     from symphony.plan.plan import Plan
+
+
+class Override(dict[str, Any]):
+    """A part of a manifest; reading a missing key creates a nested part: pod_yml["spec"]["nodeName"]."""
+
+    def __missing__(self, key: str) -> Override:
+        return self.setdefault(key, Override())
+
+    @property
+    def data(self) -> Self:
+        """The dict itself."""
+        return self
+
+    def set_attr(self, more: Mapping[str, Any]) -> None:
+        """Merge a mapping deeply into this part; its values win."""
+        for name, value in more.items():
+            if isinstance(value, Mapping):
+                part = Override(self[name]) if isinstance(self.get(name), dict) else Override()
+                part.set_attr(cast("Mapping[str, Any]", value))
+                self[name] = part
+            else:
+                self[name] = value
+
+
+class ContainerOverride(Override):
+    """A part of a container's manifest."""
+
+    def __init__(self, set_env: Callable[[str, Any], None]) -> None:
+        super().__init__()
+        self._set_env = set_env
+
+    def set_env(self, name: str, value: Any) -> None:
+        """Set an environment variable of the process."""
+        self._set_env(name, value)
+
+    def set_envs(self, env: Mapping[str, Any]) -> None:
+        """Set environment variables of the process."""
+        for name, value in env.items():
+            self.set_env(name, value)
+
+
+def without_empty_parts(override: Any) -> Any:
+    """Return an override without the empty parts that reading alone has created."""
+    if not isinstance(override, Override):
+        return override
+    parts = {name: without_empty_parts(part) for name, part in override.items()}
+    return {name: part for name, part in parts.items() if part or not isinstance(override[name], Override)}
+
 
 AnySpec = TypeVar("AnySpec", ProcessSpec, ProcessGroupSpec, ExperimentSpec)
 MemberSpec = TypeVar("MemberSpec", ProcessSpec, ProcessGroupSpec)

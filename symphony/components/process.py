@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pulumi
 
-from symphony.components.builder import MemberBuilder, declare
+from symphony.components.builder import (
+    ContainerOverride,
+    MemberBuilder,
+    Override,
+    declare,
+    without_empty_parts,
+)
 from symphony.components.errors import as_usage_error
-from symphony.components.overrides import ContainerOverride, Override, without_empty_parts
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
 from symphony.spec.process import (

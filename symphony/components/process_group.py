@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 import pulumi
 
-from symphony.components.builder import MemberBuilder, declare
+from symphony.components.builder import MemberBuilder, Override, declare
 from symphony.components.errors import usage_error
-from symphony.components.overrides import Override
 from symphony.components.process import Process
 from symphony.plan.names import DECLARED, nearest, quoted
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
