@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from symphony.classic import SymphonyParser as SymphonyParser
     from symphony.classic import TmuxCluster as TmuxCluster
     from symphony.classic import clean_images as clean_images
+    from symphony.components.dispatch import params as params
     from symphony.components.dispatch import run_program as run_program
     from symphony.components.experiment import Experiment as Experiment
     from symphony.components.gke import GkeCluster as GkeCluster
     from symphony.components.gke import NodePool as NodePool
     from symphony.components.image import Image as Image
-    from symphony.components.parameters import params as params
     from symphony.components.process import Process as Process
     from symphony.components.process_group import ProcessGroup as ProcessGroup
     from symphony.errors import SymphonyError as SymphonyError
@@ -43,11 +43,10 @@ _NAMES = {
         "AddressBook Cluster DockerBuilder GKEDispatcher KubeCluster SymphonyConfig SymphonyParser"
         " TmuxCluster clean_images"
     ),
-    "components.dispatch": "run_program",
+    "components.dispatch": "params run_program",
     "components.experiment": "Experiment",
     "components.gke": "GkeCluster NodePool",
     "components.image": "Image",
-    "components.parameters": "params",
     "components.process": "Process",
     "components.process_group": "ProcessGroup",
     "errors": "SymphonyError UserError",
