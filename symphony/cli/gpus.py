@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symphony.cli import arguments, screen
 from symphony.errors import UserError
-from symphony.operations.usage import size
+from symphony.operations.process import size
 from symphony.plan.problems import count
 from symphony_tmux import gpus
 

@@ -51,7 +51,8 @@ def command(
 
 def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool) -> None:
     # Imported here: only `-o wide` measures.
-    from symphony.operations.usage import columns, percent, size, usage_of
+    from symphony.operations.process import percent, size, usage_of
+    from symphony.operations.process import usage_columns as columns
 
     used = usage_of(stack, statuses)
     if as_json:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from symphony.operations.graph import BAD, folded_name
-from symphony.operations.process import ago, is_well
+from symphony.operations.process import ago, is_well, percent, size
 from symphony.operations.top import Edge, Row, View
-from symphony.operations.usage import percent, size
 
 HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")
 SERVICES = ("service", "port", "from", "to", "connected", "answers")

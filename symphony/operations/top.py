@@ -12,9 +12,9 @@ from typing import Any
 from symphony.backends.observe import Port, PortObserver, ProcessStatus, Usage
 from symphony.engine.state import store
 from symphony.errors import SymphonyError
-from symphony.operations import graph, stacks, usage
+from symphony.operations import graph, stacks
 from symphony.operations.graph import Graph
-from symphony.operations.process import is_well, processes
+from symphony.operations.process import is_well, processes, usage_columns, usage_of
 
 # Seconds between two looks at the sockets of the machine, and the share of a CPU that they may take.
 _SOCKETS_EVERY, _SHARE = 3.0, 0.03
@@ -33,7 +33,7 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         own = {"group": self.status.group, "name": self.status.name, "line": self.line}
-        return {**asdict(self.status), **own, **usage.columns(self.used)}
+        return {**asdict(self.status), **own, **usage_columns(self.used)}
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Looker:
         except SymphonyError as error:
             return View(self._stack.display_name, self._stack.backend or "", (), (), error.line)
         stack, backend = self._stack, self._stack.backend or ""
-        self._used = used = usage.usage_of(stack, statuses, self._used)
+        self._used = used = usage_of(stack, statuses, self._used)
         last = self._last_lines([s.path for s in statuses] if lines is None else lines)
         rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
         by_path = {status.path: status for status in statuses}
@@ -215,9 +215,9 @@ def _connect(edge: Edge) -> Edge:
 
 def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[Edge]:
     users: dict[str, list[str]] = {}
-    for process in declared:
-        for name in process.get("connects") or ():
-            users.setdefault(name, []).append(process["path"])
+    for row in declared:
+        for name in row.get("connects") or ():
+            users.setdefault(name, []).append(row["path"])
     binders = {service["name"]: service["path"] for service in stacks.services(stack)}
     return [
         Edge(name, address, binders[name], tuple(users.get(name, ())))

@@ -15,7 +15,7 @@ from symphony.backends.kubernetes import observe
 from symphony.backends.observe import Recorded, Usage
 from symphony.backends.tmux.usage import usage
 from symphony.cli.process import WIDE
-from symphony.operations.usage import percent, size
+from symphony.operations.process import percent, size
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import Sandbox, wait_for
 
