@@ -13,9 +13,9 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.operations import sweep
 from symphony.operations.ls import summary
+from symphony.operations.process import TIMED_OUT, wait
 from symphony.operations.selected_stack import select_all
 from symphony.operations.stacks import Stack, match_processes
-from symphony.operations.wait import TIMED_OUT, wait
 from symphony.spec.setting import seconds
 
 
