@@ -1,13 +1,14 @@
-"""The installed backends: the rows of the entry point group `symphony.backends`."""
+"""The installed backends: the rows of the entry point group `symphony.backends`, and their prerequisites."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from symphony.errors import SymphonyError, UserError
 
@@ -15,8 +16,41 @@ if TYPE_CHECKING:
     from symphony.backends.access import Access
     from symphony.backends.expand import Expander
     from symphony.backends.observe import Observer
-    from symphony.backends.prerequisites import Prerequisites
     from symphony.backends.stack_settings import StackSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A prerequisite: whether it is installed, its version, and how to install it.
+
+    needed:  whether every experiment requires it; others are for a backend or for convenience.
+    package: the Debian package with which `symphony setup` installs it.
+    """
+
+    name: str
+    there: bool
+    version: str = ""
+    place: str = ""
+    get: str = ""
+    needed: bool = True
+    package: str = ""
+
+
+class Prerequisites(Protocol):
+    """A backend's module `prerequisites`; it must not import Pulumi."""
+
+    def findings(self) -> list[Finding]:
+        """Return all prerequisites without asking a server, for which users of other backends would wait."""
+        ...
+
+
+def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:
+    """Return the finding of look(), or a finding that shows the error it raises."""
+    try:
+        return look()
+    except SymphonyError as error:
+        return Finding(name, False, error.what, error.where, get)
+
 
 GROUP = "symphony.backends"
 DEFAULT = "tmux"

@@ -12,7 +12,7 @@ import typer
 
 from symphony import paths
 from symphony.backends import registry
-from symphony.backends.prerequisites import Finding, guarded
+from symphony.backends.registry import Finding, guarded
 from symphony.cli import arguments, screen
 from symphony.engine import binary, environment
 from symphony.engine.run import start

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony.backends import registry
-from symphony.backends.prerequisites import Finding, Prerequisites
+from symphony.backends.registry import Finding, Prerequisites
 from symphony.cli import arguments, screen
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError

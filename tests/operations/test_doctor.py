@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symphony.backends.kubernetes import plugin
-from symphony.backends.prerequisites import Finding
+from symphony.backends.registry import Finding
 from symphony.cli.doctor import examine, is_ready
 from symphony.engine import environment
 from symphony.engine.run import start

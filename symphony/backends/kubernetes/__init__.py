@@ -7,6 +7,6 @@ if TYPE_CHECKING:
     from symphony.backends.expand import Expander
     from symphony.backends.kubernetes import access, expand, observe, prerequisites
     from symphony.backends.observe import Observer
-    from symphony.backends.prerequisites import Prerequisites
+    from symphony.backends.registry import Prerequisites
 
     _MODULES: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from symphony.backends.kubernetes import plugin
 from symphony.backends.kubernetes.api import kubeconfig
-from symphony.backends.prerequisites import Finding
+from symphony.backends.registry import Finding
 from symphony.errors import SymphonyError
 
 

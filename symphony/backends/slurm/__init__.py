@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from symphony.backends.access import Access
     from symphony.backends.expand import Expander
     from symphony.backends.observe import Observer
-    from symphony.backends.prerequisites import Prerequisites
+    from symphony.backends.registry import Prerequisites
     from symphony.backends.slurm import access, expand, observe, prerequisites
 
     _DOORS: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)

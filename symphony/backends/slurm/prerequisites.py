@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 from symphony import files, paths
-from symphony.backends.prerequisites import Finding
+from symphony.backends.registry import Finding
 from symphony.errors import SymphonyError
 from symphony_slurm import commands
 

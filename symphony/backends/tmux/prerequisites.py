@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from symphony.backends.prerequisites import Finding, guarded
+from symphony.backends.registry import Finding, guarded
 from symphony_tmux.tmux import program
 
 
