@@ -12,8 +12,7 @@ from symphony.cli.progress import Board, names_of
 from symphony.cli.up import end_json, interruptible, output_writer, show_end
 from symphony.errors import UserError
 from symphony.operations.plan import ProgramOutput
-from symphony.operations.restart import Restart, prepare, restart
-from symphony.operations.up import Ended
+from symphony.operations.up import Ended, Restart, prepare, restart
 from symphony.plan.problems import count
 
 
