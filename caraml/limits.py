@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 MAX_PARTS = 4096
 MAX_DEPTH = 64
-MAX_CONTAINERS = 1 << 17  # lists, dicts, tuples, records and arrays of a message
 MAX_HEADER_BYTES = 1 << 20  # of a message without the contents of its arrays, bytes and long strings
+MAX_JSON_BRACKETS = 1 << 18  # [ and {, also those in strings
 MAX_TOPIC_BYTES = 255  # of a subscription
 MAX_SUBSCRIPTION_BYTES = 1 << 21  # all subscriptions of a publisher
 _MAX_UNREAD_MESSAGES = 1000

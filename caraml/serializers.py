@@ -11,15 +11,13 @@
 """
 
 import json
-import pickle
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
 from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
-from caraml.limits import MAX_CONTAINERS
+from caraml.limits import MAX_JSON_BRACKETS
 from caraml.transport.socket import ZmqSocket
 from caraml.utils import serializer as classic
 
@@ -28,18 +26,10 @@ Encode: TypeAlias = "Callable[[Any], Any] | None"
 Decode: TypeAlias = "Callable[[Any, Sequence[Buffer]], Any]"
 
 _SMALL = 1 << 13
-# An unterminated string matches too, so that the time is linear.
-_JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NAME_OF: dict[Any, str | None] = {
+    **{function: name for name, function in classic.SERIALIZERS.items()},
+    **{function: name for name, function in classic.DESERIALIZERS.items()},
     classic.get_serializer(None): None,
-    pickle.dumps: "pickle",
-    pickle.loads: "pickle",
-    classic.pa_serialize: "msgpack",
-    classic.pa_deserialize: "msgpack",
-    classic.json_serialize: "json",
-    classic.json_deserialize: "json",
-    classic.str2bytes: "str",
-    classic.bytes2str: "str",
 }
 
 
@@ -124,8 +114,8 @@ def _decode_text(frame: Any, rest: Sequence[Buffer]) -> str:
 
 def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
     text = decode_bytes(frame, rest)
-    if _has_too_many_containers(text):
-        raise MalformedMessageError(f"JSON of more than {MAX_CONTAINERS} lists and objects")
+    if _has_too_many_brackets(text):
+        raise MalformedMessageError(f"JSON with more than {MAX_JSON_BRACKETS} [ and {{")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -134,17 +124,14 @@ def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
 
 def _encode_json(value: Any) -> bytes:
     text = classic.json_serialize(value)
-    if _has_too_many_containers(text):
-        raise MessageTooLargeError(f"more than {MAX_CONTAINERS} lists and objects")
+    if _has_too_many_brackets(text):
+        raise MessageTooLargeError(f"JSON with more than {MAX_JSON_BRACKETS} [ and {{")
     return text
 
 
-def _has_too_many_containers(text: bytes) -> bool:
-    """Return whether there are too many lists and objects; brackets in strings do not count."""
-    if len(text) <= MAX_CONTAINERS or text.count(b"[") + text.count(b"{") <= MAX_CONTAINERS:
-        return False
-    bare = _JSON_STRING.sub(b"", text)
-    return bare.count(b"[") + bare.count(b"{") > MAX_CONTAINERS
+def _has_too_many_brackets(text: bytes) -> bool:
+    """Return whether JSON may have so many lists and objects that they take much memory."""
+    return len(text) > MAX_JSON_BRACKETS < text.count(b"[") + text.count(b"{")
 
 
 def _decode_with(function: Callable[[Any], Any]) -> Decode:

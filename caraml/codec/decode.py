@@ -15,11 +15,10 @@ import zmq
 from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
-from caraml.codec.structure import openers, why_over_limits
+from caraml.codec.structure import is_over_limit, openers
 from caraml.errors import MalformedMessageError
 from caraml.limits import (
     DEFAULT_LIMITS,
-    MAX_CONTAINERS,
     MAX_DEPTH,
     MAX_HEADER_BYTES,
     MAX_PARTS,
@@ -51,7 +50,7 @@ class Decoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._unchecked_bytes = min(limits.message_bytes, MAX_CONTAINERS)  # up to which all limits are met
+        self._unchecked_bytes = min(limits.message_bytes, MAX_HEADER_BYTES)  # up to which all limits are met
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
@@ -106,8 +105,10 @@ class Decoder:
             return self._arrays(head_view, parts)
         if mark != TREE:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
-        if len(head_view) > MAX_CONTAINERS and (reason := why_over_limits(bytes(head_view[2:]))):
-            raise MalformedMessageError(reason)
+        if len(head_view) > MAX_HEADER_BYTES and is_over_limit(bytes(head_view[2:])):
+            raise MalformedMessageError(
+                f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
+            )
         value = _Tree(self._layouts, parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
             if len(self._single_arrays) >= REMEMBERED:

@@ -17,9 +17,9 @@ from msgspec.msgpack import Ext
 from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
-from caraml.codec.structure import why_over_limits
+from caraml.codec.structure import is_over_limit
 from caraml.errors import EncodeError, MessageTooLargeError
-from caraml.limits import DEFAULT_LIMITS, MAX_CONTAINERS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS, Limits
+from caraml.limits import DEFAULT_LIMITS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS, Limits
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _KEYS = frozenset({type(None), bool, int, float, str, bytes})
@@ -70,7 +70,7 @@ class Encoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._most_flat = min(limits.message_bytes, MAX_CONTAINERS)  # bytes that cannot be over a limit
+        self._most_flat = min(limits.message_bytes, MAX_HEADER_BYTES)
         self._plans: dict[object, _ArraysPlan | None] = {}
 
     def encode(self, value: object) -> bytes | Parts:
@@ -146,8 +146,11 @@ class Encoder:
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
         parts = walk.parts
-        if reason := why_over_limits(body):
-            raise MessageTooLargeError(f"the value has {reason}; put large data into numpy arrays")
+        if is_over_limit(body):
+            raise MessageTooLargeError(
+                f"the value has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings; "
+                "put large data into numpy arrays"
+            )
         self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
         return Parts((TREE + body, *parts)) if parts else TREE + body
 

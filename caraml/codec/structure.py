@@ -2,7 +2,7 @@
 
 import re
 
-from caraml.limits import MAX_CONTAINERS, MAX_HEADER_BYTES
+from caraml.limits import MAX_HEADER_BYTES
 
 _OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
@@ -24,35 +24,17 @@ def openers(body: bytes) -> int:
     return len(body) - len(body.translate(None, _OPENERS))
 
 
-def why_over_limits(body: bytes) -> str:
-    """Return why a structure is over the limits, "" if it is not.
-
-    Counting bytes clears all small messages and most large ones; the others are walked, up to the limits.
-    """
-    if len(body) <= MAX_HEADER_BYTES and (len(body) <= MAX_CONTAINERS or openers(body) <= MAX_CONTAINERS):
-        return ""
-    structure, containers = _measure(body)
-    if containers > MAX_CONTAINERS:
-        return f"more than {MAX_CONTAINERS} lists, dicts, tuples, records, arrays and the like"
-    if structure > MAX_HEADER_BYTES:
-        return f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
-    return ""
-
-
-def _measure(body: bytes) -> tuple[int, int]:
-    """Return the bytes of the structure and the number of containers, counted up to the limits."""
-    skipped = containers = position = 0
-    end = len(body)
-    while containers <= MAX_CONTAINERS and position - skipped <= MAX_HEADER_BYTES:
+def is_over_limit(body: bytes) -> bool:
+    """Return whether a message has too many bytes beside arrays, bytes and long strings."""
+    skipped = position = 0
+    while len(body) - skipped > MAX_HEADER_BYTES:
         position = _PLAIN.match(body, position).end()  # pyright: ignore[reportOptionalMemberAccess]
-        if position >= end:
-            break
+        if position >= len(body) or position - skipped > MAX_HEADER_BYTES:
+            return True
         lead = body[position]
         if 0x80 <= lead < 0xA0:
-            containers += 1
             position += 1
         elif lead in _CONTAINERS:
-            containers += 1
             position += _CONTAINERS[lead]
         elif lead in _LENGTH_BYTES:
             head = 1 + _LENGTH_BYTES[lead]
@@ -61,23 +43,22 @@ def _measure(body: bytes) -> tuple[int, int]:
             position += head + content
         elif lead in _EXTENSIONS or lead in _FIXED_EXTENSIONS:
             head, content = _extension(body, position, lead)
-            containers += content >= 0  # a tuple or record counts as the list in it, which is walked next
-            skipped += max(0, content)
-            position += head + max(0, content)
+            skipped += content
+            position += head + content
         else:
             break  # malformed: the decoder reports it
-    return min(position, end) - skipped, containers
+    return False
 
 
 def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
-    """Return the sizes of an extension's head and content; -1 for content that is msgpack."""
+    """Return the sizes of an extension's head and content; 0 for content that is msgpack itself."""
     if lead in _FIXED_EXTENSIONS:
         head, content = 2, _FIXED_EXTENSIONS[lead]
     else:
         head = 2 + _EXTENSIONS[lead]
         content = int.from_bytes(body[position + 1 : position + head - 1], "big")
     code = body[position + head - 1] if position + head <= len(body) else 0
-    return head, -1 if code in (TUPLE, RECORD) else content
+    return head, 0 if code in (TUPLE, RECORD) else content
 
 
 # The codes of the msgpack extensions in messages.

@@ -55,14 +55,14 @@ def json_deserialize(data: bytes | str) -> Any:
     return json.loads(bytes2str(data))
 
 
-_SERIALIZERS: dict[str, Function] = {
+SERIALIZERS: dict[str, Function] = {
     "str": str2bytes,
     "pickle": pickle.dumps,
     "json": json_serialize,
     "pyarrow": pa_serialize,
     "msgpack": pa_serialize,
 }
-_DESERIALIZERS: dict[str, Function] = {
+DESERIALIZERS: dict[str, Function] = {
     "str": bytes2str,
     "pickle": pickle.loads,
     "json": json_deserialize,
@@ -73,12 +73,12 @@ _DESERIALIZERS: dict[str, Function] = {
 
 def get_serializer(serializer: str | Function | None) -> Function:
     """Return the named serializer, or a callable unchanged; None does nothing. Raises ValueError."""
-    return _get(serializer, _SERIALIZERS)
+    return _get(serializer, SERIALIZERS)
 
 
 def get_deserializer(deserializer: str | Function | None) -> Function:
     """Return the named deserializer, or a callable unchanged; None does nothing. Raises ValueError."""
-    return _get(deserializer, _DESERIALIZERS)
+    return _get(deserializer, DESERIALIZERS)
 
 
 def _get(serializer: str | Function | None, named: dict[str, Function]) -> Function:
