@@ -34,21 +34,7 @@ if TYPE_CHECKING:
     from caraml.errors import *  # noqa: F403
     from caraml.inmemory.pool import SharedPool as SharedPool
     from caraml.limits import Limits as Limits
-    from caraml.zmq import DataFetcher as DataFetcher
-    from caraml.zmq import ZmqClient as ZmqClient
-    from caraml.zmq import ZmqProxy as ZmqProxy
-    from caraml.zmq import ZmqProxyProcess as ZmqProxyProcess
-    from caraml.zmq import ZmqProxyThread as ZmqProxyThread
-    from caraml.zmq import ZmqPub as ZmqPub
-    from caraml.zmq import ZmqPull as ZmqPull
-    from caraml.zmq import ZmqPuller as ZmqPuller
-    from caraml.zmq import ZmqPush as ZmqPush
-    from caraml.zmq import ZmqPusher as ZmqPusher
-    from caraml.zmq import ZmqReceiver as ZmqReceiver
-    from caraml.zmq import ZmqSender as ZmqSender
-    from caraml.zmq import ZmqServer as ZmqServer
-    from caraml.zmq import ZmqSocket as ZmqSocket
-    from caraml.zmq import ZmqSub as ZmqSub
+    from caraml.zmq import *  # noqa: F403
 
 # Imported on first use: symphony imports caraml.service_env, which must not load ZeroMQ and numpy.
 _HOME_OF = {

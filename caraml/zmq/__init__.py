@@ -3,22 +3,18 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from caraml.errors import ZmqTimeoutError as ZmqTimeoutError
-from caraml.transport.socket import ZmqSocket as ZmqSocket
-from caraml.zmq.acknowledged.receiver import ZmqReceiver as ZmqReceiver
-from caraml.zmq.acknowledged.sender import ZmqSender as ZmqSender
-from caraml.zmq.pubsub.publisher import ZmqPub as ZmqPub
-from caraml.zmq.pubsub.subscriber import ZmqSub as ZmqSub
-from caraml.zmq.push_pull import ZmqPuller as ZmqPuller
-from caraml.zmq.push_pull import ZmqPusher as ZmqPusher
-from caraml.zmq.request_reply import ZmqClient as ZmqClient
-from caraml.zmq.request_reply import ZmqServer as ZmqServer
+from caraml.errors import ZmqTimeoutError
+from caraml.transport.socket import ZmqSocket
+from caraml.zmq.acknowledged.receiver import ZmqReceiver
+from caraml.zmq.acknowledged.sender import ZmqSender
+from caraml.zmq.pubsub.publisher import ZmqPub
+from caraml.zmq.pubsub.subscriber import ZmqSub
+from caraml.zmq.push_pull import ZmqPuller, ZmqPusher
+from caraml.zmq.request_reply import ZmqClient, ZmqServer
 
 if TYPE_CHECKING:
-    from caraml.zmq.data_fetcher import DataFetcher as DataFetcher
-    from caraml.zmq.proxy import ZmqProxy as ZmqProxy
-    from caraml.zmq.proxy import ZmqProxyProcess as ZmqProxyProcess
-    from caraml.zmq.proxy import ZmqProxyThread as ZmqProxyThread
+    from caraml.zmq.data_fetcher import DataFetcher
+    from caraml.zmq.proxy import ZmqProxy, ZmqProxyProcess, ZmqProxyThread
 
 ZmqPull, ZmqPush = ZmqPuller, ZmqPusher
 # Imported on first use: multiprocessing takes as long to import as all the others.
@@ -28,7 +24,24 @@ _LAZY = {
     "ZmqProxyProcess": "caraml.zmq.proxy",
     "ZmqProxyThread": "caraml.zmq.proxy",
 }
-__all__ = [*(name for name in globals() if name.startswith("Zmq")), *_LAZY]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "DataFetcher",
+    "ZmqClient",
+    "ZmqProxy",
+    "ZmqProxyProcess",
+    "ZmqProxyThread",
+    "ZmqPub",
+    "ZmqPull",
+    "ZmqPuller",
+    "ZmqPush",
+    "ZmqPusher",
+    "ZmqReceiver",
+    "ZmqSender",
+    "ZmqServer",
+    "ZmqSocket",
+    "ZmqSub",
+    "ZmqTimeoutError",
+]
 
 
 def __getattr__(name: str) -> Any:
