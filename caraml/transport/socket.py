@@ -48,14 +48,12 @@ _RECONNECT_MAX_MS = 1000
 # ahead of the reader. The receive buffer keeps it too: when small messages overfill one of a fixed size, TCP
 # drops segments and retransmits them after a second.
 _LOOPBACK_SEND_BUFFER = 1 << 18
-_RELEASE_SECONDS = 2.0
-_MAX_CLOSED = 1024
+_RELEASE_SECONDS = 1.0
 _FLAGS_AT = {  # pyzmq's blocking calls, and the position of their argument `flags`
     **dict.fromkeys(["recv", "recv_json", "recv_multipart", "recv_pyobj", "recv_string"], 0),
     **dict.fromkeys(["send", "send_json", "send_multipart", "send_pyobj", "send_string"], 1),
     **{"recv_into": 9, "recv_serialized": 1, "send_serialized": 2},
 }
-_closed_at: dict[int | str, float] = {}  # by port or path
 
 
 class ZmqSocket:
@@ -170,11 +168,6 @@ class ZmqSocket:
     def __repr__(self) -> str:
         return f"<ZmqSocket {self.state}>"
 
-    def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # attributes are missing if __init__ failed, or at exit
-            if self.bind and not self._raw.closed:
-                _closed_at[self.port or self.address] = time.monotonic()  # pyzmq closes it
-
     @property
     def trusted(self) -> bool:
         """Return whether peers are in this process or have an allowed key."""
@@ -221,8 +214,8 @@ class ZmqSocket:
         self.link.endpoint = self.address
 
     def _bind_when_released(self) -> None:
-        """Bind; retry an address that this process just closed, since ZeroMQ releases it later."""
-        give_up = _closed_at.get(self.port or self.address, -_RELEASE_SECONDS) + _RELEASE_SECONDS
+        """Bind; retry for a second, since ZeroMQ releases the address of a closed socket later."""
+        give_up = time.monotonic() + _RELEASE_SECONDS
         while True:
             try:
                 self._raw.bind(self.address)
@@ -262,10 +255,6 @@ class ZmqSocket:
             if self.established and self.scheme != "inproc":
                 self._raw.disable_monitor()
             self._raw.close(linger)
-            if self.bind:
-                if len(_closed_at) >= _MAX_CLOSED:
-                    _closed_at.clear()
-                _closed_at[self.port or self.address] = time.monotonic()
             if self._inode >= 0:
                 self._remove_path()
 
