@@ -38,11 +38,11 @@ def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
     pods = {row.path: None for row in changed if row.object.startswith(("Pod ", "Job "))}
     lines = [f"`symphony restart {name} {' '.join(pods)}` restores the pods."] if pods else []
     stale = [row for row in changed if row.path not in pods and not is_value(row.object, row.field)]
+    rest = "rest" if lines else "declaration"
     if stale:
         # The engine compares the declaration with its state, which does not have the change yet.
         refresh = f"`pulumi refresh -s {name}` in a shell with `symphony env`"
-        return [*lines, f"{refresh} and then `symphony up {name}` restore the other objects."]
-    rest = "rest" if lines else "declaration"
+        return [*lines, f"{refresh} and then `symphony up {name}` restore the {rest}."]
     by_up = any(row not in changed or is_value(row.object, row.field) for row in rows)
     return [*lines, f"`symphony up {name}` restores the {rest}."] if by_up else lines
 
