@@ -16,7 +16,7 @@ from symphony.plan.plan import Plan, PlannedService
 Manifest = dict[str, Any]
 _LEVEL = "pod-security.kubernetes.io"
 # Pulumi's plugin reads objects as YAML, which refuses these characters, or turns U+0085 into a space.
-_REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\udc80-\udcff\ufffe\uffff]")
+REFUSED_CHARACTERS = re.compile(r"[\x7f-\x9f\udc80-\udcff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _contents(files: Mapping[str, bytes]) -> Manifest:
     for name, content in files.items():
         # Bytes that are not UTF-8 become U+DC80 to U+DCFF.
         text = content.decode("utf-8", "surrogateescape")
-        if _REFUSED_CHARACTERS.search(text):
+        if REFUSED_CHARACTERS.search(text):
             binary_data[name] = _base64(content)
         else:
             data[name] = text

@@ -6,14 +6,16 @@ container, and the shapes that merging needs; the API server checks the rest (dr
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from symphony.backends.kubernetes.api.fields import Values, mapping, texts
 from symphony.backends.kubernetes.manifests import labels, pod, workloads
+from symphony.backends.kubernetes.manifests.render import REFUSED_CHARACTERS
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.names import MAX_NAME, as_label, quoted
 from symphony.plan.problems import Problem
@@ -26,6 +28,8 @@ from symphony.spec.process import ProcessSpec
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
 
+# etcd accepts 1.5 MiB a request, including the fields that the server adds to a pod.
+MAX_POD = 1_000_000
 # The API server's limit for the contents of a Secret; a ConfigMap counts in base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
@@ -34,6 +38,7 @@ _IMAGE = re.compile(
     r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*"
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
+_USE_A_FILE = "pass it in a file with configs= or secrets=: a Kubernetes manifest cannot hold it"
 _RESERVED_KEYS = (labels.MANAGED_BY, *labels.EXISTS)
 # The only capability that the Pod Security level "restricted" allows.
 _HARMLESS = ("NET_BIND_SERVICE",)
@@ -104,6 +109,8 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
             if getattr(part.place, name):
                 what = f"{part_name} is placed with a {name}, which only Slurm supports"
                 yield Problem(what, "use node_selector on Kubernetes", (part.at(f"place {name}"),))
+    for part_name, owner in spec.owners():
+        yield from _characters(part_name, owner)
     for group, process in spec.members():
         path = path_of(group, process)
         yield from _image(path, process.image, process.at("image"))
@@ -114,12 +121,13 @@ def check(spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mappi
                     what, "rename the service: a Kubernetes Service must begin with a letter", (use.where,)
                 )
         yield from _yml(path, "container_yml", process.container_yml, process, settings)
-        yield from _size(process)
     for process in spec.processes:
         yield from _volumes(process.name, process.mounts, spec)
+        yield from _size(process.name, (process,), spec)
     for group in spec.groups:
         mounts = [*group.mounts, *(mount for process in group.processes for mount in process.mounts)]
         yield from _volumes(f"process group {group.name}", mounts, spec)
+        yield from _size(f"process group {group.name}", group.processes, spec)
 
 
 def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
@@ -183,6 +191,22 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
             )
 
 
+def _characters(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
+    """Yield the texts that contain a character that Pulumi's plugin would refuse or change."""
+    texts = [(f"env {name}", text) for name, text in owner.env.items()]
+    for setting in ("command", "args", "cmds", "preamble_cmds"):
+        texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
+    for setting, text in texts:
+        if character := _refused_character(text):
+            what = f"{setting} of {part_name} contains the control character {character}: {quoted(text, 30)}"
+            yield Problem(what, _USE_A_FILE, (owner.at(setting),))
+
+
+def _refused_character(text: str) -> str:
+    match = REFUSED_CHARACTERS.search(text)
+    return f"U+{ord(match[0]):04X}" if match else ""
+
+
 def _pod_settings(part_name: str, part: _Part, settings: Settings) -> Problems:
     for key in part.pod.labels:
         if key.startswith("symphony/") or key == labels.MANAGED_BY:
@@ -240,12 +264,20 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
                 )
 
 
-def _size(process: ProcessSpec) -> Problems:
-    """Yield shell lines that are too long for Linux, which a dry run does not check."""
-    script = len("\n".join((*process.preamble_cmds, *process.cmds)).encode("utf-8", "surrogatepass"))
-    if script > MAX_TEXT:
-        what = f"cmds and preamble_cmds of {process.name} have {script} bytes; a pod allows {MAX_TEXT}"
-        yield Problem(what, "put the lines into a script in the image", (process.at("cmds"),))
+def _size(part_name: str, processes: Sequence[ProcessSpec], spec: ExperimentSpec) -> Problems:
+    """Yield texts that are too large for Linux or etcd, which a dry run does not check."""
+    size = 0
+    for process in processes:
+        script = len("\n".join((*process.preamble_cmds, *process.cmds)).encode("utf-8", "surrogatepass"))
+        if script > MAX_TEXT:
+            what = f"cmds and preamble_cmds of {process.name} have {script} bytes; a pod allows {MAX_TEXT}"
+            yield Problem(what, "put the lines into a script in the image", (process.at("cmds"),))
+        texts = [*(process.command or ()), *process.args, *process.cmds, *process.preamble_cmds]
+        texts += [text for pair in {**spec.env, **process.env}.items() for text in pair]
+        size += sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    if size > MAX_POD:
+        what = f"{part_name} has {size} bytes of commands and variables, more than a pod can hold ({MAX_POD})"
+        yield Problem(what, "pass them in files with configs= or secrets=", (processes[0].where,))
 
 
 def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Settings) -> Problems:
@@ -260,6 +292,8 @@ def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Setti
     if settings.pod_security != "privileged":
         remedy = "remove it, or allow it with symphony:podSecurity: privileged"
         mistakes += [(f"asks for {what}", remedy) for what in sorted(set(_dangers(yml)))]
+    if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
+        mistakes.append((f"contains the control character {character}", _USE_A_FILE))
     for what, remedy in mistakes:
         yield Problem(f"{setting} of {part_name} {what}", remedy, (part.at(setting),))
 

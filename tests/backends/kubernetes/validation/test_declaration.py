@@ -60,7 +60,12 @@ CASES: list[tuple[str, Declare]] = [
             p.mount_nfs("s", "/b", "/b", name="v"),
         ),
     ),
+    ("env X of a contains the control character U+0085", lambda e: e.new_process("a", env={"X": "a\x85b"})),
+    ("args of a contains the control character U+007F", lambda e: e.new_process("a", args=["\x7f"])),
+    ("cmds of a contains the control character U+FFFE", lambda e: e.new_process("a", cmds=["echo \ufffe"])),
+    ("pod_yml of a contains", lambda e: e.new_process("a").pod_yml.update(spec={"hostname": "a\x85"})),
     ("cmds and preamble_cmds of a have", lambda e: e.new_process("a", cmds=["# " + "x" * 70_000] * 2)),
+    ("bytes of commands", lambda e: e.new_process("a", args=["x" * 100_000] * 11)),
     ("sets metadata.name", lambda e: e.new_process("a").pod_yml.update(metadata={"name": "b"})),
     ("asks for hostNetwork", lambda e: e.new_process("a").pod_yml.update(spec={"hostNetwork": True})),
     (
