@@ -6,11 +6,11 @@ import atexit
 import errno
 import fcntl
 import glob
+import hashlib
 import io
 import os
 import shutil
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Generator
@@ -22,6 +22,9 @@ from symphony import paths
 from symphony.errors import SymphonyError
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# A socket's path has at most 107 bytes; this leaves room for the folder of a process and a name.
+_LONGEST_FOLDER = 60
+_IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
@@ -194,12 +197,40 @@ def matching(folder: Path, pattern: str) -> list[Path]:
 
 
 def process_folder() -> Path:
-    """Return a private folder of this process, with a path short enough for sockets in it."""
+    """Return a private folder of this process, with a path short enough for sockets in it.
+
+    It is removed when the process ends; after a kill, the next process that asks for a folder removes it.
+    """
     return _process_folder(os.getpid())
 
 
 @cache
 def _process_folder(pid: int) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="symphony-", dir=paths.TEMPORARY))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    base = paths.home() / "processes"
+    if len(os.fsencode(base)) > _LONGEST_FOLDER:
+        digest = hashlib.sha256(os.fsencode(base)).hexdigest()[:8]
+        base = paths.TEMPORARY / f"symphony-{os.getuid()}-{digest}"
+    own_folder(base)
+    for folder in matching(base, "*"):
+        _remove_if_unused(folder)
+    folder = base / f"{pid}-{os.urandom(4).hex()}"
+    # The lock is held until the process ends, however it ends.
+    acquire(folder / _IN_USE, seconds=10, what="a new folder")
+    atexit.register(_remove_process_folder, folder)
     return folder
+
+
+def _remove_process_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):
+        folder.parent.rmdir()  # Fails if another process still has a folder there.
+
+
+def _remove_if_unused(folder: Path) -> None:
+    with suppress(OSError):
+        descriptor = os.open(folder / _IN_USE, os.O_RDWR | NO_FOLLOW)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)

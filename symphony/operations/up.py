@@ -220,6 +220,7 @@ def _up(
     owners: dict[str, str] = {}
     program = ReportedDeclaration()
     fetches = selected_stack.fetches_plugins(selected, recorded.stack.backend)
+    # Unlike in TMPDIR, symphony later removes this folder if the process is killed.
     folder = files.process_folder()
     with (
         selected_stack.ensure_stack(selected, changes=True),
