@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Literal, TypeAlias, TypeVar, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import zmq
 
@@ -64,7 +64,6 @@ class _Session:
 
 
 AnySession: TypeAlias = _Session | SharedSession
-Session = TypeVar("Session", bound=AnySession)
 
 
 class ZmqReceiver(LoopingEndpoint):
@@ -101,6 +100,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._last_session: _Session | None = None
         self._in_hand: tuple[AnySession, int] | None = None  # the message that the program processes
         self._to_acknowledge: dict[tuple[int, int], AnySession] = {}
+        self._by_peer: dict[bytes, _Session] = {}
         self._name = secrets.token_bytes(NAME_BYTES)
         self._seen_handshakes = -1
         self._acknowledge_at = 0.0
@@ -207,7 +207,7 @@ class ZmqReceiver(LoopingEndpoint):
     def _send_ready(self) -> None:
         """Send READY to a binding sender, with the progress of the former connection."""
         self._seen_handshakes = self._wire.link.handshakes
-        session = next(reversed(self._sessions.values()), None)
+        session = self._by_peer.get(b"")
         key, finished = (session.key, session.finished) if session is not None else (_NO_SESSION, 0)
         self._wire.send_part(pack_head(READY, key, finished), 0, True, 0)
 
@@ -300,7 +300,9 @@ class ZmqReceiver(LoopingEndpoint):
         """Handle a message that came through a proxy, which shares a sender's messages out."""
         session = self._sessions.get(head.session)
         if session is None:
-            session = self._add_session(SharedSession(head.session, envelope))
+            if len(self._sessions) >= _SESSIONS:
+                self._forget(next(iter(self._sessions.values())))
+            session = self._sessions[head.session] = SharedSession(head.session, envelope)
         if head.kind not in (DATA, HELLO) or not isinstance(session, SharedSession):
             self._reject(MalformedMessageError("the sender is not a ZmqSender"))
             return
@@ -357,16 +359,27 @@ class ZmqReceiver(LoopingEndpoint):
 
     def _handle_hello(self, session: _Session | None, head: Head, peer: bytes) -> None:
         if session is None:
-            session = self._add_session(_Session(head.session, peer, head.first - 1))
-        session.peer = peer  # another one when the sender has reconnected
+            session = self._new_session(head, peer)
+        if session.peer != peer:  # the sender has reconnected
+            self._forget(self._by_peer.get(peer))
+            self._by_peer.pop(session.peer, None)
+            session.peer = peer
+            self._by_peer[peer] = session
         self._sessions.move_to_end(head.session)
         session.gap = False
         self._send_progress(session, WELCOME, head.asked)
 
-    def _add_session(self, session: Session) -> Session:
-        """Add a session in place of the one that was greeted longest ago, if there are too many."""
+    def _new_session(self, head: Head, peer: bytes) -> _Session:
+        """Return a session that replaces the former one of the connection, so that a peer has only one."""
+        self._forget(self._by_peer.get(peer))
         if len(self._sessions) >= _SESSIONS:
-            self._sessions.popitem(last=False)
-            self._last_session = None
-        self._sessions[session.key] = session
+            self._forget(next(iter(self._sessions.values())))
+        session = _Session(head.session, peer, head.first - 1)
+        self._sessions[head.session] = self._by_peer[peer] = session
         return session
+
+    def _forget(self, session: AnySession | None) -> None:
+        self._last_session = None
+        if session is not None:
+            del self._sessions[session.key]
+            self._by_peer.pop(session.peer, None)

@@ -7,13 +7,25 @@ import pytest
 import zmq
 
 import caraml
-from caraml.zmq.acknowledged.protocol import HEAD_BYTES
+from caraml.zmq.acknowledged.protocol import (
+    HEAD_BYTES,
+    HELLO,
+    pack_head,
+)
 
 
 @pytest.fixture
 def receiver():
     with caraml.ZmqReceiver(port=0) as made:
         yield made
+
+
+def peer_of(endpoint, mode=zmq.DEALER):
+    """Return a plain ZeroMQ socket connected to the endpoint."""
+    raw = zmq.Context.instance().socket(mode)
+    raw.linger, raw.sndtimeo, raw.rcvtimeo = 0, 5000, 5000
+    raw.connect(endpoint.address)
+    return raw
 
 
 def receive_all(receiver, into, pause=0.0, timeout=2.0):
@@ -83,6 +95,28 @@ def test_the_next_send_detects_a_lost_connection():
         assert [(again.recv(timeout=5), again.redelivered) for _ in range(2)] == [(b"1", True), (b"2", True)]
         flushing.join(5)
     sender.close(0)
+
+
+@pytest.mark.timeout(20)
+def test_a_connection_cannot_open_several_sessions_and_evict_others(receiver):
+    sender = caraml.ZmqSender(address=receiver.address, timeout=5)
+    got = []
+    receiving = receive_all(receiver, got, timeout=3.0)
+    sender.send(b"a")
+    sender.flush(timeout=5)
+    attacker = peer_of(receiver)
+    for n in range(5000):
+        attacker.send(pack_head(HELLO, (n + 10, 1), 1))
+    for _ in range(5000):
+        attacker.recv()
+    assert len(receiver._sessions) == 2
+    sender.send(b"b")
+    sender.flush(timeout=5)
+    sender.close(0)
+    attacker.close(0)
+    receiver.stop()
+    receiving.join(10)
+    assert (got, receiver.rejected, receiver.duplicates) == ([b"a", b"b"], 0, 0)
 
 
 @pytest.mark.timeout(30)
