@@ -7,11 +7,11 @@ from pathlib import Path
 
 from symphony import paths
 from symphony.backends.access import Copied, OnBytes, ServiceRoute, Streams
+from symphony.backends.kubernetes import exec as pod_exec
 from symphony.backends.kubernetes.api.fields import text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
-from symphony.backends.kubernetes.remote import exec as remote_exec
-from symphony.backends.kubernetes.remote.exec import Container
+from symphony.backends.kubernetes.exec import Container
 from symphony.backends.observe import Recorded
 
 # A login shell, bash if the image has it.
@@ -20,32 +20,32 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash -l || exec s
 
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
     """Run a command in the container of a process to its end; return its exit code."""
-    return remote_exec.execute(_container(recorded, path), words, streams)
+    return pod_exec.execute(_container(recorded, path), words, streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     """Run a login shell in the container of a process; return its exit code."""
-    return remote_exec.execute(_container(recorded, path), _SHELL, streams)
+    return pod_exec.execute(_container(recorded, path), _SHELL, streams)
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
     """Copy to a place in the container, whose image needs sh and tar."""
     # Imported only by the commands that use it.
-    from symphony.backends.kubernetes.remote import copy
+    from symphony.backends.kubernetes import copy
 
     return copy.send(_container(recorded, path), source, place, on_bytes)
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy from a place in the container, whose image needs sh and tar."""
-    from symphony.backends.kubernetes.remote import copy
+    from symphony.backends.kubernetes import copy
 
     return copy.fetch(_container(recorded, path), place, target, on_bytes)
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the route to a service: its exposed address, else a forwarded port."""
-    from symphony.backends.kubernetes.remote import port_forward
+    from symphony.backends.kubernetes import port_forward
 
     # In a shared namespace the service has another name.
     name = address.partition(".")[0]

@@ -16,6 +16,7 @@ import pulumi
 
 from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.kubernetes import declaration
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
@@ -34,7 +35,6 @@ from symphony.backends.kubernetes.prepare import (
 )
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.settings import Settings, settings_of
-from symphony.backends.kubernetes.validation import declaration
 from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool

@@ -20,7 +20,7 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import plugin, settings, supervisor
+from symphony.backends.kubernetes import dry_run, plugin, settings, supervisor
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
@@ -30,7 +30,6 @@ from symphony.backends.kubernetes.cluster.inventory import Inventory
 from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
-from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from symphony.backends.kubernetes.remote.exec import Output
+from symphony.backends.kubernetes.exec import Output
 
 TOKEN = "0123456789abcdef"
 MARK = b"\x1e" + TOKEN.encode()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from symphony.backends.access import ServiceRoute
-from symphony.backends.kubernetes.remote import port_forward
+from symphony.backends.kubernetes import port_forward
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import wait_for
@@ -50,9 +50,7 @@ class Pod:
 def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]:
     """Yield the client's end of a forwarded connection, and the pod's."""
     pod = Pod()
-    monkeypatch.setattr(
-        "symphony.backends.kubernetes.remote.port_forward._Forwarding._connect", lambda _: pod
-    )
+    monkeypatch.setattr("symphony.backends.kubernetes.port_forward._Forwarding._connect", lambda _: pod)
     ours, theirs = socket.socketpair()
     nothing: Any = None
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from symphony import Experiment
-from symphony.backends.kubernetes import expand
+from symphony.backends.kubernetes import dry_run, expand
 from symphony.backends.kubernetes.api.client import Client, client_of
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
-from symphony.backends.kubernetes.validation import dry_run
 from symphony.plan.build import build_plan
 from symphony.plan.problems import Problem
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving

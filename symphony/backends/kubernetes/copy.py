@@ -17,7 +17,7 @@ from symphony.backends.copying import CHUNK, CountingStream, Damaged, pack, reso
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Unreachable
-from symphony.backends.kubernetes.remote.exec import (
+from symphony.backends.kubernetes.exec import (
     Container,
     end,
     exit_code,

@@ -1,1 +1,0 @@
-"""Commands, files and ports of containers."""

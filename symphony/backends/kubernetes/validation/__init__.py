@@ -1,1 +1,0 @@
-"""Checks a declaration and its pods before anything starts."""
