@@ -16,18 +16,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from symphony import files
 from symphony.supervision import Declaration, Hold
-from symphony_tmux import names
+from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.declared_code import DeclaredCode
-
-_LIMIT = 1 << 26
-Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +222,7 @@ class Folder:
         """Return the declaration; None if nothing is declared yet."""
         if (file := self._latest(self.place, "experiment")) is None:
             return None
-        return _read(file, Experiment)
+        return experiment_folder.read(file, Experiment)
 
     def declare(self, experiment: Experiment) -> None:
         """Write the declaration, unless it is unchanged."""
@@ -247,7 +244,7 @@ class Folder:
         return sorted(files.matching(self.place, "experiment@*.json")), sorted(wanted)
 
     def wish(self, path: str, attempt: int) -> Wanted | None:
-        return _read(self._wish(path, attempt), Wanted)
+        return experiment_folder.read(self._wish(path, attempt), Wanted)
 
     def want(self, wanted: Wanted) -> None:
         """Ask for a start; earlier ones of the process are no longer wanted."""
@@ -269,7 +266,7 @@ class Folder:
     # what the supervisor writes
 
     def record(self, path: str) -> Record | None:
-        return _read(self.process(path) / "record.json", Record)
+        return experiment_folder.read(self.process(path) / "record.json", Record)
 
     def records(self) -> dict[str, Record]:
         """Return the record of each declared process that was started or held."""
@@ -283,16 +280,12 @@ class Folder:
 
     def addresses(self) -> dict[str, Address]:
         """Return the place of each service."""
-        try:
-            raw = files.read(self.place / "services.json", limit=_LIMIT)
-            return msgspec.json.decode(raw, type=dict[str, Address])
-        except (OSError, msgspec.DecodeError):
-            return {}
+        return experiment_folder.read(self.place / "services.json", dict[str, Address]) or {}
 
     def state(self) -> bytes:
         """Return the state that the supervisor saved; empty if it saved none."""
         try:
-            return files.read(self.place / "supervision.json", limit=_LIMIT)
+            return files.read(self.place / "supervision.json", limit=1 << 26)
         except OSError:
             return b""
 
@@ -318,11 +311,11 @@ class Folder:
     # the job
 
     def job(self) -> Submitted | None:
-        return _read(self.place / "job.json", Submitted)
+        return experiment_folder.read(self.place / "job.json", Submitted)
 
     def options(self) -> tuple[str, ...] | None:
         """Return the options of the job; None without a job."""
-        noted = _read(self.place / "options.json", Options)
+        noted = experiment_folder.read(self.place / "options.json", Options)
         return noted.options if noted else None
 
     def note_options(self, options: tuple[str, ...]) -> None:
@@ -332,7 +325,7 @@ class Folder:
         files.replace(self.place / "job.json", msgspec.json.encode(job), durable=True)
 
     def ended(self) -> Ended | None:
-        return _read(self.place / "ended.json", Ended)
+        return experiment_folder.read(self.place / "ended.json", Ended)
 
     def note_end(self, ended: Ended) -> None:
         files.replace(self.place / "ended.json", msgspec.json.encode(ended))
@@ -357,11 +350,3 @@ def path_of(name: str) -> str:
 def folder_of(shared: Path | str, name: str, owner: str) -> Folder:
     """Return the folder of an experiment; experiments of equal names in other stacks have other folders."""
     return Folder(Path(shared) / f"{name}-{hashlib.sha256(owner.encode()).hexdigest()[:8]}")
-
-
-def _read(file: Path, kind: type[Kind]) -> Kind | None:
-    """Return the content of a file; None if it is missing, or a process replaced it."""
-    try:
-        return msgspec.json.decode(files.read(file, limit=_LIMIT), type=kind)
-    except (OSError, msgspec.DecodeError):
-        return None

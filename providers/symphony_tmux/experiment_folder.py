@@ -9,10 +9,14 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from symphony import files, paths
 from symphony_tmux import names
 
+Kind = TypeVar("Kind")
 OWNER = "owner"
 KINDS = ("secrets", "configs")
 LOCK_SECONDS = 20.0
@@ -101,6 +105,14 @@ def are_copied(folder: Path, sources: Iterable[str]) -> bool:
         return copies == {name: files.read_source(source) for name, source in sources_by_name.items()}
     except OSError:
         return False
+
+
+def read(file: Path, kind: type[Kind]) -> Kind | None:
+    """Return the content of a JSON file; None if it is missing, or a process replaced it."""
+    try:
+        return msgspec.json.decode(files.read(file, limit=1 << 26), type=kind)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def content(copy: Path) -> bytes:

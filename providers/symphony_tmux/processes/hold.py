@@ -11,12 +11,11 @@ import msgspec
 
 from symphony import files
 from symphony.supervision import Hold, Wait
-from symphony_tmux import names
+from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.declared_code import DeclaredCode
 
 NAME = names.HOLD
-_LIMIT = 1 << 20
 
 
 class ProcessHold(Hold, frozen=True, kw_only=True):
@@ -37,11 +36,7 @@ def write(folder: Path, hold: Hold) -> None:
 
 def read(folder: Path) -> ProcessHold | None:
     """Return the hold of the process with this folder; None if it has none."""
-    try:
-        return msgspec.json.decode(files.read(folder / NAME, limit=_LIMIT), type=ProcessHold)
-    except (OSError, msgspec.DecodeError):
-        # Missing, or replaced by the process.
-        return None
+    return experiment_folder.read(folder / NAME, ProcessHold)
 
 
 def shown_since(held: Hold) -> float | None:

@@ -5,31 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+import msgspec
 
 from symphony import files, paths
 from symphony_tmux import experiment_folder, names
 
 NAME = "record.json"
-FIELDS: dict[str, type] = {
-    "owner": str,
-    "path": str,
-    "session": str,
-    "server": str,
-    "pane_id": str,
-    "window_id": str,
-    "pid": int,
-    "start_time": int,
-    "boot_id": str,
-    "host": str,
-    "attempt": int,
-    "launched": float,
-    "digest": str,
-}
+
+
+class _Record(msgspec.Struct):
+    owner: str
+    path: str
+    session: str
+    server: str
+    pane_id: str
+    window_id: str
+    pid: int
+    start_time: int
+    boot_id: str
+    host: str
+    attempt: int
+    launched: float
+    digest: str
 
 
 def write(outputs: Mapping[str, Any]) -> None:
-    record = {key: outputs[key] for key in FIELDS}
+    record = {name: outputs[name] for name in _Record.__struct_fields__}
     folder = names.process_folder(*(str(outputs[name]) for name in ("server", "session", "path")))
     files.replace(folder / NAME, json.dumps(record).encode())
 
@@ -51,15 +54,8 @@ def of_owner(owner: str) -> Iterator[dict[str, Any]]:
 
 def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
     """Return the record in a file, which its process can write: types and place are checked."""
-    try:
-        content: object = json.loads(files.read(file, limit=1 << 16))
-    except (OSError, ValueError, RecursionError):
+    record = experiment_folder.read(file, _Record)
+    if record is None or names.folder_name(record.path) != file.parent.name:
         return None
-    if not isinstance(content, dict):
-        return None
-    fields = cast("dict[str, Any]", content)
-    if any(not isinstance(fields.get(name), kind) for name, kind in FIELDS.items()):
-        return None
-    record = {name: fields[name] for name in FIELDS} | {"server": server, "session": session}
-    record["log"] = str(file.with_name("log"))
-    return record if names.folder_name(record["path"]) == file.parent.name else None
+    place = {"server": server, "session": session, "log": str(file.with_name("log"))}
+    return {**msgspec.structs.asdict(record), **place}

@@ -10,10 +10,10 @@ import msgspec
 
 from symphony import files, paths
 from symphony.supervision import Declaration, State, read_state
+from symphony_tmux import experiment_folder
 from symphony_tmux.resource.inputs import SessionInputs
 
 DECLARED, STATE = "supervision.json", "supervisor-state.json"
-_LIMIT = 1 << 26
 
 
 def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | None:
@@ -32,15 +32,12 @@ def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | N
 
 def read(folder: Path) -> Declaration | None:
     """Return the declaration of the experiment with this folder; None if it has none."""
-    try:
-        return msgspec.json.decode(files.read(folder / DECLARED, limit=_LIMIT), type=Declaration)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return experiment_folder.read(folder / DECLARED, Declaration)
 
 
 def state(folder: Path) -> State:
     """Return the state that the supervisor of the experiment with this folder has saved."""
     try:
-        return read_state(files.read(folder / STATE, limit=_LIMIT))
+        return read_state(files.read(folder / STATE, limit=1 << 26))
     except OSError:
         return State()
