@@ -83,7 +83,9 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     record = folder.record(path)
     if record is not None and record.attempt >= attempt:
         if record.state == "ended":
-            return _ended(record)
+            if record.signal or record.exit:
+                return Condition("failed", record.why or how(record), record)
+            return Condition("completed", "it exited with code 0", record)
         # A job that is requeued, such as after the failure of a node, starts a lost one again.
         if record.state == "lost" and not (job is not None and job.is_waiting):
             return Condition("lost", record.why, record)
@@ -136,9 +138,3 @@ def _has_told_its_end(folder: Folder, job: Job) -> bool:
 def how(record: Record) -> str:
     """Return the end of a process as `exit 1` or `SIGKILL`."""
     return signal_name(record.signal) if record.signal else f"exit {record.exit}"
-
-
-def _ended(record: Record) -> Condition:
-    if record.signal or record.exit:
-        return Condition("failed", record.why or how(record), record)
-    return Condition("completed", "it exited with code 0", record)

@@ -58,9 +58,7 @@ class Nodes:
         loads = dict.fromkeys(self.names, _NOTHING)
         for unit, node in self._units.items():
             loads[node] = _sum(loads[node], units[unit])
-        for unit in sorted(
-            units.keys() - self._units.keys(), key=lambda unit: (*_negative(units[unit]), unit)
-        ):
+        for unit in sorted(sorted(units.keys() - self._units.keys()), key=units.__getitem__, reverse=True):
             node = min(allowed[unit], key=lambda name: (loads[name], self.names.index(name)))
             loads[node] = _sum(loads[node], units[unit])
             self._units[unit] = node
@@ -77,10 +75,6 @@ def units_of(shares: Mapping[str, Share]) -> dict[str, Load]:
 
 def _sum(one: Load, other: Load) -> Load:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
-
-
-def _negative(load: Load) -> Load:
-    return -load[0], -load[1], -load[2], -load[3]
 
 
 def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:

@@ -155,17 +155,13 @@ def _device(nvml: Any, index: int) -> Gpu:
     programs = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
     return Gpu(
         index=index,
-        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
-        name=_text(nvml.nvmlDeviceGetName(handle)),
+        uuid=nvml.nvmlDeviceGetUUID(handle),
+        name=nvml.nvmlDeviceGetName(handle),
         used=int(memory.used),
         total=int(memory.total),
         utilization=utilization,
         programs={int(running.pid): int(running.usedGpuMemory or 0) for running in programs},
     )
-
-
-def _text(raw: bytes | str) -> str:
-    return raw.decode(errors="replace") if isinstance(raw, bytes) else raw
 
 
 @lru_cache(maxsize=1)

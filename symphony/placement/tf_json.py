@@ -62,7 +62,6 @@ class _NodeConfig(msgspec.Struct):
     guest_accelerator: _Accelerator = msgspec.field(default_factory=_Accelerator)
     preemptible: bool = False
     spot: bool = False
-    oauth_scopes: Any = None
 
 
 class _Autoscaling(msgspec.Struct):
@@ -71,7 +70,7 @@ class _Autoscaling(msgspec.Struct):
 
 
 class _Located(msgspec.Struct):
-    """The fields that a cluster and a node pool have in common."""
+    """A cluster, or the fields that a node pool has in common with it."""
 
     name: str = ""
     zone: str = ""
@@ -85,10 +84,6 @@ class _Located(msgspec.Struct):
     def zones(self) -> tuple[str, ...]:
         zones = [self.zone, *(self.node_locations or self.additional_zones)]
         return tuple(dict.fromkeys(filter(None, zones)))
-
-
-class _Cluster(_Located):
-    pass
 
 
 class _NodePool(_Located, kw_only=True):
@@ -128,7 +123,7 @@ def read(file: TfJson) -> TfCluster:
     clusters = _mapping(resources.get("google_container_cluster"))
     key = next(iter(clusters), "cluster")
     faults: list[str] = []
-    cluster = _read(_Cluster, clusters.get(key, {}), "cluster", faults) or _Cluster()
+    cluster = _read(_Located, clusters.get(key, {}), "cluster", faults) or _Located()
     node_pools: dict[str, _NodePool] = {}
     for name, entry in entries.items():
         if (node_pool := _read(_NodePool, entry, f"node pool {name}", faults)) is not None:
@@ -197,7 +192,7 @@ def _unlisted(block: Any, name: str = "") -> Any:
     return [block] if isinstance(block, str) and name in ("node_locations", "additional_zones") else block
 
 
-def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Cluster) -> Pool:
+def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located) -> Pool:
     config = entry.node_config
     zones = entry.zones or cluster.zones
     # Terraform's counts are for each zone.

@@ -11,11 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from symphony import files, paths
 from symphony_tmux import gpus, names
 from symphony_tmux.processes.environment import Caller, caller_variables, own_variables
+
+if TYPE_CHECKING:
+    from symphony_tmux.resource.inputs import ProcessInputs
 
 # The variables that tmux and its server set in a pane.
 PANE_VARIABLES = (
@@ -43,27 +46,8 @@ trap '_symphony_tell "$?" "$LINENO" "${#BASH_SOURCE[@]}" "$BASH_COMMAND"' ERR
 """.strip()
 
 
-class Inputs(Protocol):
-    """The inputs of a process on any backend: argv, or script and preamble for a shell."""
-
-    @property
-    def argv(self) -> Sequence[str]: ...
-    @property
-    def script(self) -> Sequence[str]: ...
-    @property
-    def preamble(self) -> Sequence[str]: ...
-    @property
-    def cwd(self) -> str: ...
-    @property
-    def env(self) -> Mapping[str, str]: ...
-    @property
-    def services(self) -> Mapping[str, str]: ...
-    @property
-    def inherit(self) -> Sequence[str]: ...
-
-
 def content(
-    inputs: Inputs, marker: str, caller: Caller, sourced: Sequence[Path], process_folder: Path
+    inputs: ProcessInputs, marker: str, caller: Caller, sourced: Sequence[Path], process_folder: Path
 ) -> bytes:
     """Return a shell script that sets the environment, changes to the folder and executes the process.
 
@@ -96,7 +80,7 @@ def content(
     return b"\n".join(lines) + b"\n"
 
 
-def _gpus(inputs: Inputs, folder: Path) -> list[bytes]:
+def _gpus(inputs: ProcessInputs, folder: Path) -> list[bytes]:
     """Return the lines that wait for GPUs, execute this file again, and then export the GPUs."""
     session, path = folder.parents[1].name.rpartition(".")[2], folder.name.replace(".", "/")
     variable = f"{gpus.FOLDER_VARIABLE}={gpus.folder()}"
@@ -149,7 +133,7 @@ def quote(text: bytes) -> bytes:
     return b"'" + text.replace(b"'", b"'\\''") + b"'"
 
 
-def shell(inputs: Inputs) -> str:
+def shell(inputs: ProcessInputs) -> str:
     """Return bash, if it exists, for user lines (they may use `source`), else /bin/sh."""
     return bash() if inputs.preamble or inputs.script else "/bin/sh"
 

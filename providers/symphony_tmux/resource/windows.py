@@ -80,7 +80,8 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     experiment_folder.lock(spec.server, spec.session)
     condition = observe.condition(olds, snapshot.listing(spec.server))
     if condition.is_good and not changes.changes(olds, news):
-        outputs = {**_start_outputs(olds), **start.place(spec), "status": _status(condition)}
+        status = "running" if condition.state == "running" else "completed"
+        outputs = {**_start_outputs(olds), **start.place(spec), "status": status}
     else:
         outputs = _adopt(spec, recorded_inputs, snapshot, int(olds["attempt"])) or _start(
             spec, recorded_inputs, int(olds["attempt"]), snapshot
@@ -194,10 +195,6 @@ def _start_outputs(props: Props) -> dict[str, Any]:
     """Return the outputs of a start, with integers, which Pulumi converts to floats."""
     result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
     return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
-
-
-def _status(condition: observe.Condition) -> str:
-    return "running" if condition.state == "running" else "completed"
 
 
 def _refuse_other_host(props: Props) -> None:

@@ -250,25 +250,14 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
     remedy = "Run the same command again to continue"
     if "protocol version mismatch" in clean:
-        remedy = f"tmux was updated under its server: {_end_of(server)}, then `symphony up` starts it again"
+        recorded = servers.of(server)
+        end = f"end that with `kill {recorded.pid}`" if recorded is not None else "end that"
+        remedy = f"tmux was updated under its server: {end}, then `symphony up` starts it again"
     return kind(
         f"tmux refused a command: {clean or 'no reason given'}",
         where=str(paths.tmux_socket(server)),
         remedy=remedy,
     )
-
-
-def _end_of(server: str) -> str:
-    """Return how to end a server of another version of tmux; the kernel knows the pid of its socket."""
-    # Imported here: commands that only read do not need it.
-    import socket
-
-    with suppress(OSError, AttributeError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(DEADLINE)
-        connection.connect(str(paths.tmux_socket(server)))
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        return f"end that with `kill {int.from_bytes(credentials[:4], sys.byteorder)}`"
-    return "end that"
 
 
 def _pane(row: dict[str, str]) -> Pane:
