@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from caraml import service_env
 from symphony import files, paths
-from symphony_tmux import experiment_folder, listeners
+from symphony_tmux import experiment_folder, listeners, variables
 
 # The range of ports, unless the experiment sets its own.
 RANGE = (20000, 29999)
@@ -89,7 +90,11 @@ class _Choice:
         self.choices = range(within[0], within[1] + 1)
         self.wanted = wanted
         self.table = table
-        self.own = table[owner]["ports"] if owner in table else {}
+        own = table.get(owner)
+        ports = own["ports"] if own else {}
+        self.own = {
+            service: ports.get(service, ports.get(service_env.service_stem(service))) for service in wanted
+        }
         self.others = {
             port: other for other, held in table.items() if other != owner for port in held["ports"].values()
         }
@@ -101,7 +106,7 @@ class _Choice:
         kept = {
             service: held
             for service, port in self.wanted.items()
-            if port is None and (held := self.own.get(service)) is not None and held in self.choices
+            if port is None and (held := self.own[service]) is not None and held in self.choices
         }
         for service, port in sorted(fixed.items()):
             if reason := self._why_unusable(port, result):
@@ -159,11 +164,33 @@ def _folder() -> Path:
 
 
 def _read() -> dict[str, OwnerLeases]:
-    """Return the table; empty if it is missing or damaged."""
+    """Return the table; if it is missing or damaged, rebuild it from the experiments' files."""
     try:
-        return json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
-    except (OSError, ValueError):
-        return {}
+        content: dict[str, Any] = json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
+        return {
+            str(owner): {
+                "ports": {str(name): int(port) for name, port in held["ports"].items()},
+                "time": float(held["time"]),
+            }
+            for owner, held in content.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return _rebuilt()
+
+
+def _rebuilt() -> dict[str, OwnerLeases]:
+    """Return the leases by the files of experiments; services have the names of their variables."""
+    table: dict[str, OwnerLeases] = {}
+    for folder in experiment_folder.folders():
+        if owner := experiment_folder.owner_of(folder):
+            services_of = variables.read(folder / variables.SERVICES)
+            ports = {
+                name.removeprefix(service_env.PREFIX).removesuffix("_PORT"): int(port)
+                for name, port in services_of.items()
+                if name.startswith(service_env.PREFIX) and name.endswith("_PORT") and port.isdecimal()
+            }
+            table[owner] = {"ports": ports, "time": time.time()}
+    return table
 
 
 def _write(table: Mapping[str, OwnerLeases]) -> None:

@@ -146,6 +146,21 @@ def test_concurrent_leases_never_share_a_port(home: Path) -> None:
     assert len(final) == len(set(final)) == 12
 
 
+def test_a_lost_or_damaged_lease_table_is_rebuilt_from_experiments(rig: Any) -> None:
+    """All experiments keep their ports."""
+    ports = leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports
+    services = {"SYMPH_WEB_1_PORT": str(ports["web-1"]), "SYMPH_X_PORT": str(ports["x"])}
+    rig.session("a", services=services)
+    file = rig.home / "tmux" / "ports.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    wrong = ("[1]", '{"a": 1}', '{"a": {"ports": [1]}}', '{"a": {"ports": {"x": "y"}, "time": 0}}')
+    for content in ("", "{", *wrong, "[" * 100_000):
+        file.write_text(content)
+        other = leases.lease("p/other#1", {"y": ports["x"]}, record=True)
+        assert "is leased to experiment rl" in other.refused["y"]
+        assert leases.lease(rig.owner, {"web-1": None, "x": None}, record=True).ports == ports
+
+
 def test_the_lease_table_is_synced_to_disk_before_it_replaces_the_old_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
