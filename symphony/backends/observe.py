@@ -42,6 +42,7 @@ class Recorded:
         processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
         host: The machine it was started on, if the backend is local.
         connection: How to reach its backend, such as the Kubernetes context.
+        objects: The path of each other object -> its uid.
         unmade: The processes that the program declares and the last run did not create.
     """
 
@@ -50,6 +51,7 @@ class Recorded:
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
     connection: Mapping[str, str] = field(default_factory=dict[str, str])
+    objects: Mapping[str, str] = field(default_factory=dict[str, str])
     unmade: tuple[str, ...] = ()
 
 
@@ -306,7 +308,7 @@ class RemoteObserver(Protocol):
         ...
 
     def ensure_reachable(self, recorded: Recorded) -> None:
-        """Raise SymphonyError if a deletion cannot reach the backend."""
+        """Raise SymphonyError if a deletion cannot reach the backend, or would delete others' objects."""
         ...
 
     def deletion_blockers(self, recorded: Recorded) -> str:

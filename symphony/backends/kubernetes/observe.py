@@ -45,6 +45,12 @@ from symphony.plan.names import DECLARED
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
+# Other objects of an experiment: the type in the state -> the name in API paths.
+_RECORDED_KINDS = {
+    SERVICE_TYPE: "services",
+    "kubernetes:core/v1:ConfigMap": "configmaps",
+    "kubernetes:core/v1:Secret": "secrets",
+}
 # The end of the URN of the provider that expand registers: the program may have other providers.
 _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
@@ -54,12 +60,15 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     processes: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
+    objects: dict[str, str] = {}
     namespace, declared, supervisor_name = "", list[str](), ""
     waits: dict[str, list[Mapping[str, Any]]] = {}
     for resource in resources:
         if resource.type == _PROCESS_TYPE:
             declared.append(resource.name)
             waits[resource.name] = listing(resource.inputs, DECLARED, "waits_for")
+        if resource.type in _RECORDED_KINDS and _is_ours(resource):
+            objects.update(_recorded_object(resource))
         if resource.urn.endswith(_PROVIDER):
             connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
@@ -83,7 +92,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         facts["supervisor"] = supervisor_name
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
     unmade = tuple(path for path in declared if path not in processes)
-    return Recorded(owner, namespace, processes, connection=connection, unmade=unmade)
+    return Recorded(owner, namespace, processes, connection=connection, objects=objects, unmade=unmade)
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -227,8 +236,8 @@ def terminate_early(recorded: Recorded) -> None:
 
 
 def ensure_reachable(recorded: Recorded) -> None:
-    """Raise SymphonyError if the API server does not answer."""
-    identity.ensure_reachable(recorded)
+    """Raise SymphonyError if the API server does not answer, UserError if an object is another owner's."""
+    identity.refuse_foreign_objects(identity.ensure_reachable(recorded), recorded)
 
 
 def deletion_blockers(recorded: Recorded) -> str:
@@ -387,6 +396,13 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
     return {
         path: {**facts, **pod, "container_name": path.rpartition("/")[2]} for path, facts in processes.items()
     }
+
+
+def _recorded_object(resource: Resource) -> dict[str, str]:
+    """Return the path of an object, and its uid."""
+    metadata, uid = mapping(resource.inputs, "metadata"), text(resource.outputs, "metadata", "uid")
+    path = path_of(_RECORDED_KINDS[resource.type], text(metadata, "namespace"), text(metadata, "name"))
+    return {path: uid} if uid else {}
 
 
 def _is_ours(resource: Resource) -> bool:

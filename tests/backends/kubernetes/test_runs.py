@@ -124,8 +124,9 @@ def test_up_and_delete_leave_a_foreign_namespace_untouched(
 
 
 def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
-    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live
+    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
 ) -> None:
+    """Objects of other users with the same names stay untouched."""
     if not cluster.user_kubeconfig:
         pytest.skip("this cluster has no ordinary user of ours")
     sandbox.config(
@@ -135,10 +136,17 @@ def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
         **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
     )
     up(sandbox, stack, PAIR)
+    alpha = f"{stack}-alpha"
     try:
         becomes(sandbox, stack, "pool/w0", "running")
+        kubectl("-n", "ordinary", "delete", "service", alpha)
+        kubectl("-n", "ordinary", "create", "service", "clusterip", alpha, "--tcp=1")
+        refused = sandbox.symphony("delete", stack, "-y", code=2).err
+        assert f"the service {alpha} in namespace ordinary does not belong to {stack}" in refused
+        assert len(refused.splitlines()) == 1
         assert len(live("pods", "ordinary")) == 2
     finally:
+        kubectl("-n", "ordinary", "delete", "service", alpha, "--ignore-not-found")
         sandbox.symphony("delete", stack, "-y", timeout=120)
     assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
     assert live("pods", "ordinary") == []

@@ -77,27 +77,33 @@ def _current_context_remedy(recorded: Recorded) -> str:
     return ""
 
 
-def ensure_reachable(recorded: Recorded) -> None:
-    """Raise SymphonyError if the cluster does not answer; the remedy also covers a deleted cluster."""
+def ensure_reachable(recorded: Recorded) -> Client:
+    """Return the client, after the cluster has answered.
+
+    Raises:
+        SymphonyError: The cluster does not answer; the remedy also covers a deleted cluster.
+    """
     try:
-        client_for(recorded).get("/version")
+        client = client_for(recorded)
+        client.get("/version")
     except Unreachable as error:
         raise Unreachable(error.what, remedy=_with_forget_remedy(error.remedy, recorded)) from error
+    return client
 
 
 def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
     """Return whether a client's cluster is the experiment's.
 
-    A user with other rights computes another identifier; then its namespace or any of its pods decides.
+    A user with other rights computes another identifier; then any recorded object decides.
 
     Raises:
-        Forbidden: The user may read neither the identifier nor the namespace and its pods.
+        Forbidden: The user may read neither the identifier nor a recorded object.
     """
     expected = recorded.connection.get("clusterIdentifier")
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
     if not expected or (identifier := inventory.identifier(client, shared)) == expected:
         return True
-    uids = {**_namespace_uid(recorded), **_pod_uids(recorded)}
+    uids = _recorded_uids(recorded)
     refusals: list[Forbidden] = []
     live = {path: text(body, "metadata", "uid") for path, body in _live_objects(client, uids, refusals)}
     if refusals and not live and identifier == client.access.server:
@@ -105,10 +111,13 @@ def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
     return any(uid == uids[path] for path, uid in live.items())
 
 
-def _namespace_uid(recorded: Recorded) -> dict[str, str]:
-    """Return path -> uid of the namespace that the experiment made; empty in a shared namespace."""
-    uid = recorded.connection.get(NAMESPACE)
-    return {path_of("namespaces", name=recorded.physical_name): uid} if uid else {}
+def _recorded_uids(recorded: Recorded) -> dict[str, str]:
+    """Return the path of every recorded object -> its uid, which is unique among all clusters."""
+    namespace = recorded.physical_name
+    uids = {**recorded.objects, **_pod_uids(recorded)}
+    if uid := recorded.connection.get(NAMESPACE):
+        uids[path_of("namespaces", name=namespace)] = uid
+    return uids
 
 
 def _pod_uids(recorded: Recorded) -> dict[str, str]:
@@ -121,14 +130,14 @@ def _pod_uids(recorded: Recorded) -> dict[str, str]:
 def _live_objects(
     client: Client, object_paths: Collection[str], refusals: list[Forbidden] | None = None
 ) -> Iterator[tuple[str, Values]]:
-    """Yield (path, object) for the objects that exist; pods, often many, are listed.
+    """Yield (path, object) for the objects that exist; pods and Services, often many, are listed.
 
     Refusals to read an object are added to `refusals`.
     """
     for collection in {path.rpartition("/")[0] for path in object_paths}:
         wanted = [path for path in object_paths if path.rpartition("/")[0] == collection]
         try:
-            if collection.endswith("/pods"):
+            if collection.endswith(("/pods", "/services")):
                 bodies = client.items(collection)
                 live = {f"{collection}/{text(body, 'metadata', 'name')}": body for body in bodies}
             else:
@@ -156,7 +165,10 @@ def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str,
     try:
         if connection is None:
             with short_timeouts():
-                _refuse_foreign(client_for(recorded), recorded, name)
+                namespace = path_of("namespaces", name=recorded.physical_name)
+                uid = recorded.connection.get(NAMESPACE)
+                uids = {namespace: uid} if uid else _pod_uids(recorded)
+                _refuse_foreign(client_for(recorded), recorded, uids, name)
         else:
             client_for(recorded)
             _refuse_switched(recorded, name, connection)
@@ -192,12 +204,18 @@ def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str
         )
 
 
-def _refuse_foreign(client: Client, recorded: Recorded, name: str) -> None:
+def refuse_foreign_objects(client: Client, recorded: Recorded) -> None:
+    """Raise UserError if another user replaced a Service or a file in a shared namespace."""
+    # If the namespace is the experiment's, it is deleted as a whole.
+    if NAMESPACE not in recorded.connection:
+        _refuse_foreign(client, recorded, recorded.objects, paths.stack_of(recorded.owner))
+
+
+def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str], name: str) -> None:
     """Raise UserError if the engine, which deletes by name, would delete an object of another owner.
 
     A killed `up` may have re-created an object, with another uid and this owner's annotation.
     """
-    uids = _namespace_uid(recorded) or _pod_uids(recorded)
     for path, body in _live_objects(client, uids):
         if text(body, "metadata", "uid") != uids[path] and not labels.belongs_to(body, recorded.owner):
             kind, object_name = path.split("/")[-2:]

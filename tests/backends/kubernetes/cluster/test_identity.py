@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from symphony.backends.access import Streams
 from symphony.backends.kubernetes import access, observe
 from symphony.backends.kubernetes.api.client import Forbidden, Refused
 from symphony.backends.kubernetes.cluster import identity, inventory
+from symphony.backends.kubernetes.manifests import labels
+from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded
 from tests.backends.kubernetes.scripted_api import namespace, serving, thing
@@ -35,9 +38,15 @@ def test_a_server_error_is_not_reported_as_a_different_cluster(
 
 
 def test_a_user_without_rights_on_kube_system_is_recognized_in_the_same_cluster() -> None:
-    """The experiment's own pods identify the cluster then."""
-    with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
-        assert identity.client_for(recorded(api, clusterIdentifier="seen by another"))
+    """The namespace's own objects identify the cluster then."""
+    pod = {f"{SPACE}/pods/a": thing("Pod", "a", "p")}
+    file = {f"{SPACE}/configmaps/symphony-services": thing("ConfigMap", "symphony-services", "7")}
+    for objects in (pod, file):
+        with serving(Cluster(objects)) as api:
+            state = replace(
+                recorded(api, clusterIdentifier="seen by another"), objects=dict.fromkeys(file, "7")
+            )
+            assert identity.client_for(state)
     theirs = {f"{SPACE}/pods/a": thing("Pod", "a", "of another cluster")}
     with serving(Cluster(theirs)) as api, pytest.raises(UserError, match="another cluster"):
         identity.client_for(recorded(api, clusterIdentifier="seen by another"))
@@ -211,6 +220,47 @@ def test_a_foreign_pod_with_our_name_is_refused_in_a_shared_namespace() -> None:
         observe.ensure_same_location(recorded(api), "rl")
     with serving(Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "p")})) as api:
         observe.ensure_same_location(recorded(api), "rl")
+
+
+THINGS = {"services": "greetings", "configmaps": "symphony-services", "secrets": "symphony-secrets"}
+
+
+@pytest.mark.parametrize("kind", THINGS)
+def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
+    places = {f"{SPACE}/{each}/{name}": "ours" for each, name in THINGS.items()}
+    ours = {place: thing("x", place.rpartition("/")[2], "ours") for place in places}
+    place, words = (
+        f"{SPACE}/{kind}/{THINGS[kind]}",
+        f"the {kind[:-1]} {THINGS[kind]} in namespace rl does not belong",
+    )
+    theirs = {**ours, place: thing("x", THINGS[kind], "theirs")}
+    again = {**ours, place: thing("x", THINGS[kind], "made again by a killed up", OWNER)}
+    version = {"/version": {}}
+    with serving(Cluster({**version, **theirs})) as api:
+        state = replace(recorded(api), objects=places)
+        with pytest.raises(UserError, match=words) as error:
+            observe.ensure_reachable(state)
+        assert "`pulumi stack rm rl --force`" in error.value.remedy
+        # A namespace of the experiment is deleted as a whole, and was checked before.
+        observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
+    for objects in (ours, again, {}):
+        with serving(Cluster({**version, **objects})) as api:
+            observe.ensure_reachable(replace(recorded(api), objects=places))
+
+
+def test_object_uids_are_read_from_the_state() -> None:
+    metadata = {"name": "greetings", "namespace": "rl", "labels": {labels.MANAGED_BY: labels.SYMPHONY}}
+    inputs, outputs = {"metadata": metadata}, {"metadata": {**metadata, "uid": "7"}}
+    pod = {"metadata": {**metadata, "name": "a"}, "spec": {"containers": []}}
+    result = observe.recorded(
+        OWNER,
+        [
+            Resource("urn:a", "kubernetes:core/v1:Service", "", "", inputs, outputs, ""),
+            Resource("urn:b", "kubernetes:core/v1:Pod", "", "", pod, pod, ""),
+        ],
+    )
+    assert result is not None
+    assert result.objects == {f"{SPACE}/services/greetings": "7"}
 
 
 class TestTextOfAKubeconfig:
