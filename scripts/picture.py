@@ -24,7 +24,7 @@ from rich.text import Text
 
 from symphony.cli import gpus, process, screen
 from symphony.cli import graph as cli_graph
-from symphony.operations import drawing, graph
+from symphony.operations import graph
 from tests.cli import top_views
 from tests.documents import blocks, screens
 from tests.sandbox import ROOT, Sandbox, sandbox_in
@@ -55,7 +55,7 @@ def svg(name: str) -> str:
 def surreal(planned: dict[str, Any]) -> str:
     """Return the picture of the graph of `symphony plan surreal --json`."""
     plan = planned["plan"]
-    return drawing.svg(graph.build("surreal", plan["backend"], plan["processes"], plan["services"]))
+    return graph.svg(graph.build("surreal", plan["backend"], plan["processes"], plan["services"]))
 
 
 def sweep(sandbox: Sandbox) -> dict[str, list[str]]:

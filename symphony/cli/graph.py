@@ -47,14 +47,11 @@ def command(
         screen.show_json(shown)
         return
     if mermaid or svg or png:
-        # Imported here: plain text does not need it.
-        from symphony.operations import drawing
-
         for kind, file in (("svg", svg), ("png", png)):
             if file is not None:
-                _write(file, drawing.picture(shown, kind))
+                _write(file, graph.picture(shown, kind))
         if mermaid:
-            print(drawing.mermaid(shown))
+            print(graph.mermaid(shown))
         return
     for line in _lines(shown):
         print(line)

@@ -12,7 +12,7 @@ import pytest
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import graph as cli_graph
 from symphony.errors import UserError
-from symphony.operations import drawing, graph
+from symphony.operations import graph
 from symphony.plan.names import RENDEZVOUS
 from tests.documents import text
 from tests.sandbox import Sandbox
@@ -115,7 +115,7 @@ def test_state_and_health_of_a_folded_node(states: list[Any], words: str, health
 
 
 def test_mermaid_has_edges_for_services_and_dependencies() -> None:
-    lines = drawing.mermaid(RL).splitlines()
+    lines = graph.mermaid(RL).splitlines()
     assert lines[0] == "flowchart LR"
     assert '  p2 -- "replay:7001" --> p0' in lines
     assert '  p0 -. "after (completed)" .-> p1' in lines
@@ -123,29 +123,29 @@ def test_mermaid_has_edges_for_services_and_dependencies() -> None:
 
 
 def test_svg_contains_every_name_and_is_valid() -> None:
-    root = ElementTree.fromstring(drawing.svg(RL))
+    root = ElementTree.fromstring(graph.svg(RL))
     words = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"rl", "learner", "0..11", "judge", "agents", "replay:7001", "after (completed)"} <= set(words)
-    ElementTree.fromstring(drawing.svg(graph.build("<&>", "tmux", (), ())))
+    ElementTree.fromstring(graph.svg(graph.build("<&>", "tmux", (), ())))
 
 
 def test_pictures_are_drawn_with_and_without_graphviz(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert drawing.picture(RL, "svg").startswith(b"<svg")
-    assert drawing.picture(RL, "png").startswith(b"\x89PNG")
+    assert graph.picture(RL, "svg").startswith(b"<svg")
+    assert graph.picture(RL, "png").startswith(b"\x89PNG")
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "resvg_py", None)
         with pytest.raises(UserError) as refused:
-            drawing.picture(RL, "png")
+            graph.picture(RL, "png")
     assert "symphony-launch[graph]" in refused.value.remedy
     program = tmp_path / "dot"
     program.write_text('#!/bin/sh\n[ "$1" = -Tpng ] || exit 3\n/bin/cat\n')
     program.chmod(0o755)
-    assert drawing.picture(RL, "png").startswith(b"digraph {")
+    assert graph.picture(RL, "png").startswith(b"digraph {")
     with pytest.raises(UserError, match="failed"):
-        drawing.picture(RL, "svg")
+        graph.picture(RL, "svg")
 
 
 def test_graph_shows_the_plan_and_later_live_states(sandbox: Sandbox) -> None:
