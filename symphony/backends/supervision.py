@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
-
 from symphony.backends import settings_reader
 from symphony.backends.expand import Context
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.problems import Problem
 from symphony.spec.process import Probe
-from symphony.supervision import Declaration, Member, Wait
+from symphony.supervision import Declaration, Member
 from symphony.supervision import Probe as Check
 
 _NOTIFY = "symphony:notify"
@@ -66,7 +64,7 @@ def _member(process: PlannedProcess, ports: Mapping[str, int]) -> Member:
         ports=tuple(ports[service] for service in dict.fromkeys((*process.binds, *process.exposes))),
         readiness=_check(readiness, ports) if readiness else None,
         liveness=_check(liveness, ports) if liveness else None,
-        waits_for=msgspec.convert(process.waits_for, tuple[Wait, ...], from_attributes=True),
+        waits_for=process.waits_for,
         termination_delay=process.termination_delay or 0,
     )
 

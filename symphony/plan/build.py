@@ -12,7 +12,7 @@ from symphony.placement.planner import summarize
 from symphony.plan import code
 from symphony.plan.names import and_more
 from symphony.plan.place import Places, place
-from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused, Wait
+from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.remarks import remarks
 from symphony.plan.rules import PROBES, check, paths_by_name, services_of, waits
@@ -23,6 +23,7 @@ from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.process import Probe, ProcessSettings, ProcessSpec, Resources
 from symphony.spec.setting import explicit_settings, settings_of
 from symphony.spec.shared import Secret
+from symphony.supervision import Wait
 
 _LISTED = 5
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
@@ -145,7 +146,11 @@ def _waits_by_path(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait
     by_path: dict[str, dict[Wait, None]] = defaultdict(dict)
     for path, on, paths in waits(spec):
         for other in paths:
-            by_path[path][Wait(target_paths[other], on.condition, on.timeout, on.restart_with)] = None
+            on_path = target_paths[other]
+            wait = Wait(
+                path=on_path, condition=on.condition, timeout=on.timeout, restart_with=on.restart_with
+            )
+            by_path[path][wait] = None
     return {path: tuple(distinct) for path, distinct in by_path.items()}
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from symphony.placement.planner import Summary
 from symphony.plan.code import VARIABLE, CodeSets, packed
 from symphony.plan.names import RENDEZVOUS, printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.location import NOWHERE, Location
-from symphony.spec.order import Condition
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
 from symphony.spec.serialize import dump_mount
+from symphony.supervision import Wait
 
 # Packed code sets up to this length, some 200 files, are inputs of the processes that run them.
 _SMALL = 4096
@@ -41,25 +43,6 @@ class PlannedService:
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
-
-
-@dataclass(frozen=True)
-class Wait:
-    """A condition that a process waits for.
-
-    Attributes:
-        path: The process waited for.
-        timeout: In seconds; None waits for ever.
-        restart_with: Whether a restart of that process restarts the waiting process.
-    """
-
-    path: str
-    condition: Condition
-    timeout: float | None = None
-    restart_with: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path} ({self.condition})"
 
 
 @dataclass(frozen=True)
@@ -204,17 +187,17 @@ class Plan:
 
     def experiment_inputs(self) -> dict[str, Any]:
         """Return the plan without its processes and groups, as the inputs of the experiment's component."""
-        inputs = asdict(replace(self, processes=(), groups=(), code={}))
+        inputs = _inputs(replace(self, processes=(), groups=(), code={}))
         del inputs["groups"]
         # The key in the state of users' stacks.
         inputs["launched_as"] = inputs.pop("physical_name")
         paths = [process.path for process in self.processes]
         large = {digest: files for digest, files in self.code.items() if digest not in self._small_code}
-        return _without_tuples({**inputs, "processes": paths, "code": packed(large)})
+        return {**inputs, "processes": paths, "code": packed(large)}
 
     def group_inputs(self) -> dict[str, dict[str, Any]]:
         """Return the component inputs of every process group, by name."""
-        return {group.name: _without_tuples(asdict(group)) for group in self.groups}
+        return {group.name: _inputs(group) for group in self.groups}
 
     def process_inputs(self) -> dict[str, dict[str, Any]]:
         """Return the component inputs of every process, by path."""
@@ -222,7 +205,10 @@ class Plan:
         for process in self.processes:
             files = self._small_code.get(process.service_env.get(VARIABLE, ""))
             own_code = {"code_files": files} if files else {}
-            inputs[process.path] = {**_without_tuples(_plain(process)), **own_code}
+            mounts = [_inputs(dump_mount(mount)) for mount in process.mounts]
+            secret_env = {name: str(secret) for name, secret in process.secret_env.items()}
+            own = {**_inputs(replace(process, mounts=(), secret_env={})), "mounts": mounts}
+            inputs[process.path] = {**own, "secret_env": secret_env, **own_code}
         return inputs
 
     @cached_property
@@ -275,16 +261,9 @@ def whole(
     return {"placement": None, **settings, "groups": list(groups), "processes": members}
 
 
-def _without_tuples(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return inputs with lists in place of tuples, which Pulumi does not accept."""
-    return json.loads(json.dumps(inputs))
-
-
-def _plain(process: PlannedProcess) -> dict[str, Any]:
-    return asdict(replace(process, mounts=(), secret_env={})) | {
-        "mounts": [dump_mount(mount) for mount in process.mounts],
-        "secret_env": {name: str(secret) for name, secret in process.secret_env.items()},
-    }
+def _inputs(value: Any) -> dict[str, Any]:
+    """Return a value as plain inputs; with lists in place of tuples, which Pulumi does not accept."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _command(process: PlannedProcess) -> str:

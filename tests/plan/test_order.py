@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from symphony.backends import registry
 from symphony.errors import UserError
-from symphony.plan.plan import Ends, Wait
+from symphony.plan.plan import Ends
+from symphony.supervision import Wait
 
 ENDS = registry.get("tmux").settings | {"primary", "stop_after", "idle_after", "termination_delay"}
+
+
+def wait(path: str, condition: Any, timeout: float | None = None) -> Wait:
+    return Wait(path=path, condition=condition, timeout=timeout)
 
 
 def test_waits_for_processes_groups_and_services(planned):
@@ -25,16 +32,16 @@ def test_waits_for_processes_groups_and_services(planned):
         exp.new_process("report", ["x"]).depends_on("evaluate", condition="completed", timeout="1m")
         """
     )
-    prepared = Wait("prepare", "completed")
+    prepared = wait("prepare", "completed")
     assert {each.path: each.waits_for for each in plan.processes if each.waits_for} == {
-        "agents/0": (prepared, Wait("server", "ready", 600)),
+        "agents/0": (prepared, wait("server", "ready", 600)),
         "agents/1": (prepared,),
         "evaluate": (
-            Wait("agents/0", "ready", 600),
-            Wait("agents/1", "ready", 600),
-            Wait("agents/0", "ended"),
+            wait("agents/0", "ready", 600),
+            wait("agents/1", "ready", 600),
+            wait("agents/0", "ended"),
         ),
-        "report": (Wait("evaluate", "completed", 60),),
+        "report": (wait("evaluate", "completed", 60),),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from symphony.backends.launching import manifests as manifests
 from symphony.backends.supervision import declaration, is_declared
 from symphony.backends.tmux.settings import settings_of
 from symphony.backends.tmux.target import target as target
-from symphony.plan.plan import Plan, PlannedProcess, Wait
+from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import fixed_ports, used_variables
 from symphony.spec.experiment import ExperimentSpec
 from symphony.supervision import Declaration
@@ -133,7 +133,7 @@ def window_inputs(
         "session": session["name"],
         "env": {**inputs["env"], **_gpus(process)},
         "services": used_variables(plan, process),
-        "waits_for": [_set_fields(wait) for wait in process.waits_for],
+        "waits_for": msgspec.to_builtins([*process.waits_for]),
     }
 
 
@@ -148,11 +148,6 @@ def supervisor_inputs(session: Mapping[str, Any], folder: str) -> dict[str, Any]
         "cwd": folder,
         "restart_policy": "Always",
     }
-
-
-def _set_fields(wait: Wait) -> dict[str, Any]:
-    """Return the fields of a wait that are set; states of older versions lack the others."""
-    return {name: field for name, field in asdict(wait).items() if field not in (None, False)}
 
 
 def _gpus(process: PlannedProcess) -> dict[str, str]:

@@ -10,8 +10,9 @@ from typing import Any
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.manifests import labels, pod, workloads
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.plan import Plan, PlannedProcess, Wait
+from symphony.plan.plan import Plan, PlannedProcess
 from symphony.spec.process import Probe
+from symphony.supervision import Wait
 
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
