@@ -11,13 +11,6 @@ import pytest
 from caraml.zmq import ZmqClient, ZmqPub, ZmqPuller, ZmqPusher, ZmqServer, ZmqSub
 
 
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def _dial(port: int) -> None:
     for _ in range(50):
         socket.create_connection(("127.0.0.1", port), 5).close()

@@ -3,7 +3,6 @@
 import pickle
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,9 +35,6 @@ from caraml.zmq import (
     ZmqTimeoutError,
 )
 from caraml.zmq.communicator import ZmqServer as ServerOfTheModule
-
-ROOT = Path(__file__).resolve().parents[2]
-
 
 SERIALIZERS = [
     (None, b"x"),

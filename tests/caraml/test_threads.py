@@ -1,46 +1,12 @@
-"""Threads may share the codec; a socket refuses a second thread."""
+"""A socket refuses a second thread."""
 
-import dataclasses
 import sys
 import threading
-from typing import Any
 
 import numpy as np
 import pytest
 
 import caraml
-from caraml import codec
-
-ENCODER, DECODER = codec.Encoder(), codec.Decoder()
-OTHERS = [np.full(1 << 14, 9.0)]
-ENCODED_OTHERS = codec.encode(OTHERS)
-
-
-@codec.register
-@dataclasses.dataclass
-class Interrupted:
-    """A record that uses the encoder and decoder while it is encoded, as another thread could."""
-
-    first: object
-    second: object
-
-    def __getattribute__(self, name):
-        if name == "second":
-            ENCODER.encode([*OTHERS, 1 << 80])
-        return object.__getattribute__(self, name)
-
-    def __post_init__(self):
-        head, *rest = ENCODED_OTHERS
-        assert DECODER.decode(head, rest)[0][0] == 9
-
-
-def test_one_encoder_and_decoder_are_reentrant():
-    mine = np.full(1 << 14, 1.0)
-    encoded: Any = ENCODER.encode([Interrupted(mine, mine * 2), mine * 3])
-    head, *rest = encoded
-    assert len(rest) == 3
-    got = DECODER.decode(head, [bytearray(part) for part in rest])
-    assert (got[0].first[0], got[0].second[0], got[1][0]) == (1, 2, 3)
 
 
 @pytest.fixture

@@ -202,9 +202,6 @@ FOREIGN = """
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     print(os.getpid(), memory)
     sys.stdin.readline()
-    os.truncate(memory, 8192)
-    print("shrunk")
-    sys.stdin.readline()
 """
 
 
@@ -216,28 +213,6 @@ def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
     pid, descriptor = map(int, foreign.line().split())
     head, part = codec.encode(np.zeros(100_000, np.uint8))
     name = [pid, descriptor, b"c" * 16, 1, raw(head), [(0, len(part))]]
-    reader = spawn(
-        """
-        import sys
-        from caraml.inmemory import get
-        try:
-            shared = get(bytes.fromhex(sys.argv[1]))
-        except OSError as error:
-            print(type(error).__name__, error)
-        else:
-            print("mapped")
-            sys.stdin.readline()
-            print(shared.data.sum())
-        """,
-        (b"\xca\x07" + msgspec.msgpack.encode(name)).hex(),
-        stdin=True,
-    )
-    outcome = reader.line()
-    if outcome == "mapped":
-        foreign.tell("")
-        assert foreign.line() == "shrunk"
-        reader.tell("")
-        assert reader.line() == "0"
-    reason = "another user (uid 65534)" if owner == "another user" else "not sealed"
-    assert outcome.startswith("SharedMemoryError")
-    assert reason in outcome
+    reason = r"another user \(uid 65534\)" if owner == "another user" else "not sealed"
+    with pytest.raises(SharedMemoryError, match=reason):
+        get(b"\xca\x07" + msgspec.msgpack.encode(name))

@@ -55,8 +55,8 @@ class MalformedFrames:
         return [whole, *(roll.randbytes(roll.randrange(9)) for _ in range(roll.choice([0, 0, 0, 1, 2, 9])))]
 
 
-def attack(mode, address, count=ROUNDS, answers=False):
-    """Send all messages over a few connections, and read the answers."""
+def attack(mode, address, count=ROUNDS):
+    """Send all messages over a few connections."""
     harm = MalformedFrames()
     with zmq.Context() as context:
         for _ in range(5):
@@ -64,7 +64,7 @@ def attack(mode, address, count=ROUNDS, answers=False):
                 raw.linger, raw.sndtimeo = 1000, 5000
                 raw.connect(address)
                 for _ in range(count // 5):
-                    raw.send_multipart(([b""] if answers else []) + harm.message())
+                    raw.send_multipart(harm.message())
 
 
 def served_meanwhile(receive, mode, address, honest, **options):
@@ -143,15 +143,3 @@ def test_a_publisher_survives_malformed_frames():
             publisher.wait_subscribers(1, timeout=10, topic="mine")
             publisher.pub("mine", b"honest")
             assert subscriber.recv(timeout=10) == b"honest"
-
-
-@pytest.mark.timeout(60)
-def test_a_server_survives_malformed_frames():
-    server = caraml.ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
-    server.start_loop(lambda request: request)
-    attack(zmq.DEALER, server.address, answers=True)
-    with caraml.ZmqClient(
-        address=server.address, serializer="msgpack", deserializer="msgpack", timeout=20
-    ) as client:
-        assert client.request("honest") == "honest"
-    server.close(0)

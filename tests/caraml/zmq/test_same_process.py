@@ -19,10 +19,14 @@ def test_a_request_over_inproc_is_copied_for_the_server():
         with caraml.ZmqClient(address=address, timeout=5, **keywords) as client:
             mine = np.zeros(LARGE)
             client.request({"a": mine})
-            mine[:] = 7
-            assert kept[0][0] == 0
-            kept[0][1] = 99
-            assert mine[1] == 7
+            assert_separate(mine, *kept)
+
+
+def assert_separate(mine, *received):
+    for number, array in enumerate(received, 1):
+        mine[0] = array[number] = 7
+        assert array[0] == mine[number] == 0
+        assert not any(other[number] for other in received if other is not array)
 
 
 @pytest.mark.parametrize("policy", ["drop", "latest"])
@@ -39,11 +43,7 @@ def test_every_subscriber_over_inproc_gets_its_own_copy(way, policy):
         mine = np.zeros(LARGE)
         sent = getattr(publisher, way)("t", {"a": mine})
         got, also = (subscriber.recv(timeout=5)["a"] for subscriber in (each, other))
-        mine[:] = 7
-        assert got[0] == also[0] == 0
-        got[1] = 99
-        assert mine[1] == 7
-        assert also[1] == 0
+        assert_separate(mine, got, also)
         assert sent is None or sent.done
 
 
@@ -57,8 +57,5 @@ def test_a_push_over_inproc_is_copied_for_the_puller(way):
         mine = np.zeros(LARGE)
         sent = getattr(pusher, way)({"a": mine})
         got = puller.pull(timeout=5)["a"]
-        mine[:] = 7
-        assert got[0] == 0
-        got[1] = 99
-        assert mine[1] == 7
+        assert_separate(mine, got)
         assert sent is None or sent.done
