@@ -107,11 +107,11 @@ def are_copied(folder: Path, sources: Iterable[str]) -> bool:
         return False
 
 
-def read(file: Path, kind: type[Kind]) -> Kind | None:
+def read(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None:
     """Return the content of a JSON file; None if it is missing, or a process replaced it."""
     try:
-        return msgspec.json.decode(files.read(file, limit=1 << 26), type=kind)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(files.read(file, limit=limit), type=kind)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -36,7 +36,7 @@ def write(folder: Path, hold: Hold) -> None:
 
 def read(folder: Path) -> ProcessHold | None:
     """Return the hold of the process with this folder; None if it has none."""
-    return experiment_folder.read(folder / NAME, ProcessHold)
+    return experiment_folder.read(folder / NAME, ProcessHold, limit=1 << 20)
 
 
 def shown_since(held: Hold) -> float | None:

@@ -47,6 +47,7 @@ PLANTS: dict[str, Callable[[Path], object]] = {
     "link": lambda place: place.symlink_to("/dev/zero"),
     "closed": _without_permissions,
     "noise": lambda place: place.write_bytes(b"\xff\0{[" * 100),
+    "deep": lambda place: place.write_bytes(b'{"x": ' + b"[" * 30_000),
 }
 
 
