@@ -119,6 +119,8 @@ def _declared_path(*owners: Any) -> str | None:
 
 
 def _why_missing(command: str, folder: Path, path: str) -> str:
+    if "\0" in command:
+        return ""
     if "/" not in command:
         literal = f" ({quoted(path, 30)}, which no shell expands)" if "$" in path else ""
         return "" if shutil.which(command, path=path) else f"no such command on PATH{literal}"

@@ -29,8 +29,11 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
     files: the settings files, the stack's own first.
     """
     lines = places(*files)
-    unknown = [key for key in config if key.startswith(PREFIX) and key not in _known()]
-    problems = [_unknown(key, lines.get(key, NOWHERE)) for key in unknown]
+    problems = [
+        _unknown(key, lines.get(key, NOWHERE))
+        for key in config
+        if key.startswith(PREFIX) and key not in _known()
+    ]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     problems += _unread(*files) if len(files) == 2 else ()
     name = registry.resolve(_text(config.get(_BACKEND)) or None)

@@ -147,6 +147,8 @@ def _secret_of_text(value: str, source: str = "") -> Secret:
         trouble = "the value contains a NUL byte"
     elif size > MAX_TEXT:
         trouble = f"the value has {size} bytes, more than the {MAX_TEXT} that Linux allows"
+    elif any("\ud800" <= character <= "\udfff" for character in value):
+        trouble = "the value is not valid Unicode"
     return Secret("" if trouble else value, source=source, trouble=trouble)
 
 

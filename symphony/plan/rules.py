@@ -572,6 +572,22 @@ def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
 
 # Linux refuses one argument or variable longer than this (MAX_ARG_STRLEN), with its terminating NUL.
 MAX_TEXT = 131_071
+# The limit of all texts together: ARG_MAX, a quarter of the usual 8 MiB stack, less the inherited variables.
+MAX_TEXTS = 2_000_000
+
+
+def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+    for group, process in spec.members():
+        texts = (*(process.command or ()), *process.args, *process.env, *process.env.values())
+        # Linux also counts a pointer and a NUL for each text.
+        size = sum(len(text.encode("utf-8", "surrogatepass")) + 9 for text in texts)
+        if size > MAX_TEXTS:
+            yield Problem(
+                f"{path_of(group, process)} has {size} bytes of arguments and env, more than the {MAX_TEXTS}"
+                " that Linux allows",
+                "write them to a file and pass the file's name",
+                (process.at("args"),),
+            )
 
 
 def processes_have_a_command(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -634,14 +650,34 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
 
 def texts_are_passable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     for owner_name, setting, text, where in _all_texts(spec):
-        size = len(text.encode("utf-8", "surrogatepass"))
-        # tmux and Slurm write shell lines to a script, which has no such limit; Kubernetes has its own rule.
-        if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
-            what = f"{setting} of {owner_name} has {size} bytes, more than the {MAX_TEXT} that Linux allows"
-            yield Problem(what, "write the text to a file and pass the file's name", (where,))
-        if setting == "start_dir" and text in target.unreadable:
+        for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
+            yield Problem(what, remedy, (where,))
+        if setting == "start_dir" and text in target.unreadable and "\0" not in text:
             what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
             yield Problem(what, _remedy(text, "correct start_dir, or create that folder"), (where,))
+
+
+def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the problems of a text, as (what, remedy)."""
+    # variables_are_valid checks the name of a variable.
+    value = text.partition("=")[2] if setting.startswith("env ") else text
+    if "\0" in value:
+        yield (
+            f"{whose} contains a NUL byte: {quoted(text, 30)}",
+            "remove that byte: arguments and variables cannot contain NUL",
+        )
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        yield (
+            f"{whose} is not valid Unicode: {quoted(text, 30)}",
+            "remove those characters: they come from bytes that are not UTF-8",
+        )
+    size = len(text.encode("utf-8", "surrogatepass"))
+    # tmux and Slurm write shell lines to a script, which has no such limit; Kubernetes has a rule of its own.
+    if size > MAX_TEXT and setting not in ("cmds", "preamble_cmds"):
+        yield (
+            f"{whose} has {size} bytes, more than the {MAX_TEXT} that Linux allows",
+            "write the text to a file and pass the file's name",
+        )
 
 
 def code_exists(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -711,6 +747,7 @@ RULES: tuple[Rule, ...] = (
     inherit_is_valid,
     processes_have_a_command,
     texts_are_passable,
+    arguments_fit,
     code_exists,
     files_are_readable,
     commands_can_start,

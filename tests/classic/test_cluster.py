@@ -140,6 +140,7 @@ MISTAKES = [
     ("cluster.external_url('rand', 'exampel')", "example"),
     ("cluster.exec_command('rand', 'alicia', ['true'])", "alice"),
     ("cluster.exec_command('rand', 'alice', [])", "the command to run is empty"),
+    ("cluster.exec_command('rand', 'alice', ['a\\0b'])", "NUL"),
     ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
     ("cluster.login('rand', 'alice')", "needs a terminal"),
     ("cluster.set_experiment('nobody')", "no experiment"),

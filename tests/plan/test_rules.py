@@ -142,7 +142,19 @@ COMMANDS = [
     Mistake(['exp.new_process("a", args=["-u"])  # <-'], ["args but no command"]),
     Mistake(['exp.new_process("a", command=["", "x"])  # <-'], ["empty command"]),
     Mistake([f"{A}  # <-"], ["a has no image", "symphony:image"], "kubernetes"),
+    *(
+        Mistake([f'exp.new_process("a", {option})  # <-'], [setting, "NUL", "remove"])
+        for option, setting in (
+            (r'command="x", args=["a\0b"]', "args of a"),
+            (r'cmds=["x"], env={"A": "a\0b"}', "env A of a"),
+            (r'cmds=["x"], start_dir="a\0b"', "start_dir of a"),
+        )
+    ),
+    Mistake([r'exp = Experiment("rl", image="\0")  # <-', A], ["image of the experiment", "NUL"]),
+    Mistake([r'group = exp.new_process_group("g", env={"A": "\0"})  # <-', MEMBER], ["group g", "NUL"]),
+    Mistake([r'exp.new_process("a", command="x", args=["\udc80"])  # <-'], ["args of a", "Unicode"]),
     Mistake(['exp.new_process("a", command="x", args=["y" * 131_072])  # <-'], ["131072 bytes", "a file"]),
+    Mistake(['exp.new_process("a", command="x", args=["y" * 100_000] * 30)  # <-'], ["bytes of arguments"]),
     Mistake(
         ["exp.new_process(  # <-", '    "a",', '    command="pyhton",', ")"],
         ['a cannot start "pyhton"', "no such command", "spelling"],
