@@ -18,6 +18,9 @@ from symphony.spec.location import NOWHERE, Location
 
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
+_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
+# Numbers to the engine that PyYAML reads as text: 1e3, 0o17.
+_NUMBER_OF_ENGINE = re.compile(r"[-+]?\d+[eE][-+]?\d+|0o[0-7]+")
 # `symphony:backend: kubernetes` at the beginning of a line, where the engine, which reads `config:`, ignores
 # it.
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
@@ -28,31 +31,35 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
 
     files: the settings files, the stack's own first.
     """
-    lines = places(*files)
+    places = _places(files)
     problems = [
-        _unknown(key, lines.get(key, NOWHERE))
-        for key in config
-        if key.startswith(PREFIX) and key not in _known()
+        _unknown(key, _where(places, key)) for key in config if key.startswith(PREFIX) and key not in _known()
     ]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     problems += _unread(*files) if len(files) == 2 else ()
+    problems += _octal(config, places)
     name = registry.resolve(_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
     for definition in definitions(kind):
         if text := _text(config.get(definition.key)):
+            where = _where(places, definition.key)
+            if definition.is_text and (written := _changed_by_yaml(text, places.get(definition.key))):
+                what = f"{definition.key}: {written} is a number in YAML, which makes it {_as_number(text)}"
+                problems.append(Problem(what, f'quote it: "{written}"', (where,)))
+                continue
             try:
                 values[definition.field] = definition.read(text)
             except ValueError:
-                problems.append(_wrong(definition, text, lines.get(definition.key, NOWHERE)))
+                problems.append(_wrong(definition, text, where))
     if name is None:
         backend = next(row for row in table() if row.key == _BACKEND)
-        problems.append(_wrong(backend, values["backend"], lines.get(_BACKEND, NOWHERE)))
+        problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
     for field, what, remedy in settings.clashes():
         key = key_of(field)
-        problems.append(Problem(f"{key} {what}", remedy, (lines.get(key, NOWHERE),)))
+        problems.append(Problem(f"{key} {what}", remedy, (_where(places, key),)))
     return dataclasses.replace(settings, problems=tuple(problems))
 
 
@@ -69,18 +76,7 @@ def table() -> list[Definition]:
 
 def places(*files: Path) -> dict[str, Location]:
     """Return the line of every setting in the first file that sets it."""
-    import yaml
-
-    places: dict[str, Location] = {}
-    for file in files:
-        try:
-            root = yaml.compose(_content(file))
-        except yaml.YAMLError:
-            continue
-        config = next((value for name, value in _items(root) if name.value == "config"), None)
-        for name, _ in _items(config):
-            places.setdefault(name.value, Location(str(file), name.start_mark.line + 1))
-    return places
+    return {key: location for key, (location, _) in _places(files).items()}
 
 
 def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
@@ -94,8 +90,56 @@ def files_of(folder: Path, stack: str) -> tuple[Path, ...]:
     return project.parent / inner / f"Pulumi.{stack}.yaml", project
 
 
+def _places(files: tuple[Path, ...]) -> dict[str, tuple[Location, Any]]:
+    """Return the line and the YAML node of every setting, in the first file that sets it."""
+    import yaml
+
+    places: dict[str, tuple[Location, Any]] = {}
+    for file in files:
+        try:
+            root = yaml.compose(_content(file))
+        except yaml.YAMLError:
+            continue
+        config = next((value for name, value in _items(root) if name.value == "config"), None)
+        for name, value in _items(config):
+            places.setdefault(name.value, (Location(str(file), name.start_mark.line + 1), value))
+    return places
+
+
 def _items(node: Any) -> list[Any]:
     return node.value if type(node).__name__ == "MappingNode" else []
+
+
+def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
+    return places[key][0] if key in places else NOWHERE
+
+
+def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
+    """Return the text in the file if YAML read it as another number (1e3 as 1000, 007 as 7), else empty."""
+    node: Any = place[1] if place else None
+    if type(node).__name__ != "ScalarNode" or node.style is not None:
+        return ""
+    if node.value == text and not _NUMBER_OF_ENGINE.fullmatch(text):
+        return ""
+    return node.value if _NUMBER.fullmatch(node.value) else ""
+
+
+def _as_number(text: str) -> str:
+    """Return a number as the engine writes it."""
+    if not _NUMBER_OF_ENGINE.fullmatch(text):
+        return text
+    return str(int(text, 8)) if text.startswith("0o") else f"{float(text):.15g}"
+
+
+def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:
+    """Yield a problem for each setting of the program, such as a parameter, that YAML reads as octal."""
+    for key, value in config.items():
+        text = "" if key.startswith(PREFIX) else _text(value)
+        written = _changed_by_yaml(text, places.get(key))
+        if text and written.isdigit() and int(written) != float(text):
+            what = f"{key}: {written} is an octal number in YAML, which makes it {text}"
+            remedy = f'write {int(written)}, or quote it: "{written}"'
+            yield Problem(what, remedy, (_where(places, key),))
 
 
 def _outside_config(file: Path) -> Iterator[Problem]:

@@ -46,6 +46,10 @@ class Definition:
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
     @property
+    def is_text(self) -> bool:
+        return getattr(self.type, "__origin__", self.type) is str  # Annotated[str, ...], too
+
+    @property
     def row(self) -> tuple[str, str, str, str, str]:
         return self.key, self.takes, self.default, self.backends, self.help
 

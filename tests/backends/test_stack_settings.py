@@ -104,6 +104,46 @@ def test_unknown_and_misplaced_settings_are_reported_with_file_and_line(tmp_path
     assert [Path(each.where[0].file).name for each in result.problems] == [own.name, project.name, own.name]
 
 
+NUMBERS = [("1e3", "1000"), ("007", "7"), ("0123", "83"), ("1.10", "1.1")]
+
+
+@pytest.mark.parametrize("key", ["symphony:namespace", "symphony:server"])
+@pytest.mark.parametrize(("written", "text"), NUMBERS)
+def test_an_unquoted_text_that_yaml_reads_as_a_number_is_a_problem(
+    tmp_path: Path, key: str, written: str, text: str
+) -> None:
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text(f"config:\n  {key}: {written}\n  symphony:grace: 1e1\n")
+    (problem,) = settings_reader.read({key: text, "symphony:grace": "10"}, own).problems
+    assert written in problem.what
+    assert text in problem.what
+    assert problem.remedy == f'quote it: "{written}"'
+    assert problem.where[0].line == 2
+    own.write_text(f'config:\n  symphony:namespace: "{written}"\n')
+    assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
+
+
+@pytest.mark.parametrize(("written", "number"), [("1e3", "1000"), ("0o17", "15")])
+def test_a_text_that_only_the_engine_reads_as_a_number_is_a_problem(
+    tmp_path: Path, written: str, number: str
+) -> None:
+    """The command reads the file before a new stack's first run with PyYAML, to which these are text."""
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text(f"config:\n  symphony:namespace: {written}\n")
+    (problem,) = settings_reader.read({"symphony:namespace": written}, own).problems
+    assert number in problem.what
+    assert problem.remedy == f'quote it: "{written}"'
+
+
+def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> None:
+    own = tmp_path / "Pulumi.rl.yaml"
+    own.write_text("config:\n  rl:lr: 1e-3\n  rl:seed: 010\n  rl:zero: 00\n  rl:tag: '010'\n")
+    config = {"rl:lr": "0.001", "rl:seed": 8, "rl:zero": "0", "rl:tag": "010"}
+    (problem,) = settings_reader.read(config, own).problems
+    assert problem.what == "rl:seed: 010 is an octal number in YAML, which makes it 8"
+    assert [place.line for place in problem.where] == [3]
+
+
 def test_the_settings_table_in_the_docs_is_up_to_date() -> None:
     """After a change, paste the rows that the failure shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
