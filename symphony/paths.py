@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import pwd
+import stat
 from functools import cache as remembered
 from pathlib import Path
 
-from symphony.errors import UserError
+from symphony.errors import SymphonyError, UserError
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
@@ -231,8 +232,14 @@ def pulumi_home() -> Path:
 
 
 def umask() -> int:
-    """Return the umask of this process."""
-    # For a moment, other threads create files that are more private.
+    """Return the umask of this process; on Linux without changing it for a moment."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -287,5 +294,23 @@ def _user_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        what = "this user has neither HOME nor an entry in the user database"
-        raise UserError(what, remedy="Set HOME to a folder of your own") from None
+        return _temporary_home()
+
+
+def _temporary_home() -> Path:
+    """Return a private folder in /tmp, for a user without a home.
+
+    Raises:
+        SymphonyError: Another user owns the folder or may write to it.
+    """
+    folder = TEMPORARY / f"symphony-home-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        facts = folder.lstat()
+        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+            raise SymphonyError(
+                f"this user has no home folder, and {folder}, used in its place, is not a private folder",
+                remedy=f"Set HOME to a folder of your own, or remove {folder}",
+            ) from None
+    return folder

@@ -116,7 +116,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
         SymphonyError: A name in the archive leads out of the folder, or the disk refuses a file.
     """
     done, links, written = Copied(), list[tarfile.TarInfo](), set[str]()
-    folder, is_single, mask = final, None, umask()
+    folder, is_single = final, None
     try:
         source: Any = stream
         with tarfile.open(None, "r|", source, CHUNK, tarinfo=_Header) as archive:
@@ -133,7 +133,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
                     # Extracted last, so that no file is written through a link.
                     links.append(member)
                 else:
-                    masked = member.replace(mode=member.mode & ~mask, deep=False)
+                    masked = member.replace(mode=member.mode & ~umask(), deep=False)
                     archive.extract(masked, folder, filter="data")
                     done = done.more(member.isreg(), member.size)
                     if not member.isdir():
