@@ -60,7 +60,6 @@ class Status:
 def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
     """Start the programs of the cluster that do not run; wait until pods and DNS work."""
     _require_root()
-    _require_room_for_sockets(layout)
     packages.ensure(say)
     programs = build.programs(say)
     with locked(layout):
@@ -273,14 +272,6 @@ def _require_root() -> None:
     if os.geteuid() != 0:
         raise ToolchainError(
             "the cluster needs root (mounts, links, iptables); use kind or a real cluster otherwise"
-        )
-
-
-def _require_room_for_sockets(layout: Layout) -> None:
-    """Refuse a deep folder: a socket path has at most 107 characters, of which Docker needs 37."""
-    if len(str(layout.folder)) > 70:
-        raise ToolchainError(
-            f"{layout.folder} is too long for sockets: give a --folder of 70 characters or shorter"
         )
 
 
