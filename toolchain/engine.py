@@ -12,7 +12,7 @@ from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
 from toolchain import golang
 from toolchain.golang import Module
-from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.calls import ToolchainError, run, say
 
 MODULES = Path(__file__).parent / "modules"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
@@ -28,12 +28,12 @@ def main() -> None:
     """Print where the engine is, after getting it if it is missing."""
     if (engine := binary.find()) is None:
         try:
-            engine = setup.engine(_say)
+            engine = setup.engine(say)
         except SymphonyError as error:
-            _say(f"{error.what}; building it from its Go modules, which takes some minutes")
+            say(f"{error.what}; building it from its Go modules, which takes some minutes")
             build(binary.VERSION)
             engine = binary.require()
-    _say(f"pulumi: {engine.pulumi}")
+    say(f"pulumi: {engine.pulumi}")
 
 
 def oldest() -> Path:
@@ -56,8 +56,8 @@ def build(version: str, module: str = "pulumi") -> None:
     try:
         bin_ = scratch / "bin"
         bin_.mkdir()
-        golang.compile_into(bin_, command_line, _say)
-        golang.compile_into(bin_, _HOST, _say)
+        golang.compile_into(bin_, command_line, say)
+        golang.compile_into(bin_, _HOST, say)
         shutil.copyfile(_HOST.folder / "pulumi-language-python.sh", bin_ / "pulumi-language-python")
         listed = run([golang.compiler(), "-C", command_line.folder, "list", "-m", "-json", _SDK], timeout=300)
         for script in _SCRIPTS:
@@ -69,10 +69,6 @@ def build(version: str, module: str = "pulumi") -> None:
         scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 if __name__ == "__main__":

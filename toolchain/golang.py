@@ -89,8 +89,7 @@ def compile_into(target: Path, module: Module, say: Say, title: str = "") -> Non
         "GOWORK": "off",
     }
     started = time.monotonic()
-    say(f"building {title}: fetching its sources")
-    total = len(_packages(go, module, environment))
+    say(f"building {title}")
     argv = ["nice", "-n", "15", go, "build", "-v", *module.flags, "-o", f"{target}/", "tool"]
     with subprocess.Popen(
         argv, cwd=module.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -98,7 +97,7 @@ def compile_into(target: Path, module: Module, say: Say, title: str = "") -> Non
         deadline = threading.Timer(DEADLINE, builder.kill)
         deadline.start()
         try:
-            last_lines = _follow(builder, title, total, started, say)
+            last_lines = _follow(builder, title, started, say)
         except BaseException:
             builder.kill()
             raise
@@ -114,7 +113,7 @@ def compile_into(target: Path, module: Module, say: Say, title: str = "") -> Non
     say(f"building {title}: done in {time.monotonic() - started:.0f} s")
 
 
-def _follow(builder: subprocess.Popen[str], title: str, total: int, started: float, say: Say) -> list[str]:
+def _follow(builder: subprocess.Popen[str], title: str, started: float, say: Say) -> list[str]:
     """Report the number of compiled packages every ten seconds; return the last lines of the compiler."""
     assert builder.stderr is not None
     last_lines: list[str] = []
@@ -123,15 +122,5 @@ def _follow(builder: subprocess.Popen[str], title: str, total: int, started: flo
         last_lines = [*last_lines[-20:], line.strip()]
         if time.monotonic() - reported >= 10:
             reported = time.monotonic()
-            say(f"building {title}: {compiled} of at most {total} packages, {reported - started:.0f} s")
+            say(f"building {title}: {compiled} packages, {reported - started:.0f} s")
     return last_lines
-
-
-def _packages(go: str, module: Module, environment: dict[str, str]) -> list[str]:
-    done = subprocess.run(
-        [go, "list", "-deps", "tool"],
-        cwd=module.folder, env=environment, capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise ToolchainError(f"cannot fetch the sources of {module.name}: {done.stderr.strip()[-300:]}")
-    return done.stdout.split()

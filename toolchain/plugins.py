@@ -17,7 +17,7 @@ from symphony.backends.kubernetes import plugin
 from symphony.engine import binary
 from toolchain import golang
 from toolchain.golang import Module, Say
-from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.calls import ToolchainError, say
 from toolchain.kubernetes.layout import cache_folder
 
 _MODULE = Path(__file__).parent / "modules" / plugin.program(plugin.KUBERNETES)
@@ -31,7 +31,7 @@ def install(name: str = plugin.KUBERNETES) -> Path:
     """Link the plugin where the engine looks for the version of the Python package; return the link."""
     version = metadata.version(f"pulumi-{name}")
     place = plugin.place(name, version)
-    program = _STAND_IN if name == plugin.GCP else kubernetes(version, _say)
+    program = _STAND_IN if name == plugin.GCP else kubernetes(version, say)
     if not place.is_symlink() and place.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -72,10 +72,6 @@ def _download(version: str, folder: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-
-
 def main() -> None:
     """Install the Kubernetes plugin, or only build or download it into the cache."""
     parser = argparse.ArgumentParser(prog="python -m toolchain.plugins")
@@ -83,7 +79,7 @@ def main() -> None:
     only_build = parser.parse_args().only_build
     version = metadata.version(f"pulumi-{plugin.KUBERNETES}")
     try:
-        _say(f"{kubernetes(version, _say) if only_build else install()}")
+        say(f"{kubernetes(version, say) if only_build else install()}")
     except ToolchainError as error:
         sys.exit(str(error))
 

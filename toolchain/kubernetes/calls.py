@@ -1,6 +1,7 @@
-"""Runs another program with a deadline, and reports its failure in one sentence."""
+"""Runs another program with a deadline, and reports its failure in one sentence; tells progress."""
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,3 +34,8 @@ def succeeds(argv: Sequence[str | Path], *, timeout: float = 30) -> bool:
     except ToolchainError:
         return False
     return True
+
+
+def say(text: str) -> None:
+    """Write a line of progress to standard error."""
+    sys.stderr.write(f"{text}\n")

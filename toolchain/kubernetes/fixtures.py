@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ import pytest
 
 from toolchain.kubernetes import cluster as one_machine
 from toolchain.kubernetes import images, python_image, registry
-from toolchain.kubernetes.calls import ToolchainError, run
+from toolchain.kubernetes.calls import ToolchainError, run, say
 from toolchain.kubernetes.layout import Layout
 
 KWOK_NODES = 4
@@ -94,7 +93,7 @@ def in_use(layout: Layout) -> Iterator[Access]:
             # First, so that the guard of a killed session knows the owner of a half-built cluster.
             layout.for_tests.touch()
         try:
-            state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=_narrate)
+            state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=say)
             yield Access(
                 state.kubeconfig,
                 state.kubectl,
@@ -104,8 +103,4 @@ def in_use(layout: Layout) -> Iterator[Access]:
                 images.BUSYBOX_IMAGE,
             )
         finally:
-            one_machine.down_unless_used(layout, users, say=_narrate)
-
-
-def _narrate(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+            one_machine.down_unless_used(layout, users, say=say)

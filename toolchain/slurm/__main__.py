@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from toolchain.kubernetes.calls import ToolchainError
+from toolchain.kubernetes.calls import ToolchainError, say
 from toolchain.slurm.cluster import Slurm
 
 
@@ -16,20 +16,16 @@ def main() -> int:
     slurm = Slurm(arguments.folder.absolute()) if arguments.folder else Slurm.default()
     try:
         if arguments.verb == "up":
-            slurm.up(_say)
+            slurm.up(say)
         elif arguments.verb == "down":
             slurm.down()
         else:
-            _say(f"up, {slurm.configuration}" if slurm.is_ready() else "down")
+            say(f"up, {slurm.configuration}" if slurm.is_ready() else "down")
             return 0 if slurm.is_ready() else 1
     except ToolchainError as error:
-        _say(str(error))
+        say(str(error))
         return 1
     return 0
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ a failure.
 
 import fcntl
 import os
-import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from toolchain.kubernetes.calls import say
 from toolchain.slurm import cluster
 from toolchain.slurm.cluster import Slurm
 
@@ -39,7 +39,7 @@ def in_use(shared: Slurm) -> Generator[Slurm]:
         # Only one session at a time starts or ends it, while others use it.
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not shared.is_ready():
-            shared.up(_say)
+            shared.up(say)
             _for_tests(shared).touch()
         fcntl.flock(users, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_UN)
@@ -56,7 +56,3 @@ def in_use(shared: Slurm) -> Generator[Slurm]:
 def _for_tests(slurm: Slurm) -> Path:
     """Return the file that marks a Slurm that was started for tests."""
     return slurm.folder / "for-tests"
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
