@@ -25,14 +25,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any
 
 from caraml import process, serializers
 from caraml.address import resolve
 from caraml.errors import CaramlError, SharedMemoryError
 from caraml.inmemory.pool import MAX_BYTES, Shared, SharedPool, get
 from caraml.limits import DEFAULT_LIMITS, Limits
-from caraml.zmq.endpoint import SocketOptions
 from caraml.zmq.request_reply import ZmqClient
 
 log = logging.getLogger("caraml")
@@ -88,7 +87,6 @@ class DataFetcher(threading.Thread):
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(name="caraml-fetcher", daemon=True)
-        remote = SocketOptions(host=remote_host, port=remote_port, service=remote_service, limits=limits)
         # A wrong address raises in the caller, not in every worker.
         resolve(bind=False, host=remote_host, port=remote_port, service=remote_service)
         self.handler = handler
@@ -102,14 +100,17 @@ class DataFetcher(threading.Thread):
         self._failed_starts = 0
         self._stopped = False
         self._error: BaseException | None = None
-        self._plan = FetchPlan(
-            remote,
-            remote_serializer,
-            remote_deserialzer if remote_deserializer is None else remote_deserializer,
-            worker_handler,
-            timeout,
-            pool_bytes // max(1, n_workers * threads_per_worker),
-        )
+        self._client: dict[str, Any] = {
+            "host": remote_host,
+            "port": remote_port,
+            "service": remote_service,
+            "limits": limits,
+            "serializer": remote_serializer,
+            "deserializer": remote_deserialzer if remote_deserializer is None else remote_deserializer,
+            "timeout": timeout,
+        }
+        self._worker_handler = worker_handler
+        self._pool_bytes = pool_bytes // max(1, n_workers * threads_per_worker)
 
     def start(self) -> None:
         """Start the workers and the thread."""
@@ -214,11 +215,45 @@ class DataFetcher(threading.Thread):
     def _start_worker(self) -> None:
         pipes = [_forking.Pipe() for _ in range(self._threads)]
         ends = [end for _, end in pipes]
-        worker = _forking.Process(target=work, args=(self._plan, ends), name="caraml-fetch", daemon=True)
+        worker = _forking.Process(target=self._work, args=(ends,), name="caraml-fetch", daemon=True)
         worker.start()
         for pipe, end in pipes:
             end.close()  # so that the pipe closes when the worker ends
             self._workers[pipe] = worker
+
+    def _work(self, pipes: list[Connection]) -> None:
+        """Run a worker process, which is forked, with a thread for each pipe."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        process.end_with_parent()
+        threads = [threading.Thread(target=self._fetch_all, args=(pipe,), daemon=True) for pipe in pipes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _fetch_all(self, pipe: Connection) -> None:
+        """Answer the requests of a pipe with replies of the server, until it sends None.
+
+        On an error the process ends, and the parent sends its requests to another worker. Reading the pipe
+        has no deadline, since the parent's handler may take long; `end_with_parent` ends an orphaned worker.
+        """
+        try:
+            pool = SharedPool(self._pool_bytes)
+            with ZmqClient(**self._client) as remote:
+                while (request := pipe.recv()) is not None:
+                    pipe.send(self._fetch(remote, pool, *request))
+        except BaseException:
+            log.exception("DataFetcher worker failed")
+            os._exit(1)
+
+    def _fetch(self, remote: ZmqClient, pool: SharedPool, request: Any) -> tuple[str, bytes]:
+        """Return the reason of a failure, else "", and the name of the reply in shared memory."""
+        try:
+            reply = remote.request(request)
+            return "", pool.put(reply if self._worker_handler is None else self._worker_handler(reply))
+        except Exception as error:
+            return f"{type(error).__name__}: {error}", b""
 
     def _end_workers(self) -> None:
         for pipe in self._workers:
@@ -251,55 +286,3 @@ class _Task:
     def __init__(self, request: Any) -> None:
         self.request = request
         self.attempts = 0
-
-
-class FetchPlan(NamedTuple):
-    """The settings of a worker, which is forked: nothing here needs to be pickled."""
-
-    remote: SocketOptions
-    serializer: serializers.Serializer
-    deserializer: serializers.Serializer
-    handler: Callable[[Any], Any] | None
-    timeout: float
-    pool_bytes: int
-
-
-def work(plan: FetchPlan, pipes: list[Connection]) -> None:
-    """Run a worker process, with a thread for each pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    process.end_with_parent()
-    threads = [threading.Thread(target=_fetch_all, args=(plan, pipe), daemon=True) for pipe in pipes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def _fetch_all(plan: FetchPlan, pipe: Connection) -> None:
-    """Answer the requests of a pipe with replies of the server, until it sends None.
-
-    On an error the process ends, and the parent sends its requests to another worker. Reading the pipe has no
-    deadline, since the parent's handler may take long; `end_with_parent` ends an orphaned worker.
-    """
-    try:
-        pool = SharedPool(plan.pool_bytes)
-        with ZmqClient(
-            serializer=plan.serializer, deserializer=plan.deserializer, timeout=plan.timeout, **plan.remote
-        ) as remote:
-            while (task := pipe.recv()) is not None:
-                pipe.send(_fetch(remote, pool, plan.handler, *task))
-    except BaseException:
-        log.exception("DataFetcher worker failed")
-        os._exit(1)
-
-
-def _fetch(
-    remote: ZmqClient, pool: SharedPool, handler: Callable[[Any], Any] | None, request: Any
-) -> tuple[str, bytes]:
-    """Return the reason of a failure, else "", and the name of the reply in shared memory."""
-    try:
-        reply = remote.request(request)
-        return "", pool.put(reply if handler is None else handler(reply))
-    except Exception as error:
-        return f"{type(error).__name__}: {error}", b""

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import caraml
-from caraml.zmq import data_fetcher
 
 
 @pytest.fixture
@@ -37,14 +36,14 @@ def test_a_slow_handler_causes_no_refetch(port):
 def test_a_failed_worker_is_replaced_and_everything_is_fetched(port, monkeypatch, tmp_path):
     once = tmp_path / "once"
 
-    def fail(remote, pool, handler, request):
+    def fail(self, remote, pool, request):
         if request == 3 and not once.exists():
             once.touch()
             raise SystemExit
-        return really(remote, pool, handler, request)
+        return really(self, remote, pool, request)
 
-    really = data_fetcher._fetch
-    monkeypatch.setattr(data_fetcher, "_fetch", fail)
+    really = caraml.DataFetcher._fetch
+    monkeypatch.setattr(caraml.DataFetcher, "_fetch", fail)
     got = []
     fetcher = caraml.DataFetcher(
         lambda request, shared: got.append(request), "127.0.0.1", port, range(8), n_workers=1
@@ -57,7 +56,7 @@ def test_a_failed_worker_is_replaced_and_everything_is_fetched(port, monkeypatch
 
 @pytest.mark.timeout(60)
 def test_workers_that_never_start_are_an_error(port, monkeypatch):
-    monkeypatch.setattr(data_fetcher, "_fetch_all", lambda plan, pipe: os._exit(7))
+    monkeypatch.setattr(caraml.DataFetcher, "_fetch_all", lambda self, pipe: os._exit(7))
     fetcher = caraml.DataFetcher(lambda request, shared: None, "127.0.0.1", port, range(3), n_workers=1)
     fetcher.start()
     with pytest.raises(caraml.CaramlError, match="exit code 7"):
