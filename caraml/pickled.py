@@ -50,20 +50,8 @@ def pickle_codec(
     key = key or (None if trusted else _key_for(address))
     signer = None if key is None else hashlib.blake2b(key=key, digest_size=_TAG)
     start = PICKLE + bytes((0 if signer is None else _TAG,))
-    is_large = False  # messages resemble the one before
 
     def encode(value: object) -> bytes | Parts:
-        nonlocal is_large
-        if is_large:
-            return encode_large(value)
-        stream = pickle.dumps(value, protocol=5)
-        is_large = len(stream) >= OUT_OF_BAND
-        if is_large:
-            return whole(stream, [])
-        return start + stream if signer is None else start + _tag(signer, stream) + stream
-
-    def encode_large(value: object) -> bytes | Parts:
-        nonlocal is_large
         buffers: list[Buffer] = []
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -74,10 +62,6 @@ def pickle_codec(
             return False
 
         stream = pickle.dumps(value, protocol=5, buffer_callback=keep_in_band)
-        is_large = bool(buffers) or len(stream) >= OUT_OF_BAND
-        return whole(stream, buffers)
-
-    def whole(stream: bytes, buffers: list[Buffer]) -> bytes | Parts:
         head = start + (b"" if signer is None else _tag(signer, stream, buffers)) + stream
         return Parts((head, *buffers)) if buffers else head
 

@@ -301,7 +301,13 @@ class Wire:
         return trackers
 
     def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> MessageTracker:
-        """Send without copying large parts; the tracker tells when their memory may change again."""
+        """Send without copying large parts; the tracker tells when their memory may change again.
+
+        Over inproc, where the receiver would share them, they are copied.
+        """
+        if self.socket.scheme == "inproc":
+            self.send(message, timeout)
+            return DONE
         self.check_size(message)
         self.enter()
         try:

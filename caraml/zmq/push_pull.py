@@ -28,7 +28,7 @@ from caraml import serializers
 from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
 from caraml.transport.socket import ZmqSocket
-from caraml.transport.wire import DONE, MessageTracker
+from caraml.transport.wire import MessageTracker
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 
@@ -80,11 +80,7 @@ class ZmqPusher(Endpoint):
         Do not change these arrays until the returned tracker is `done`. Over inproc, where the puller would
         share them, they are copied. `timeout` and errors as for `push`.
         """
-        message = data if self._encode is None else self._encode(data)
-        if self.socket.scheme == "inproc":
-            self._wire.send(message, timeout)
-            return DONE
-        return self._wire.send_uncopied(message, timeout)
+        return self._wire.send_uncopied(data if self._encode is None else self._encode(data), timeout)
 
     def push_many(self, items: Iterable[Any], timeout: float | None = None) -> None:
         """Send many small messages in batches, which is several times faster than one by one.

@@ -35,7 +35,7 @@ from caraml.codec.parts import Parts, join, size, view
 from caraml.errors import CaramlError, MalformedMessageError
 from caraml.limits import MAX_TOPIC_BYTES
 from caraml.transport.socket import ZmqSocket
-from caraml.transport.wire import DONE, ZERO_COPY, MessageTracker
+from caraml.transport.wire import ZERO_COPY, MessageTracker
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, SocketOptions
 from caraml.zmq.pubsub.subscriptions import SubscriptionBudget, Subscriptions
@@ -207,9 +207,6 @@ class ZmqPub(Endpoint):
         share them, they are copied. `topic`, `timeout` and errors as for `pub`.
         """
         message = data if self._encode is None else self._encode(data)
-        if self.socket.scheme == "inproc":
-            self._publish(topic, message, self._wire.send, timeout)
-            return DONE
         return self._publish(topic, message, self._wire.send_uncopied, timeout)
 
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:

@@ -33,28 +33,6 @@ def test_a_slow_handler_causes_no_refetch(port):
 
 
 @pytest.mark.timeout(60)
-def test_a_failed_worker_is_replaced_and_everything_is_fetched(port, monkeypatch, tmp_path):
-    once = tmp_path / "once"
-
-    def fail(self, remote, pool, request):
-        if request == 3 and not once.exists():
-            once.touch()
-            raise SystemExit
-        return really(self, remote, pool, request)
-
-    really = caraml.DataFetcher._fetch
-    monkeypatch.setattr(caraml.DataFetcher, "_fetch", fail)
-    got = []
-    fetcher = caraml.DataFetcher(
-        lambda request, shared: got.append(request), "127.0.0.1", port, range(8), n_workers=1
-    )
-    fetcher.start()
-    fetcher.join(20)
-    assert not fetcher.is_alive()
-    assert sorted(got) == list(range(8))
-
-
-@pytest.mark.timeout(60)
 def test_workers_that_never_start_are_an_error(port, monkeypatch):
     monkeypatch.setattr(caraml.DataFetcher, "_fetch_all", lambda self, pipe: os._exit(7))
     fetcher = caraml.DataFetcher(lambda request, shared: None, "127.0.0.1", port, range(3), n_workers=1)
