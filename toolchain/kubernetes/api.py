@@ -1,27 +1,20 @@
 """The few API requests that `up` needs, made with the cluster's own kubectl."""
 
 import json
-import ssl
-import urllib.request
 from typing import Any
 
 from toolchain.kubernetes import build
 from toolchain.kubernetes.calls import ToolchainError, run
-from toolchain.kubernetes.layout import API_SERVER, Layout
+from toolchain.kubernetes.layout import Layout
 
 TIMEOUT = 10
 
 
 def is_ready(layout: Layout) -> bool:
-    """Return whether the API server reports ready; the caller's HTTP proxy is bypassed."""
-    trust = ssl.create_default_context(cafile=str(layout.certificate("ca")))
-    # Anonymous requests are refused.
-    trust.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
-    handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+    """Return whether the API server reports ready."""
     try:
-        with urllib.request.build_opener(*handlers).open(f"{API_SERVER}/readyz", timeout=TIMEOUT) as answer:
-            return answer.status == 200
-    except OSError:
+        return _kubectl(layout, "get", "--raw", "/readyz") == "ok"
+    except ToolchainError:
         return False
 
 
