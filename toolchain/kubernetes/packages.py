@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from toolchain.kubernetes.calls import ToolchainError, run
@@ -32,15 +32,20 @@ def ensure(say: Callable[[str], None]) -> None:
     wanted = missing()
     if not wanted:
         return
+    install(wanted, say)
+    still = missing()
+    if still:
+        raise ToolchainError(f"installed, but not found afterwards: {' '.join(still)}")
+
+
+def install(wanted: Sequence[str], say: Callable[[str], None]) -> None:
+    """Install Debian packages as root. Raises ToolchainError with the command for another user."""
     command = "apt-get install -y --no-install-recommends " + " ".join(wanted)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise ToolchainError(f"missing programs; on Debian: {command}")
     say(f"installing {len(wanted)} Debian packages: {' '.join(wanted)}")
     run(["apt-get", "update"], timeout=180)
     run(["env", "DEBIAN_FRONTEND=noninteractive", *command.split()], timeout=600)
-    still = missing()
-    if still:
-        raise ToolchainError(f"installed, but not found afterwards: {' '.join(still)}")
 
 
 def _present(proof: str) -> bool:

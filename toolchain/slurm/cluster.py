@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from toolchain.kubernetes import packages
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import cache_folder
 from toolchain.kubernetes.packages import search_path
@@ -97,7 +98,8 @@ class Slurm:
 
     def up(self, say: Callable[[str], None]) -> None:
         """Start daemons that do not run, and wait until every node is idle or in use."""
-        _install(say)
+        if not _installed():
+            packages.install(PACKAGES, say)
         if not self.is_ready():
             self.down()
             self._configure()
@@ -208,22 +210,13 @@ class Slurm:
 
 def impossible() -> str:
     """Return why Slurm cannot run on this machine, or ''."""
-    if all(shutil.which(program, path=search_path()) for program in PROGRAMS):
-        return ""
-    if os.geteuid() == 0 and shutil.which("apt-get"):
+    if _installed() or (os.geteuid() == 0 and shutil.which("apt-get")):
         return ""
     return f"Slurm is not installed; on Debian: apt-get install -y {' '.join(PACKAGES)}"
 
 
-def _install(say: Callable[[str], None]) -> None:
-    if all(shutil.which(program, path=search_path()) for program in PROGRAMS):
-        return
-    if reason := impossible():
-        raise ToolchainError(reason)
-    say(f"installing Debian packages: {' '.join(PACKAGES)}")
-    run(["apt-get", "update"], timeout=180)
-    install = ["apt-get", "install", "-y", "--no-install-recommends", *PACKAGES]
-    run(["env", "DEBIAN_FRONTEND=noninteractive", *install], timeout=600)
+def _installed() -> bool:
+    return all(shutil.which(program, path=search_path()) for program in PROGRAMS)
 
 
 def _user() -> str:
