@@ -44,6 +44,13 @@ class SocketOptions(TypedDict, total=False):
     heartbeat: float | None
 
 
+class EndpointOptions(SocketOptions, total=False):
+    """The keywords that every pattern takes."""
+
+    callback: Callable[[ZmqSocket], object] | None
+    timeout: float
+
+
 class Endpoint:
     """The base class of all patterns; use it as a context manager, or `close()` it.
 
@@ -56,13 +63,13 @@ class Endpoint:
         self,
         mode: int,
         bind: bool,
-        callback: Callable[[ZmqSocket], object] | None,
-        timeout: float,
-        options: SocketOptions,
+        options: EndpointOptions,
     ) -> None:
         self.rejected = 0
         self.last_rejection: MalformedMessageError | None = None
-        self._mode, self._bind, self._callback, self._options = mode, bind, callback, options
+        self._callback, timeout = options.pop("callback", None), options.pop("timeout", -1)
+        self._mode, self._bind = mode, bind
+        self._options: SocketOptions = options
         self._open(timeout)
 
     def _open(self, timeout: float) -> None:

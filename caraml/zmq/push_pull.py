@@ -17,7 +17,7 @@ closed while no puller is connected logs a warning with the number of messages s
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated, Any, Unpack
 
@@ -27,10 +27,9 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import BATCH, Inline, Parts
 from caraml.errors import MalformedMessageError
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import MessageTracker
 from caraml.utils.serializer import get_deserializer, get_serializer
-from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.endpoint import Endpoint, EndpointOptions
 
 BATCH_BYTES = 1 << 20
 _ITEM_OVERHEAD = 64  # bytes that an item costs the puller beside its own
@@ -52,11 +51,9 @@ class ZmqPusher(Endpoint):
         *,
         bind: bool = False,
         serializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
-        timeout: float = -1,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
-        super().__init__(zmq.PUSH, bind, callback, timeout, options)
+        super().__init__(zmq.PUSH, bind, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
         self._batch_bytes = min(BATCH_BYTES, self.socket.limits.message_bytes // 4)
@@ -129,12 +126,10 @@ class ZmqPuller(Endpoint):
         *,
         bind: bool = True,
         deserializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
-        timeout: float = -1,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
         self._batch: deque[Any] = deque()
-        super().__init__(zmq.PULL, bind, callback, timeout, options)
+        super().__init__(zmq.PULL, bind, options)
         self._wire.fetched = self._batch
         self._decode_one = serializers.decoder(deserializer, self.socket)
         self._gives_bytes = self._decode_one is serializers.decode_bytes

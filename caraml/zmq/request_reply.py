@@ -25,10 +25,9 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import FAILURE, Parts, size
 from caraml.errors import MalformedMessageError, RemoteError
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY, Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
-from caraml.zmq.endpoint import Endpoint, LoopingEndpoint, SocketOptions
+from caraml.zmq.endpoint import Endpoint, EndpointOptions, LoopingEndpoint
 
 _NOTHING_LENT: list[Any] = []
 _MAX_REASON = 2000
@@ -50,15 +49,13 @@ class ZmqClient(Endpoint):
         self,
         *,
         bind: bool = False,
-        timeout: float = -1,
         serializer: serializers.Serializer = None,
         deserializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
-        self.timeout = timeout
+        self.timeout = options.get("timeout", -1)
         self._closed = False
-        super().__init__(zmq.REQ, bind, callback, timeout, options)
+        super().__init__(zmq.REQ, bind, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
         self._gives_bytes = self._decode is serializers.decode_bytes
@@ -187,11 +184,9 @@ class ZmqServer(LoopingEndpoint):
         bind: bool = True,
         serializer: serializers.Serializer = None,
         deserializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
-        timeout: float = -1,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
-        super().__init__(zmq.REP, bind, callback, timeout, options)
+        super().__init__(zmq.REP, bind, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self._decode = serializers.decoder(deserializer, self.socket)
         self._gives_bytes = self._decode is serializers.decode_bytes

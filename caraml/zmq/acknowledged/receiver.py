@@ -19,7 +19,6 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import MAGIC, Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer
 from caraml.zmq.acknowledged.protocol import (
@@ -41,7 +40,7 @@ from caraml.zmq.acknowledged.protocol import (
     unpack_head,
 )
 from caraml.zmq.acknowledged.sender import HEARTBEAT
-from caraml.zmq.endpoint import LoopingEndpoint, SocketOptions
+from caraml.zmq.endpoint import EndpointOptions, LoopingEndpoint
 
 WINDOW = 1024
 WINDOW_BYTES = 16 << 20
@@ -80,12 +79,10 @@ class ZmqReceiver(LoopingEndpoint):
         *,
         bind: bool = True,
         deserializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
-        timeout: float = -1,
         finish: Literal["received", "processed"] = "received",
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
         if finish not in ("received", "processed"):
             raise ValueError(f"invalid finish {finish!r}; expected one of received, processed")
@@ -104,7 +101,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._name = secrets.token_bytes(NAME_BYTES)
         self._seen_handshakes = -1
         self._acknowledge_at = 0.0
-        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
+        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, options)
         self._decode = serializers.decoder(deserializer, self.socket)
         self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None

@@ -32,7 +32,6 @@ import itertools
 import logging
 import secrets
 import time
-from collections.abc import Callable
 from typing import Any, Unpack
 
 import zmq
@@ -47,7 +46,6 @@ from caraml.errors import (
     ZmqTimeoutError,
 )
 from caraml.limits import MAX_PARTS
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer
 from caraml.zmq.acknowledged.protocol import (
@@ -69,7 +67,7 @@ from caraml.zmq.acknowledged.protocol import (
     read_done,
     read_head,
 )
-from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.endpoint import Endpoint, EndpointOptions
 
 log = logging.getLogger("caraml")
 
@@ -95,14 +93,12 @@ class ZmqSender(Endpoint):
         self,
         *,
         bind: bool = False,
-        timeout: float = -1,
         serializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
         resend_after: float = RESEND_AFTER,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
         options.setdefault("heartbeat", HEARTBEAT)
-        self.timeout = timeout
+        self.timeout = options.get("timeout", -1)
         self.resend_after = resend_after
         self._resend_at = 0.0
         self._sender = secrets.randbits(63)
@@ -112,7 +108,7 @@ class ZmqSender(Endpoint):
         self._orphans: list[tuple[int, Unacknowledged]] = []  # with their connections
         self._sent_since_read = 0
         self._seen_changes = 0
-        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, callback, timeout, options)
+        super().__init__(zmq.ROUTER if bind else zmq.DEALER, bind, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
         self._max_bytes = self.socket.limits.message_bytes - HEAD_BYTES

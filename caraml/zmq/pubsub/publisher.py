@@ -34,10 +34,9 @@ from caraml import serializers
 from caraml.codec.parts import Parts, join, size, view
 from caraml.errors import CaramlError, MalformedMessageError
 from caraml.limits import MAX_TOPIC_BYTES
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import ZERO_COPY, MessageTracker
 from caraml.utils.serializer import get_serializer, str2bytes
-from caraml.zmq.endpoint import Endpoint, SocketOptions
+from caraml.zmq.endpoint import Endpoint, EndpointOptions
 from caraml.zmq.pubsub.subscriptions import SubscriptionBudget, Subscriptions
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
@@ -121,11 +120,9 @@ class ZmqPub(Endpoint):
         *,
         bind: bool = True,
         serializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
         policy: Policy = "drop",
         budget_bytes: int = BUDGET_BYTES,
-        timeout: float = -1,
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
         if policy not in ("drop", "latest", "block"):
             raise ValueError(f"invalid policy {policy!r}; expected one of drop, latest, block")
@@ -138,7 +135,7 @@ class ZmqPub(Endpoint):
         self._topics: dict[str | bytes, _Topic] = {}
         self._subscription_budget: SubscriptionBudget | None = None
         self._unread_subscriptions = False  # the next message reads them
-        super().__init__(zmq.XPUB, bind, callback, timeout, options)
+        super().__init__(zmq.XPUB, bind, options)
         self._encode = serializers.encoder(serializer, self.socket)
         self.serializer = get_serializer(serializer)
 

@@ -12,10 +12,9 @@ from caraml import serializers
 from caraml.codec.parts import Inline, split
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
 from caraml.limits import MAX_TOPIC_BYTES
-from caraml.transport.socket import ZmqSocket
 from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer, str2bytes
-from caraml.zmq.endpoint import LoopingEndpoint, SocketOptions
+from caraml.zmq.endpoint import EndpointOptions, LoopingEndpoint
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     INLINE,
@@ -62,11 +61,9 @@ class ZmqSub(LoopingEndpoint):
         *,
         bind: bool = False,
         deserializer: serializers.Serializer = None,
-        callback: Callable[[ZmqSocket], object] | None = None,
         topic: str | bytes | None = None,
-        timeout: float = -1,
         policy: Literal["all", "latest"] = "all",
-        **options: Unpack[SocketOptions],
+        **options: Unpack[EndpointOptions],
     ) -> None:
         if policy not in ("all", "latest"):
             raise ValueError(f"invalid policy {policy!r}; expected one of all, latest")
@@ -81,7 +78,7 @@ class ZmqSub(LoopingEndpoint):
         self._policy = policy
         self._first_topic = topic
         self._topics: Counter[bytes] = Counter()
-        super().__init__(zmq.SUB, bind, callback, timeout, options)
+        super().__init__(zmq.SUB, bind, options)
         self._decode_data = serializers.decoder(deserializer, self.socket)
         self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None
