@@ -157,11 +157,17 @@ def _silence(server: str, deadline: float) -> Silent:
     """Return the error for a server that does not answer."""
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
     remedy = "It may be out of file descriptors: attach to it, or end it"
-    recorded = servers.of(server)
-    process = process_table.process(recorded.pid) if recorded is not None else None
-    if process is not None and process.identity == recorded and process.stopped:
+    process = _process(server)
+    if process is not None and process.stopped:
         what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` resumes it"
     return Silent(what, where=str(paths.tmux_socket(server)), remedy=remedy)
+
+
+def _process(server: str) -> process_table.Process | None:
+    """Return the process of a server; None if it has ended since it was recorded."""
+    recorded = servers.of(server)
+    process = process_table.process(recorded.pid) if recorded is not None else None
+    return process if process is not None and process.identity == recorded else None
 
 
 def joined(commands: Iterable[Sequence[str]]) -> list[str]:
@@ -250,8 +256,8 @@ def _failure(server: str, stderr: bytes) -> TmuxError:
     kind = NoServer if NOT_THERE.search(clean) else TmuxError
     remedy = "Run the same command again to continue"
     if "protocol version mismatch" in clean:
-        recorded = servers.of(server)
-        end = f"end that with `kill {recorded.pid}`" if recorded is not None else "end that"
+        process = _process(server)
+        end = f"end that with `kill {process.pid}`" if process is not None else "end that"
         remedy = f"tmux was updated under its server: {end}, then `symphony up` starts it again"
     return kind(
         f"tmux refused a command: {clean or 'no reason given'}",
