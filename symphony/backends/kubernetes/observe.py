@@ -24,7 +24,7 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, reasons, service_address
+from symphony.backends.kubernetes.status import pod_status, reasons
 from symphony.backends.kubernetes.status import watch as watching
 from symphony.backends.kubernetes.status.reasons import JobStatus
 from symphony.backends.observe import (
@@ -73,7 +73,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
-        elif resource.type == SERVICE_TYPE and (balanced_by := service_address.balanced(resource.inputs)):
+        elif resource.type == SERVICE_TYPE and (balanced_by := reasons.balanced(resource.inputs)):
             balanced.setdefault(balanced_by[0], []).append(balanced_by[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
@@ -361,7 +361,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
     """Return the load balancers without an address; the cluster is asked only if there are any."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
-    return service_address.pending(client.items(path_of("services", recorded.physical_name)))
+    return reasons.pending_services(client.items(path_of("services", recorded.physical_name)))
 
 
 def _with_balancers(
@@ -371,7 +371,7 @@ def _with_balancers(
     complete: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
-        why = ", ".join(f"{name}: {service_address.PENDING}" for name in names)
+        why = ", ".join(f"{name}: {reasons.PENDING}" for name in names)
         waits = bool(why) and status.state == "running" and not status.why
         complete.append(replace(status, why=why) if waits else status)
     return complete

@@ -18,7 +18,7 @@ from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Re
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, service_address
+from symphony.backends.kubernetes.status import pod_status, reasons
 from symphony.errors import SymphonyError
 
 _PROTOCOLS = ("v4.channel.k8s.io",)
@@ -40,7 +40,7 @@ def route(client: Client, namespace: str, service: str) -> ServiceRoute:
     address = ""
     if kind == "LoadBalancer":
         port = text(_port(body), "port")
-        address = next((_address(host, port) for host in service_address.addresses(body)), "")
+        address = next((_address(host, port) for host in reasons.addresses(body)), "")
     elif kind == "NodePort":
         address = _node_address(client, namespace, body)
     forward = partial(_forward, client, namespace, service)

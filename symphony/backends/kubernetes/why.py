@@ -12,7 +12,7 @@ from symphony.backends.kubernetes.api.fields import Values, listing, mapping, te
 from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.logs import last_lines
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, reasons, service_address
+from symphony.backends.kubernetes.status import pod_status, reasons
 from symphony.backends.kubernetes.status.reasons import JobStatus
 from symphony.backends.observe import Link, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
@@ -400,8 +400,8 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 def _exposed(facts: Facts) -> Iterator[Link]:
     """Yield the external addresses of the pod's services."""
     for service in facts.services:
-        if address := service_address.summary(service, text(facts.pod, "status", "hostIP")):
-            is_pending = service_address.PENDING in address
+        if address := reasons.service_summary(service, text(facts.pod, "status", "hostIP")):
+            is_pending = reasons.PENDING in address
             remedy = "Wait; if no address comes, the cluster has no controller for load balancers"
             yield Link("exposed", address, None, is_pending, remedy=remedy if is_pending else "")
 

@@ -1,4 +1,4 @@
-"""Reads why pods are missing or do not start, from events, Jobs, quotas and limit ranges."""
+"""Reads why pods are missing or do not start, and the external addresses of services."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.manifests import workloads
+from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import State
 
+LOAD_BALANCER = "LoadBalancer"
+PENDING = "its LoadBalancer has no address yet"
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
@@ -151,3 +153,41 @@ def _items(client: Client, namespace: str, kind: str) -> list[Values]:
     with contextlib.suppress(Refused):
         return [*client.items(path_of(kind, namespace))]
     return []
+
+
+def balanced(inputs: Values) -> tuple[str, str] | None:
+    """Return (pod, name) of a recorded Service with a load balancer; None for other Services."""
+    if text(inputs, "spec", "type") != LOAD_BALANCER:
+        return None
+    return text(inputs, "spec", "selector", labels.POD), text(inputs, "metadata", "name")
+
+
+def pending_services(services: Iterable[Values]) -> set[str]:
+    """Return the services that wait for the address of their load balancer."""
+    return {
+        text(service, "metadata", "name")
+        for service in services
+        if text(service, "spec", "type") == LOAD_BALANCER and not addresses(service)
+    }
+
+
+def service_summary(service: Values, node: str) -> str:
+    """Return `web: NodePort 31234, on 10.0.0.7:31234 and every other node`; empty for a ClusterIP."""
+    name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
+    ports = listing(service, "spec", "ports")
+    if kind == LOAD_BALANCER:
+        where = ", ".join(f"{host}:{text(port, 'port')}" for host in addresses(service) for port in ports)
+        return f"{name}: {where}" if where else f"{name}: {PENDING}"
+    if kind == "NodePort":
+        node_ports = ", ".join(text(port, "nodePort") for port in ports)
+        return f"{name}: NodePort {node_ports}, on {node}:{node_ports} and every other node"
+    if kind == "ClusterIP" and text(service, "spec", "clusterIP") not in ("", "None"):
+        inner_ports = ", ".join(text(port, "port") for port in ports)
+        return f"{name}: inside the cluster only, {text(service, 'spec', 'clusterIP')}:{inner_ports}"
+    return ""
+
+
+def addresses(service: Values) -> list[str]:
+    """Return the external addresses of a load balancer; empty until the cloud assigns them."""
+    ingresses = listing(mapping(service, "status", "loadBalancer"), "ingress")
+    return [host for ingress in ingresses if (host := text(ingress, "ip") or text(ingress, "hostname"))]
