@@ -13,25 +13,25 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-from symphony.backends.kubernetes import plugin
+from symphony.backends.kubernetes import prerequisites
 from symphony.engine import binary
 from toolchain import golang
 from toolchain.golang import Module, Say
 from toolchain.kubernetes.calls import ToolchainError, say
 from toolchain.kubernetes.layout import cache_folder
 
-_MODULE = Path(__file__).parent / "modules" / plugin.program(plugin.KUBERNETES)
+_MODULE = Path(__file__).parent / "modules" / prerequisites.plugin_program(prerequisites.KUBERNETES)
 _VERSION = "github.com/pulumi/pulumi-kubernetes/provider/v4/pkg/version.Version"
-_STAND_IN = Path(__file__).parent / "plugin_gcp" / "bin" / plugin.program(plugin.GCP)
+_STAND_IN = Path(__file__).parent / "plugin_gcp" / "bin" / prerequisites.plugin_program(prerequisites.GCP)
 # For a slow network. Offline the engine gives up by itself, after five attempts in three seconds.
 _DOWNLOAD_WITHIN = 300.0
 
 
-def install(name: str = plugin.KUBERNETES) -> Path:
+def install(name: str = prerequisites.KUBERNETES) -> Path:
     """Link the plugin where the engine looks for the version of the Python package; return the link."""
     version = metadata.version(f"pulumi-{name}")
-    place = plugin.place(name, version)
-    program = _STAND_IN if name == plugin.GCP else kubernetes(version, say)
+    place = prerequisites.plugin_place(name, version)
+    program = _STAND_IN if name == prerequisites.GCP else kubernetes(version, say)
     if not place.is_symlink() and place.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def install(name: str = plugin.KUBERNETES) -> Path:
 
 def kubernetes(version: str, say: Say) -> Path:
     """Return Pulumi's Kubernetes plugin; download or build it if this version is not in the cache."""
-    program = plugin.program(plugin.KUBERNETES)
+    program = prerequisites.plugin_program(prerequisites.KUBERNETES)
     downloaded = cache_folder() / f"plugin-kubernetes-{version}"
     stamp = f"-ldflags=-s -w -X {_VERSION}={version}"
     module = Module(_MODULE, (program,), ("-trimpath", stamp))
@@ -61,7 +61,7 @@ def _download(version: str, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".downloading-", dir=folder.parent))
     env = {**os.environ, "PULUMI_HOME": str(scratch), "PULUMI_SKIP_UPDATE_CHECK": "true"}
-    argv = [engine.pulumi, "plugin", "install", "resource", plugin.KUBERNETES, version]
+    argv = [engine.pulumi, "plugin", "install", "resource", prerequisites.KUBERNETES, version]
     try:
         done = subprocess.run(argv, env=env, capture_output=True, timeout=_DOWNLOAD_WITHIN, check=False)
         if done.returncode == 0:
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m toolchain.plugins")
     parser.add_argument("--only-build", action="store_true", help="leave PULUMI_HOME as it is")
     only_build = parser.parse_args().only_build
-    version = metadata.version(f"pulumi-{plugin.KUBERNETES}")
+    version = metadata.version(f"pulumi-{prerequisites.KUBERNETES}")
     try:
         say(f"{kubernetes(version, say) if only_build else install()}")
     except ToolchainError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from symphony.backends.kubernetes import plugin
+from symphony.backends.kubernetes import prerequisites
 from tests.sandbox import ROOT, Sandbox, sandbox_in
 from toolchain.kubernetes.fixtures import Access, cluster, kubectl
 from toolchain.plugins import install
@@ -56,7 +56,7 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox
 def google(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[Google]:
     """A cluster name for this test; its nodes are removed after the test."""
     install()
-    install(plugin.GCP)
+    install(prerequisites.GCP)
     made = Google(sandbox, kubectl)
     yield made
     left = made.nodes()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes import plugin
+from symphony.backends.kubernetes import prerequisites
 from symphony.backends.registry import Finding
 from symphony.cli.doctor import examine, is_ready
 from symphony.engine import environment
@@ -90,7 +90,7 @@ def test_doctor_lists_gke_prerequisites_with_remedies(
         file.write_text(text)
         file.chmod(0o700)
     (tmp_path / "gcloud" / "active_config").write_text("work\n")
-    place = plugins.install(plugin.GCP)
+    place = plugins.install(prerequisites.GCP)
     assert [(finding(row).there, finding(row).version, finding(row).place) for row in rows] == [
         (True, "", str(programs[0])),
         (True, "", str(programs[1])),
@@ -100,7 +100,7 @@ def test_doctor_lists_gke_prerequisites_with_remedies(
 
 
 def test_a_plugin_of_another_version_counts_as_missing() -> None:
-    other = plugin.place(plugin.KUBERNETES, "1.0.0")
+    other = prerequisites.plugin_place(prerequisites.KUBERNETES, "1.0.0")
     other.parent.mkdir(parents=True)
     other.write_bytes(b"\x7fELF")
     assert not finding("kube plugin").there

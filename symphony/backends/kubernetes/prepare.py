@@ -20,7 +20,7 @@ from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import dry_run, plugin, settings, supervisor
+from symphony.backends.kubernetes import dry_run, prerequisites, settings, supervisor
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
@@ -78,7 +78,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     if context.offline:
         manifests = render.render(plan, chosen, context.owner, files=files)
         return Prepared(plan, manifests, frozenset(), ClusterConnection("", ""), chosen.grace_seconds)
-    plugin.require(plugin.KUBERNETES)
+    prerequisites.require_plugin(prerequisites.KUBERNETES)
     connection = connection_of(context)
     client, owner = connection.client, context.owner
     live = inventory.read(client, plan.physical_name)

@@ -5,23 +5,30 @@ from __future__ import annotations
 import configparser
 import os
 import shutil
+import urllib.error
+import urllib.request
 from importlib import metadata
 from pathlib import Path
 
-from symphony.backends.kubernetes import plugin
+from symphony import paths
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.registry import Finding
 from symphony.errors import SymphonyError
+
+KUBERNETES, GCP = "kubernetes", "gcp"
+# The hosts of plugins, in the order of the engine, which waits minutes in silence for one that is down.
+_HOSTS = ("https://api.github.com", "https://get.pulumi.com")
+_SECONDS = 5.0
 
 
 def findings() -> list[Finding]:
     """Return the prerequisites of experiments on Kubernetes and GKE; tmux needs none of them."""
     return [
         _extra("kubernetes"),
-        _plugin("kube plugin", plugin.KUBERNETES),
+        _plugin("kube plugin", KUBERNETES),
         _kubeconfig(),
         _extra("gcp"),
-        _plugin("gcp plugin", plugin.GCP),
+        _plugin("gcp plugin", GCP),
         _program("gcloud", "gcloud", "cloud.google.com/sdk/docs/install"),
         _program("auth plugin", "gke-gcloud-auth-plugin", "gcloud components install gke-gcloud-auth-plugin"),
         _project(),
@@ -46,7 +53,7 @@ def _plugin(label: str, plugin_name: str) -> Finding:
         version = metadata.version(f"pulumi-{plugin_name}")
     except metadata.PackageNotFoundError:
         return Finding(name, False, get=f"install the package pulumi-{plugin_name} first", needed=False)
-    file = plugin.find(plugin_name, version)
+    file = find_plugin(plugin_name, version)
     if file is None:
         return Finding(name, False, get="`symphony up` installs it", needed=False)
     return Finding(name, True, version, str(file), needed=False)
@@ -83,3 +90,44 @@ def _kubeconfig() -> Finding:
         get = error.line if kubeconfig.exists() else "export KUBECONFIG=FILE"
         return Finding(name, False, get=get, needed=False)
     return Finding(name, True, f"context {context}" if context else "", place, needed=False)
+
+
+def plugin_program(name: str) -> str:
+    """Return the name of a plugin's program."""
+    return f"pulumi-resource-{name}"
+
+
+def find_plugin(name: str, version: str) -> Path | None:
+    """Return the plugin that the engine would run, on PATH or in its plugin folder; None if there is none."""
+    if executable := shutil.which(plugin_program(name)):
+        return Path(executable)
+    place = plugin_place(name, version)
+    return place if place.exists() else None
+
+
+def require_plugin(name: str) -> None:
+    """Raise SymphonyError if the engine has no plugin and cannot download it."""
+    version = metadata.version(f"pulumi-{name}")
+    if find_plugin(name, version) or "PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES" in os.environ:
+        return
+    if any(map(_answers, _HOSTS)):
+        return
+    raise SymphonyError(
+        f"Pulumi's plugin {name} {version} is not installed, and {' and '.join(_HOSTS)} do not answer",
+        remedy=f"Set https_proxy, or run `pulumi plugin install resource {name} {version} --file FILE`",
+    )
+
+
+def _answers(host: str) -> bool:
+    try:
+        urllib.request.urlopen(host, timeout=_SECONDS).close()
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def plugin_place(name: str, version: str) -> Path:
+    """Return the path at which the engine keeps a version of a plugin."""
+    return paths.pulumi_home() / "plugins" / f"resource-{name}-v{version}" / plugin_program(name)

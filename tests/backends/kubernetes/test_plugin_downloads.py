@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.kubernetes import plugin
+from symphony.backends.kubernetes import prerequisites
 from symphony.errors import SymphonyError
 
 
@@ -17,16 +17,16 @@ def test_a_plugin_download_through_a_silent_proxy_fails_in_time(
 ) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(plugin, "_SECONDS", 0.5)
+    monkeypatch.setattr(prerequisites, "_SECONDS", 0.5)
     monkeypatch.delenv("no_proxy", raising=False)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{silent.getsockname()[1]}")
         began = time.monotonic()
         with pytest.raises(SymphonyError) as error:
-            plugin.require(plugin.KUBERNETES)
+            prerequisites.require_plugin(prerequisites.KUBERNETES)
         assert time.monotonic() - began < 10
-    assert plugin.KUBERNETES in error.value.what
+    assert prerequisites.KUBERNETES in error.value.what
     assert all(word in error.value.remedy for word in ("https_proxy", "pulumi plugin install"))
     # An installed plugin needs no download.
-    (tmp_path / plugin.program(plugin.KUBERNETES)).touch(mode=0o755)
-    plugin.require(plugin.KUBERNETES)
+    (tmp_path / prerequisites.plugin_program(prerequisites.KUBERNETES)).touch(mode=0o755)
+    prerequisites.require_plugin(prerequisites.KUBERNETES)
