@@ -12,7 +12,7 @@ from msgspec import Meta
 from symphony.errors import UserError
 from symphony.files import read_source
 from symphony.placement.machines import GPU_TYPES, gpu_type_of
-from symphony.placement.prices import LIST_PRICES, Prices, Rates
+from symphony.placement.pool import LIST_PRICES, Prices, Rates
 from symphony.plan.names import nearest
 
 KEY = "symphony:prices"

@@ -11,8 +11,7 @@ from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import SPOT_LABEL, Pool, Taint
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, SPOT_LABEL, Pool, Taint
 from symphony.placement.tf_json import MissingError
 from symphony.plan.names import nearest, quoted
 

@@ -20,10 +20,10 @@ from symphony.placement.pool import (
     SPOT_LABEL,
     Amounts,
     Pool,
+    Prices,
     Taint,
     available,
 )
-from symphony.placement.prices import Prices
 from symphony.spec.pod import Effect, Toleration
 
 # Domains of labels that machines may have although the pool does not declare them.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from symphony.placement.pool import Pool
-from symphony.placement.prices import LIST_PRICES, Prices
+from symphony.placement.pool import LIST_PRICES, Pool, Prices
 from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ProcessGroupSpec

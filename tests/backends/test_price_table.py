@@ -10,8 +10,7 @@ import pytest
 from symphony.backends import price_table
 from symphony.errors import UserError
 from symphony.placement.machines import GIB
-from symphony.placement.pool import Pool
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, Pool
 from tests.placement.fleet import CHEAP, CPU, GPU, pool
 
 TABLE = """

@@ -14,8 +14,7 @@ import pytest
 from symphony import Experiment, GKEDispatcher, Process, UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import POOL_LABEL
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, POOL_LABEL
 from symphony.spec.pod import Toleration
 from tests.placement.fleet import FLEET
 

@@ -6,8 +6,7 @@ import pytest
 
 from symphony.cli import plan_table
 from symphony.placement.planner import place, summarize
-from symphony.placement.pool import Pool
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, Pool
 from tests.placement.fleet import FLEET, pod, pool, share
 
 

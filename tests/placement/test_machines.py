@@ -6,8 +6,7 @@ import pytest
 
 from symphony.placement import machines
 from symphony.placement.machines import GIB, MIB
-from symphony.placement.pool import Amounts, Pool, Taint, allocatable, available
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, Amounts, Pool, Taint, allocatable, available
 from tests.placement import fleet
 
 

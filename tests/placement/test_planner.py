@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symphony.placement.planner import Claim, Pod, place, total_of
-from symphony.placement.pool import Amounts, Taint, available
-from symphony.placement.prices import LIST_PRICES
+from symphony.placement.pool import LIST_PRICES, Amounts, Taint, available
 from symphony.spec.pod import Toleration
 from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, holds, pod, pool, share
 
