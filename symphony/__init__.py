@@ -3,8 +3,6 @@
 Public names are loaded on first use, so `import symphony` is cheap.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """DockerBuilder and clean_images, where programs for the original Symphony import them."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """The errors that symphony raises for users; the command line prints each as one line."""
 
-from __future__ import annotations
-
 
 class SymphonyError(Exception):
     """A failure that is not the user's mistake.

@@ -1,7 +1,5 @@
 """Private files and folders, whatever the umask: created, replaced atomically, locked, removed."""
 
-from __future__ import annotations
-
 import atexit
 import errno
 import fcntl

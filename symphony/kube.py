@@ -1,7 +1,5 @@
 """KubeCluster and its specs, where programs for the original Symphony import them."""
 
-from __future__ import annotations
-
 from symphony.classic import KubeExperimentSpec as KubeExperimentSpec
 from symphony.classic import KubeProcessGroupSpec as KubeProcessGroupSpec
 from symphony.classic import KubeProcessSpec as KubeProcessSpec

@@ -5,8 +5,6 @@ in a private folder. A thread accepts the connections of the port, looks up the 
 it reads a byte, and forwards only connections of this user.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

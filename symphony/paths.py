@@ -1,7 +1,5 @@
 """Paths of symphony's and Pulumi's files on this machine, and the identity of a state store."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

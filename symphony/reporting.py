@@ -3,8 +3,6 @@
 It imports nothing else of symphony, so a process in a pod can use it cheaply.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ The request is an environment variable. The program reports in the engine's debu
 shows only with --debug.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar

@@ -8,8 +8,6 @@ script's standard input, a socket, and then connects to FOLDER/PORT. Standard li
 within milliseconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

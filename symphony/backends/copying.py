@@ -1,7 +1,5 @@
 """Copies files and folders locally, and packs and safely unpacks them as tar archives."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 from concurrent.futures import ThreadPoolExecutor

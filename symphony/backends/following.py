@@ -1,7 +1,5 @@
 """Follows processes whose logs are local files: their states while an `up` waits, and their output."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from graphlib import TopologicalSorter

@@ -1,7 +1,5 @@
 """The resource inputs that tmux windows and Slurm steps share: both start processes with launch files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path

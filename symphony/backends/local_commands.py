@@ -1,7 +1,5 @@
 """Checks that files, folders and commands of a declaration exist on this machine or a shared disk."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

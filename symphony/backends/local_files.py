@@ -1,7 +1,5 @@
 """Reads secret and config files, and compares them with the running experiment's copies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Copies files to and from the start folder of a process, on this machine or a shared disk."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol of a backend's module `observe`, and the values that it returns."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

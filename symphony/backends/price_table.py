@@ -1,7 +1,5 @@
 """Reads the user's price file, which replaces the list prices."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Reads the settings of a stack, gathers their problems with their lines, and lists all settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

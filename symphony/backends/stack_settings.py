@@ -1,7 +1,5 @@
 """The settings of a stack, as dataclass fields with their types and help texts."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Converts a plan's order, probes and ends to the declaration that a supervisor carries out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

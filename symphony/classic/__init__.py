@@ -1,7 +1,5 @@
 """The names of the original Symphony, as thin wrappers that are loaded when they are first used."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """DockerBuilder and clean_images of the original, on the code that builds an Image."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Mapping, Sequence

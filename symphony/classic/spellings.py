@@ -1,7 +1,5 @@
 """Experiment, ProcessGroup and Process with the spellings of the original Symphony."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

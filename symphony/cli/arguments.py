@@ -1,7 +1,5 @@
 """Arguments that commands share: types, shell completion, and the experiments and processes they name."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress

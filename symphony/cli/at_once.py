@@ -1,7 +1,5 @@
 """Runs a command for several experiments in parallel, in a process for each: `symphony up 'sweep.*'`."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -4,8 +4,6 @@ To add a command, add a row to COMMANDS and a file symphony/cli/<name>.py with a
 parameters are the arguments and options and whose docstring is the help with examples.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """`symphony config`: all existing settings, or a stack's settings and parameters."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from collections.abc import Mapping

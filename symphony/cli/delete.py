@@ -1,7 +1,5 @@
 """`symphony delete`: stop an experiment and delete everything it started."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`symphony delete-batch`: delete several experiments, by name or pattern."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

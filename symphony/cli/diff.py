@@ -1,7 +1,5 @@
 """`symphony diff`: shows the differences between two runs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

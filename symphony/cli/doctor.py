@@ -1,7 +1,5 @@
 """`symphony doctor`: checks the prerequisites of this machine."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """`symphony drift`: compares a running experiment with its declaration."""
 
-from __future__ import annotations
-
 from symphony.cli import arguments, screen
 from symphony.operations.drift import Drift, drift, is_value
 from symphony.operations.stacks import Stack

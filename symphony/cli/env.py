@@ -1,7 +1,5 @@
 """`symphony env`: prints shell exports for a plain `pulumi`."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

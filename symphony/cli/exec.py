@@ -1,7 +1,5 @@
 """`symphony exec`: runs a command in a process."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any

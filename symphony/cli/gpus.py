@@ -1,7 +1,5 @@
 """`symphony gpus`: lists the GPUs of this machine."""
 
-from __future__ import annotations
-
 from symphony.cli import arguments, screen
 from symphony.errors import UserError
 from symphony.operations.process import size

@@ -1,7 +1,5 @@
 """`symphony graph`: shows processes, the services between them, and their dependencies."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

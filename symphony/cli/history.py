@@ -1,7 +1,5 @@
 """`symphony history`: lists the runs of an experiment."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Annotated

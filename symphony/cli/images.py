@@ -1,7 +1,5 @@
 """`symphony images`: lists and removes the images on this machine that symphony built."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`symphony init`: creates the files of a small project."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated

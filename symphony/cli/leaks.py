@@ -1,7 +1,5 @@
 """`symphony leaks`: lists processes that run without a stack."""
 
-from __future__ import annotations
-
 import sys
 
 from symphony.cli import arguments, screen

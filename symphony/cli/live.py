@@ -1,7 +1,5 @@
 """The live screen of `symphony top`, drawn by Textual."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

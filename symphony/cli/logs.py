@@ -1,7 +1,5 @@
 """`symphony logs`: prints the merged output of processes."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Sequence

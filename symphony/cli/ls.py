@@ -1,7 +1,5 @@
 """`symphony ls`: lists the experiments and their states."""
 
-from __future__ import annotations
-
 import sys
 from fnmatch import fnmatchcase
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The entry point of `symphony`: converts errors to a line and every end to an exit code."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import gc

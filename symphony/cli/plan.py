@@ -1,7 +1,5 @@
 """`symphony plan`: shows the changes that `up` would make."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

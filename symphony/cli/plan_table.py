@@ -1,7 +1,5 @@
 """Prints a plan as tables: changes of processes or resources, and the machines of a placement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """`symphony process`: lists the processes of an experiment with their states."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`symphony prune`: removes old runs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`symphony rbac`: prints the Kubernetes Role that symphony needs."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 

@@ -1,7 +1,5 @@
 """`symphony restart`: restarts processes and changes nothing else."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`symphony results`: shows the values that processes report, a row for each run."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`symphony scp`: copies files and folders to and from a process."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Generator

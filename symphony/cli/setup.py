@@ -1,7 +1,5 @@
 """`symphony setup`: installs the prerequisites of this machine."""
 
-from __future__ import annotations
-
 from symphony.backends import registry
 from symphony.backends.registry import Finding, Prerequisites
 from symphony.cli import arguments, screen

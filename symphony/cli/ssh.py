@@ -1,7 +1,5 @@
 """`symphony ssh`: opens the window or a shell of a process."""
 
-from __future__ import annotations
-
 from symphony.cli import arguments
 from symphony.operations import access
 

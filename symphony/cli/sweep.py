@@ -1,7 +1,5 @@
 """`symphony sweep`: runs a program once for each combination of parameters."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Sequence
 from typing import Annotated

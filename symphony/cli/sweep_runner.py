@@ -1,7 +1,5 @@
 """The process of a sweep, which `symphony sweep` starts in a tmux window."""
 
-from __future__ import annotations
-
 import sys
 
 from symphony.cli import screen

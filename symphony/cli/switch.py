@@ -1,7 +1,5 @@
 """`symphony switch`: sets or prints the current experiment."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

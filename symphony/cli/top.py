@@ -1,7 +1,5 @@
 """`symphony top`: shows an experiment live."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

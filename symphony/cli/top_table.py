@@ -1,7 +1,5 @@
 """The headline and the table cells of `symphony top`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`symphony visit`: opens a service in the browser."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Annotated

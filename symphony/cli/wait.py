@@ -1,7 +1,5 @@
 """`symphony wait`: waits until an experiment is ready or has completed."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

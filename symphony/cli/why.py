@@ -1,7 +1,5 @@
 """`symphony why`: explains the state of a process as a chain of steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """`run_program` and `params`: the program of the current stack, stacks/rl.py for `rl.gke`, and its values."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 import traceback

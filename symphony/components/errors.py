@@ -1,7 +1,5 @@
 """UsageError: a mistake in the user's program, which Pulumi shows as a single line."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from contextlib import contextmanager
 

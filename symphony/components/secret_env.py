@@ -1,7 +1,5 @@
 """Reads secret values at launch: secret files, Outputs, and secret settings of the stack."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Iterator

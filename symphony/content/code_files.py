@@ -1,7 +1,5 @@
 """Finds the files that an entry of `code=` matches: a file, a folder with its content, or a glob."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 The classic names (`from symphony.engine import *`) live in symphony.classic, loaded when asked for.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

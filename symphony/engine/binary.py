@@ -1,7 +1,5 @@
 """Finds the Pulumi engine on this machine and its version."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The environment variables of engine processes: state, passphrase, Python."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """Converts failures of the engine, a plugin or the program to errors with a place and a remedy."""
 
-from __future__ import annotations
-
 import re
 import sysconfig
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Installs the engine, and Debian packages, if they are missing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

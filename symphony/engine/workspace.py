@@ -1,7 +1,5 @@
 """Finds the Pulumi project of a folder, reads its stacks' settings, and creates stacks."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Mapping

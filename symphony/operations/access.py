@@ -1,7 +1,5 @@
 """Access to the processes of an experiment: exec, ssh, scp, visit."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

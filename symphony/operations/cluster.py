@@ -1,7 +1,5 @@
 """Stacks that create a GKE cluster: resumes interrupted runs, and finds the experiments on the cluster."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Compares two runs: declaration, settings, code files, git."""
 
-from __future__ import annotations
-
 import difflib
 import filecmp
 import json

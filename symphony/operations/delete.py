@@ -1,7 +1,5 @@
 """Deletes an experiment with everything it started."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

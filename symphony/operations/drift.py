@@ -1,7 +1,5 @@
 """Finds drift (running processes that differ from the declaration) and leaks (processes without a stack)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Reads the commit and the uncommitted changes of a folder from git, and restores them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Lists and removes the images on this machine that symphony built."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

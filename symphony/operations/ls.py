@@ -1,7 +1,5 @@
 """Lists all experiments with their states, from the state store and from their backends."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Copies the logs of pods to the folder of their run, in the format of tmux logs."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

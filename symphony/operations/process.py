@@ -1,7 +1,5 @@
 """Reads the processes of an experiment: states, explanations of a state, output, usage; waits for them."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

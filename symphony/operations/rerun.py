@@ -1,7 +1,5 @@
 """Restores the declaration of a run: its settings, its code (kept or from git), and its images by digest."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Reads values that processes report in lines such as `::result {"loss": 0.31}`, and tabulates them."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Reads the kept logs of runs, and finds lines that match a pattern."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

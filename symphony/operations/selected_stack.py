@@ -1,7 +1,5 @@
 """Selects the stack of a command: finds it by name, checks it against its state, creates it."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 from collections.abc import Generator, Mapping, Sequence

@@ -4,8 +4,6 @@ The folder of a sweep has sweep.json and the frozen code. The runner, a process 
 starts the trials; it reads and writes sweep.json, so it continues where a killed runner stopped.
 """
 
-from __future__ import annotations
-
 import csv
 import itertools
 import math

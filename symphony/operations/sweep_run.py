@@ -4,8 +4,6 @@ It writes the state of a trial first. A runner that is killed leaves trials in t
 next one starts again: an `up` adopts the processes that an interrupted one has started.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """libtmux objects of an experiment, for scripts that work in its windows."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import libtmux

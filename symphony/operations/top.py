@@ -1,7 +1,5 @@
 """The data of `symphony top`: processes with their usage, services with their connections."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Brings an experiment up, or restarts processes, with a run of the engine; yields the progress of each."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Builds the Plan of a spec and a target, or gathers every Problem."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

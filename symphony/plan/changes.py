@@ -4,8 +4,6 @@ A process restarts if its fingerprint differs from the recorded fingerprint. The
 inputs that differ between the state and the program, as the engine reports them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The code of a process: a digest of all its files, and the files behind each digest."""
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

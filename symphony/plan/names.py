@@ -1,7 +1,5 @@
 """Naming rules: alphabets, lengths, mapping to valid names, near matches, quoting."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Places the pods of an experiment in the pools of its cluster."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The plan of an experiment in one backend: inert, printable values that a backend renders."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

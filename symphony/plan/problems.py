@@ -1,7 +1,5 @@
 """Problems of a declaration as values, and the error that reports them together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Remarks: warnings about declarations that are valid but most likely a mistake."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """The rules that check a declaration; a new rule is a function and a row in RULES."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

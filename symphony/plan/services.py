@@ -1,7 +1,5 @@
 """The addresses of services, and the SYMPH_* variables that carry them to processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from caraml import service_env

@@ -1,7 +1,5 @@
 """Target: a backend's limits and chosen ports as a value, so that `plan` imports no backend."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Dependencies: the conditions that a process waits for before it starts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, cast

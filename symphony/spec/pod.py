@@ -1,7 +1,5 @@
 """Settings of a pod: an ungrouped process sets them itself, a grouped one through its group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

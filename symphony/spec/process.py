@@ -1,7 +1,5 @@
 """A process as the user declared it: a frozen value that `plan` checks and backends render."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

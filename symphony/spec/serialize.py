@@ -1,7 +1,5 @@
 """Converts specs to plain dicts and back without loss."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast

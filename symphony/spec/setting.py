@@ -4,8 +4,6 @@ To add one: a field in its class, a line in the options beside that class if it 
 backend that renders it, and its name in that backend's row.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import numbers
 import os

@@ -1,7 +1,5 @@
 """The settings that an experiment, a group and a process share, and inputs that are read at launch."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

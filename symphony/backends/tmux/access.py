@@ -1,7 +1,5 @@
 """The tmux backend's `access`: runs commands beside processes, shows windows, finds services."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """Explains the state of a process in tmux: its steps, and how it ended."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

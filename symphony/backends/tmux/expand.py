@@ -1,7 +1,5 @@
 """The tmux backend's `expand`: registers a Session, and a Window for each process of a plan."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Look: reads the processes of this machine once for many questions, and returns which are ready."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

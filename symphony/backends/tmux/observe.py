@@ -1,7 +1,5 @@
 """The tmux backend's `observe`: the status of processes, from the state and a listing of the server."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The tmux backend's `prerequisites`: tmux, and perl to supervise processes."""
 
-from __future__ import annotations
-
 import shutil
 
 from symphony.backends.registry import Finding, guarded

@@ -1,7 +1,5 @@
 """The stack settings of the tmux backend."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 from typing import Annotated, cast

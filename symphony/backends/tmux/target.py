@@ -1,7 +1,5 @@
 """The tmux backend's target: its capabilities, the ports for an experiment, and problems."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from symphony import paths

@@ -1,7 +1,5 @@
 """Measures the CPU, memory, GPUs and connections of processes on this machine, children included."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import defaultdict

@@ -5,8 +5,6 @@ processes again by their labels, but a bucket of the same program would be missi
 skips checkpoints while the program registers only resources of symphony; otherwise it runs again with them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """The typed events and the outcome of an engine run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ The engine asks for it through the socket on standard input, as it asks a progra
 The output of the program goes to the engine as messages.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import runpy

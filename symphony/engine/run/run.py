@@ -9,8 +9,6 @@ The engine streams its events as JSON over a pipe: no log file with the values o
 Pulumi's Automation API would start six processes for one run, and write such a file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import selectors

@@ -10,8 +10,6 @@ namespace of its own, where no other user of the machine can dial its ports; the
 stay outside and keep the network. Sockets in a private folder connect the two sides.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

@@ -3,8 +3,6 @@
 Standard library only and started with -I -S: it costs 10 ms beside the start of the engine, not before it.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -4,8 +4,6 @@ Reading is safe beside a running engine, which replaces its files whole. The eng
 what a killed engine left half written is replaced here by the engine's last copy.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 A lock holds pid, user, host and time. Each has a file of its own, so removing one never removes another.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Reads the state of stacks, from files or through the engine from a cloud, and removes old copies."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
