@@ -42,7 +42,7 @@ def encoder(serializer: Serializer, socket: ZmqSocket) -> Encode:
     if name is None:
         return None
     if name == "msgpack":
-        return Encoder(socket.limits).encode
+        return Encoder().encode
     if name == "pickle":
         return _pickle(socket)[0]
     return _encode_json if name == "json" else classic.get_serializer(name)

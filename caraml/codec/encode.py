@@ -19,7 +19,7 @@ from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_b
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
 from caraml.codec.structure import is_over_limit
 from caraml.errors import EncodeError, MessageTooLargeError
-from caraml.limits import DEFAULT_LIMITS, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS, Limits
+from caraml.limits import MAX_DEPTH, MAX_HEADER_BYTES
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
 _KEYS = frozenset({type(None), bool, int, float, str, bytes})
@@ -66,11 +66,9 @@ _NOT_CACHED = _ArraysPlan({})  # stands for a missing entry: None is an entry, t
 
 
 class Encoder:
-    """Encodes values, in any thread."""
+    """Encodes values, in any thread; the socket checks the size of the message."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-        self._most_flat = min(limits.message_bytes, MAX_HEADER_BYTES)
+    def __init__(self) -> None:
         self._plans: dict[object, _ArraysPlan | None] = {}
 
     def encode(self, value: object) -> bytes | Parts:
@@ -101,10 +99,8 @@ class Encoder:
                 plan = _ArraysPlan(value)
             except (TypeError, ValueError, UnicodeEncodeError) as error:
                 raise EncodeError(f"{_path_of_first_fault(value)}: {error}") from None
-            total = sum(array.nbytes for array in value.values())
             if len(plan.head) > MAX_HEADER_BYTES:
                 return None
-            self._check_size(total + len(plan.head), 1 + len(plan.out_of_band))
         self._plans[key] = plan
         return plan
 
@@ -131,7 +127,7 @@ class Encoder:
             body = _pack(value)
         except (OverflowError, TypeError, ValueError):
             return None
-        return TREE + body if len(body) <= self._most_flat else None
+        return TREE + body if len(body) <= MAX_HEADER_BYTES else None
 
     def _tree(self, value: object) -> bytes | Parts:
         walk = _Tree(False)
@@ -145,21 +141,12 @@ class Encoder:
             raise type(error)(f"{_path_of_first_fault(value)}: {error}") from None
         except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
             raise EncodeError(str(error)) from None
-        parts = walk.parts
         if is_over_limit(body):
             raise MessageTooLargeError(
                 f"the value has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings; "
                 "put large data into numpy arrays"
             )
-        self._check_size(len(body) + sum(map(size, parts)), 1 + len(parts))
-        return Parts((TREE + body, *parts)) if parts else TREE + body
-
-    def _check_size(self, nbytes: int, parts: int) -> None:
-        if nbytes > self._limits.message_bytes:
-            limit = self._limits.message_bytes
-            raise MessageTooLargeError(f"{nbytes} bytes, over Limits.message_bytes of {limit}")
-        if parts > MAX_PARTS:
-            raise MessageTooLargeError(f"{parts} parts; at most {MAX_PARTS} can be sent")
+        return Parts((TREE + body, *walk.parts)) if walk.parts else TREE + body
 
 
 class _Tree:

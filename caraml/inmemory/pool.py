@@ -37,7 +37,7 @@ from caraml import process
 from caraml.codec import Decoder, Encoder
 from caraml.codec.arrays import OUT_OF_BAND, Array
 from caraml.codec.parts import JOINED, Buffer, Parts, join, size, split, view
-from caraml.errors import MalformedMessageError, SharedMemoryError
+from caraml.errors import MalformedMessageError, MessageTooLargeError, SharedMemoryError
 from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
 from caraml.limits import MAX_PARTS, Limits
 
@@ -71,7 +71,7 @@ class SharedPool:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.max_bytes = max_bytes
         self.inline = 0
-        self._encoder = Encoder(_LIMITS)
+        self._encoder = Encoder()
         self._reset()
         _pools.add(self)
 
@@ -87,12 +87,14 @@ class SharedPool:
         return sum(segment.capacity for segment in self._segments)
 
     def put(self, value: object) -> bytes:
-        """Share a value, and return the name for one `get`. Raises EncodeError."""
+        """Share a value, and return the name for one `get`. Raises EncodeError (MessageTooLargeError)."""
         parts = self._encoder.encode(value)
         return self.put_parts(parts if isinstance(parts, Parts) else [parts])
 
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
         """Share the parts of an encoded message, and return the name."""
+        if len(parts) > MAX_PARTS:
+            raise MessageTooLargeError(f"{len(parts)} parts; at most {MAX_PARTS} can be shared")
         head, *others = parts
         if not others:
             return join(parts)
