@@ -118,7 +118,7 @@ class GKEDispatcher:
         """
         pool = self._pool(node_pool_name)
         if not pool.gpus:
-            raise usage_error(f"node pool {node_pool_name} has no GPUs", "Assign to a machine of it instead")
+            raise usage_error(f"node pool {node_pool_name} has no GPUs", "Use assign_to_machine() instead")
         self._assign(process, process_group, Claim(parts=pool.gpus), pool.name)
 
     def assign_to_node_pool(
@@ -152,7 +152,7 @@ class GKEDispatcher:
         gpu_type: str | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """Claim amounts of a machine of the cheapest pool that has them, without GPUs where none are claimed.
+        """Claim amounts of a machine of the cheapest pool that has them, without GPUs if none are claimed.
 
         dispatcher.assign_to_resource(learner, cpu=4, memory_m=8192, gpu_type="v100")
 
@@ -247,5 +247,7 @@ def _integer(name: str, value: Any, *, least: int) -> int | None:
         return None
     number = _amount(name, value)
     if number % 1 or number < least:
-        raise usage_error(f"{name}={value!r:.40} is not a whole number of at least {least}", "Correct it")
+        raise usage_error(
+            f"{name}={value!r:.40} is not a whole number", f"Give a whole number of {least} or more"
+        )
     return int(number)

@@ -297,7 +297,7 @@ class _Failures:
 def _show_line(planned: Planned) -> None:
     """Print the plan on a single line."""
     parts = [
-        f"{'build' if image.needs_build else 'take'} image {image.name} ({'; '.join(image.reasons)})"
+        f"{'build' if image.needs_build else 'use'} image {image.name} ({'; '.join(image.reasons)})"
         for image in planned.images
     ]
     by_reason: dict[tuple[str, str], list[str]] = {}

@@ -74,7 +74,7 @@ def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> I
     events = _delete_one(stack, workspace.hidden(swept.project, swept.name), forget=forget)
     deleted = [event for event in events if isinstance(event, Deleted)]
     for trial in sweep.live_trials(swept):
-        for event in _delete_one(trial, sweep.frozen(swept), forget=forget):
+        for event in _delete_one(trial, sweep.frozen_project(swept), forget=forget):
             if isinstance(event, Deleted):
                 deleted.append(event)
             else:
@@ -280,8 +280,8 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
     left = [path for path in paths if path in alive or path in live]
     if not left:
-        return "only its record is left; all processes have ended"
-    return f"{len(left)} of {count(len(paths), 'process', 'processes')} left: {listed(left, 5)}"
+        return "all processes have ended; only its record remains"
+    return f"{len(left)} of {count(len(paths), 'process', 'processes')} remain: {listed(left, 5)}"
 
 
 def _live_processes(stack: stacks.Stack) -> list[str]:

@@ -116,7 +116,7 @@ def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
             link = draft / name
             link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
-                link.symlink_to(_origin_of(str(folder / name), str(folder)))
+                link.symlink_to(_link_target(str(folder / name), str(folder)))
     files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
 
@@ -147,7 +147,7 @@ def keep(
             count, size = count + 1, size + bytes_here
         if count > MOST_FILES or size > MOST_BYTES:
             most = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
-            return [f"the code: more than {most} are not ignored, which is more than a record takes"]
+            return [f"the code: more than {most} are not ignored, which is more than symphony copies"]
     linked: list[str] = []
     for path, is_code in entries:
         name = os.path.relpath(path, folder)
@@ -155,7 +155,7 @@ def keep(
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_code or path in secret_files or not _copy(path, name, target, before):
             with suppress(FileExistsError):
-                target.symlink_to(_origin_of(path, str(folder)))
+                target.symlink_to(_link_target(path, str(folder)))
             if is_code:
                 linked.append(name)
     return [f"{listed(linked, 5)}: large, secret or unreadable"] if linked else []
@@ -179,7 +179,7 @@ def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
                 yield entry.path, False
 
 
-def _origin_of(path: str, folder: str) -> str:
+def _link_target(path: str, folder: str) -> str:
     """Return the target of a link in the copy; a relative link within the project stays as it is."""
     if not os.path.islink(path):  # noqa: PTH114 : hot path
         return path

@@ -151,12 +151,12 @@ class _Reader:
             what = f"{name} has per_machine={place.per_machine} in place()"
             self._report_at(owner, "per_machine", what, "set 1 or more")
         if place.gpu is not None and place.gpu < 0:
-            self._report_at(owner, "gpu", f"{name} is placed with {place.gpu} GPUs", "request 0 or more")
+            self._report_at(owner, "gpu", f"{name} requests {place.gpu} GPUs in place()", "request 0 or more")
         for kind in ("cpu", "memory"):
             quantity = getattr(place, kind)
             if quantity is not None and amount(quantity) is None:
                 self._report_at(
-                    owner, kind, f"{name} is placed with {kind} {quoted(str(quantity))}", QUANTITY_REMEDY
+                    owner, kind, f"{name} requests {kind} {quoted(str(quantity))} in place()", QUANTITY_REMEDY
                 )
 
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
@@ -171,7 +171,7 @@ class _Reader:
             )
         elif place.pool and place.pool not in pools:
             remedy = did_you_mean(place.pool, pools, f"its pools are {', '.join(pools)}")
-            what = f"{name} is placed on {quoted(place.pool)}, which the cluster does not have"
+            what = f"{name} requests pool {quoted(place.pool)} in place(), which the cluster does not have"
             self._report_at(owner, "pool", what, remedy)
 
     def _claim(self, path: str, process: ProcessSpec) -> Claim:

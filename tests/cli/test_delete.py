@@ -123,7 +123,7 @@ def test_delete_interrupted_during_the_grace_period_can_be_repeated(sandbox: San
     process = sandbox.start([str(SYMPHONY), "delete", "rl", "-y"], start_new_session=True)
     await_sigterm(sandbox)
     result = interrupt_delete(process)
-    assert "delete of rl was interrupted, 2 of 2 processes left: a, b." in result
+    assert "delete of rl was interrupted, 2 of 2 processes remain: a, b." in result
     assert "Run `symphony delete rl` to finish" in result
     assert sandbox.engines() == []
     assert set(sandbox.processes("rl")) == {"a", "b"}

@@ -148,7 +148,7 @@ def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., 
         " cpu has 7.21 cpu (12 needed), 45.3 GiB (96 needed);"
         " gpu is reserved for processes with GPUs, has 7.5 cpu (12 needed), 25.2 GiB (96 needed)",
         "more does not fit pool gpu, which has 1 gpu (2 needed)",
-        'typo is placed on "gpus", which the cluster does not have',
+        'typo requests pool "gpus" in place(), which the cluster does not have',
     ]
 
 
@@ -161,8 +161,8 @@ def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., 
             "set it once",
         ),
         (["place(per_machine=0)  # <-"], "p has per_machine=0 in place()", "set 1 or more"),
-        (["place(gpu=-1)  # <-"], "p is placed with -1 GPUs", "request 0 or more"),
-        (["place(memory='8 gigs')  # <-"], 'p is placed with memory "8 gigs"', "write a quantity"),
+        (["place(gpu=-1)  # <-"], "p requests -1 GPUs in place()", "request 0 or more"),
+        (["place(memory='8 gigs')  # <-"], 'p requests memory "8 gigs" in place()', "write a quantity"),
         (
             ["place('cpu')  # <-", "pod_yml['spec']['nodeName'] = 'n1'"],
             "p is placed twice: by place() and by nodeName in pod_yml",

@@ -61,7 +61,7 @@ def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
             what = f"the group {owner.name} calls place(), but Slurm places processes, not groups"
             yield Problem(what, "call place() on each of its processes instead", (owner.at("place"),))
         elif place.pool or place.per_machine or place.spot:
-            what = f"{owner.name} is placed with pool, per_machine or spot, which Slurm does not have"
+            what = f"{owner.name} sets pool, per_machine or spot in place(), which Slurm does not have"
             yield Problem(what, "use constraint, or symphony:partition", (owner.at("place"),))
 
 
