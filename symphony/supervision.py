@@ -89,21 +89,21 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     idle_after: float | None = None
     notify: tuple[str, ...] = ()
 
-    def moved(self, ports: Mapping[int, int], hosts: Mapping[str, str] | None = None) -> Declaration:
+    def with_addresses(self, ports: Mapping[int, int], hosts: Mapping[str, str] | None = None) -> Declaration:
         """Return the declaration with some ports replaced, and with the hosts of the processes."""
         members = {
             path: msgspec.structs.replace(
                 member,
                 ports=tuple(ports.get(port, port) for port in member.ports),
-                readiness=_moved(member.readiness, ports, (hosts or {}).get(path)),
-                liveness=_moved(member.liveness, ports, (hosts or {}).get(path)),
+                readiness=_with_address(member.readiness, ports, (hosts or {}).get(path)),
+                liveness=_with_address(member.liveness, ports, (hosts or {}).get(path)),
             )
             for path, member in self.members.items()
         }
         return msgspec.structs.replace(self, members=members)
 
 
-def _moved(probe: Probe | None, ports: Mapping[int, int], host: str | None) -> Probe | None:
+def _with_address(probe: Probe | None, ports: Mapping[int, int], host: str | None) -> Probe | None:
     if probe is None:
         return None
     return msgspec.structs.replace(probe, port=ports.get(probe.port, probe.port), host=host or probe.host)
@@ -230,10 +230,15 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 class State(msgspec.Struct, kw_only=True):
     """The state of a supervisor, which outlives it.
 
-    began: when the experiment began, or began again after an end. active: when a process last did something.
-    started_with: by path of a process that restarts with its dependencies, the starts of those.
-    met: by path of an equal worker, its start when it met the others. unmet: by path of the first worker of a
-    group in which some have started again since, the latest starts of all and when they were seen.
+    Attributes:
+        began: When the experiment began, or began again after an end.
+        active: When a process last printed something or used the CPU.
+        warned: The reasons of the ends that the logs were warned of.
+        verdicts: path -> the last answer of its readiness probe.
+        started_with: path of a process that restarts with its dependencies -> the starts of these.
+        met: path of an equal worker -> its start when all workers of its group ran.
+        unmet: path of the first worker of a group of which some have restarted since -> the latest starts of
+            all its workers, and when they were seen.
     """
 
     boot: str = ""
@@ -580,7 +585,9 @@ class Supervisor:
             path, fact = next(iter(failed.items()), ("", None))
             why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
             # Processes that failed earlier count too: a restart of one of them resumes the experiment.
-            starts = {path: _named(f) for path, f in facts.items() if path in own or _has_failed(f)}
+            starts = {
+                path: _start_or_blocked(f) for path, f in facts.items() if path in own or _has_failed(f)
+            }
             state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
             return End(state=state, why=why, at=now, exit=code, starts=starts)
         if not any(_is_alive(fact) for fact in facts.values()):
@@ -588,7 +595,7 @@ class Supervisor:
         for limit, since, why in self._limits(now):
             left = since + limit - now
             if left <= 0:
-                starts = {path: _named(fact) for path, fact in facts.items()}
+                starts = {path: _start_or_blocked(fact) for path, fact in facts.items()}
                 return End(state="stopped", why=why, at=now, exit=124, starts=starts)
             self._warn(facts, limit, left, why)
         return None
@@ -597,10 +604,10 @@ class Supervisor:
         """Yield the seconds of a limit, the moment from which they count, and the reason of the end."""
         if self._declared.stop_after is not None and self._state.began is not None:
             limit = self._declared.stop_after
-            yield limit, self._state.began, f"the time limit of {length(limit)} (stop_after) is over"
+            yield limit, self._state.began, f"the time limit of {duration_text(limit)} (stop_after) is over"
         if self._declared.idle_after is not None:
             limit = self._declared.idle_after
-            why = f"no output and no CPU use for {length(limit)} (idle_after)"
+            why = f"no output and no CPU use for {duration_text(limit)} (idle_after)"
             yield limit, self._active(limit, now), why
 
     def _active(self, limit: float, now: float) -> float:
@@ -610,7 +617,7 @@ class Supervisor:
         look_after = max(0.5, min(_IDLE_LOOK, limit / 10))
         if self._seen is None or now - self._seen[0] >= look_after:
             activity = self._world.activity()
-            if self._seen is not None and _has_worked(self._seen[1], activity, now - self._seen[0]):
+            if self._seen is not None and _was_active(self._seen[1], activity, now - self._seen[0]):
                 self._state.active = now
                 self._state.warned = tuple(
                     warning for warning in self._state.warned if "no output" not in warning
@@ -627,7 +634,9 @@ class Supervisor:
         self._save()
         for path, fact in facts.items():
             if fact.state == "running":
-                self._world.tell(path, f"{self._declared.name} will stop in {length(left)}: {why} then")
+                self._world.tell(
+                    path, f"{self._declared.name} will stop in {duration_text(left)}: {why} then"
+                )
 
     def _notify(self, end: End, look: _Look, now: float) -> None:
         """Start the user's notify command; its failure is ignored."""
@@ -671,10 +680,10 @@ def notify(
         )
 
 
-def length(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Return a duration in words.
 
-    >>> length(28800), length(5400), length(599.5), length(90)
+    >>> duration_text(28800), duration_text(5400), duration_text(599.5), duration_text(90)
     ('8 h', '90 min', '10 min', '90 s')
     """
     for size, unit in ((3600, "h"), (60, "min")):
@@ -689,7 +698,7 @@ def _is_alive(fact: Fact) -> bool:
     return fact.state == "running" or (fact.hold is not None and not fact.hold.stopped)
 
 
-def _named(fact: Fact) -> str:
+def _start_or_blocked(fact: Fact) -> str:
     """Return the start of a process for the record of an end; a blocked process has no start yet."""
     return _BLOCKED if fact.hold is not None and fact.hold.blocked else fact.start
 
@@ -760,7 +769,7 @@ def _http(probe: Probe) -> str:
     return "" if 200 <= int(status[1]) < 400 else f"{where}: status {int(status[1])}"
 
 
-def _has_worked(
+def _was_active(
     before: Mapping[str, tuple[float, int]], after: Mapping[str, tuple[float, int]], seconds: float
 ) -> bool:
     """Return whether a process printed something, used the CPU, started or ended."""

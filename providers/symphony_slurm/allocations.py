@@ -171,7 +171,7 @@ def _make(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any
     if folder.options() is None or [*(folder.options() or ())] != [*wanted.options]:
         folder.note_options(wanted.options)
         ensure_job(folder, queue)
-    return inputs.kept(props, AllocationInputs)
+    return inputs.repeated(props, AllocationInputs)
 
 
 def _submit(folder: Folder, experiment: Experiment) -> int:

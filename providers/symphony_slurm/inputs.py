@@ -10,7 +10,7 @@ import msgspec
 
 from symphony_slurm.folder import Experiment
 from symphony_tmux.resource import changes
-from symphony_tmux.resource.inputs import ProcessInputs, converted
+from symphony_tmux.resource.inputs import ProcessInputs, convert
 
 _Place = Annotated[str, msgspec.Meta(pattern=r"\A/")]
 # If one of these changes, the step starts again; `allocation` is the digest of what the job requests.
@@ -51,11 +51,11 @@ class StepInputs(ProcessInputs, frozen=True, kw_only=True):
     allocation: str = ""
 
 
-allocation_inputs = partial(converted, kind=AllocationInputs)
-step_inputs = partial(converted, kind=StepInputs)
+allocation_inputs = partial(convert, kind=AllocationInputs)
+step_inputs = partial(convert, kind=StepInputs)
 
 
-def kept(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+def repeated(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the inputs that are repeated in the outputs: all but the values of secrets."""
     fields = {*kind.__struct_fields__} - {"secret_env"}
     return {name: props[name] for name in fields if props.get(name) is not None}

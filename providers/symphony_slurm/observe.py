@@ -84,7 +84,7 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     if record is not None and record.attempt >= attempt:
         if record.state == "ended":
             if record.signal or record.exit:
-                return Condition("failed", record.why or how(record), record)
+                return Condition("failed", record.why or end_reason(record), record)
             return Condition("completed", "it exited with code 0", record)
         # A job that is requeued, such as after the failure of a node, starts a lost one again.
         if record.state == "lost" and not (job is not None and job.is_waiting):
@@ -135,6 +135,6 @@ def _has_told_its_end(folder: Folder, job: Job) -> bool:
     return ended is not None and ended.job == job.number
 
 
-def how(record: Record) -> str:
+def end_reason(record: Record) -> str:
     """Return the end of a process as `exit 1` or `SIGKILL`."""
     return signal_name(record.signal) if record.signal else f"exit {record.exit}"

@@ -44,7 +44,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     folder = Folder(step.place)
     attempt = _last_attempt(folder, step.path)
     wish = folder.wish(step.path, attempt) if attempt else None
-    kept = inputs.kept(props, StepInputs)
+    kept = inputs.repeated(props, StepInputs)
     is_same = wish is not None and wish.digest == changes.digest(kept, LAUNCHED)
     if not is_same or not _condition(folder, step.path, attempt, queue).is_good:
         attempt = _request(folder, step, kept, attempt, queue)
@@ -72,7 +72,7 @@ def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     """Request another start if the changes need one; else only record them."""
     step = inputs_of(news)
     folder, attempt = Folder(step.place), int(olds["attempt"])
-    kept = inputs.kept(news, StepInputs)
+    kept = inputs.repeated(news, StepInputs)
     is_good = _condition(folder, step.path, attempt, queue).is_good
     if not is_good or changes.changes(olds, news, LAUNCHED):
         attempt = _request(folder, step, kept, max(attempt, _last_attempt(folder, step.path)), queue)

@@ -32,7 +32,7 @@ from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
 from symphony_slurm import commands
 from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Wanted, path_of
-from symphony_slurm.observe import how
+from symphony_slurm.observe import end_reason
 from symphony_slurm.placement import Nodes
 from symphony_tmux import logs, variables
 from symphony_tmux.processes import start as tmux_start
@@ -225,7 +225,7 @@ class Slurm(logs.Outputs):
         known = self._addresses
         ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
         hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
-        self._supervisor = Supervisor(self, self._experiment.supervision.moved(ports, hosts))
+        self._supervisor = Supervisor(self, self._experiment.supervision.with_addresses(ports, hosts))
 
     def _over(self) -> str:
         """Return the reason why the job must end; empty while it continues."""
@@ -277,7 +277,7 @@ class Slurm(logs.Outputs):
             return Fact("held", hold=msgspec.structs.replace(record.hold, waits_for=self._waits(path)))
         code = 128 + record.signal if record.signal else record.exit
         state = "lost" if record.state == "lost" else "failed" if code else "completed"
-        return Fact(state, record.start, why=record.why or how(record), exit=code)
+        return Fact(state, record.start, why=record.why or end_reason(record), exit=code)
 
     def _record(self, path: str) -> Record | None:
         if path not in self._records:

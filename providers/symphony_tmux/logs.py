@@ -22,7 +22,7 @@ LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?
 # Matches the rare lines with an event quickly.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
-# The least seconds between marks: output of a time may be in the part before it.
+# The minimum seconds between marks; output may be in the part before the one of its time.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18

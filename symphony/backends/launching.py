@@ -25,7 +25,7 @@ def manifests(prepared: object) -> tuple[()]:
     return ()
 
 
-def process(
+def process_inputs(
     plan: Plan, process: PlannedProcess, start_dir: str, folder: str, files: Path, key: bytes = b""
 ) -> dict[str, Any]:
     """Return the inputs of a process except secret_env.

@@ -24,10 +24,10 @@ _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[ -
 # All escapes except colours, which are kept for terminals.
 _MOVES = re.compile(rf"(?!\x1b\[[0-9;:]*m){_ESCAPES.pattern}")
 # The prefix of a shell's error that names symphony's launch file.
-_OF_SHELL = re.compile(r"^\S*/processes/\S+/launch(@\d+)?\.sh: (line )?\d+: ")
+_SHELL_PREFIX = re.compile(r"^\S*/processes/\S+/launch(@\d+)?\.sh: (line )?\d+: ")
 # Bash's line about a program of a script that a signal ended: `21331 Killed    sleep 5000`.
 _KILLED_PROGRAM = re.compile(r"\d+ [A-Z][a-z ]+(\(core dumped\))?\s{2,}(?P<program>\S.*)")
-_ROUND = 0.1
+_POLL_SECONDS = 0.1
 # A restarting process has no attempt for a moment, so it counts as ended only after this long.
 _ENDED_AFTER = 1.5
 # How many parts of a fast process's log are read before the next process's.
@@ -50,9 +50,9 @@ def merged(
     alive is called when no line has come for a while; False ends the following.
     """
     readers = [_Reader(path, processes[path]) for path in paths]
-    yield from heapq.merge(*(reader.past(since, tail) for reader in readers), key=_time)
+    yield from heapq.merge(*(reader.lines_so_far(since, tail) for reader in readers), key=_time)
     if follow:
-        yield from _following(readers, alive)
+        yield from _follow(readers, alive)
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
@@ -61,24 +61,24 @@ def last_lines(log: str, count: int) -> tuple[str, ...]:
     return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
 
 
-def _following(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
-    quiet_since, over = time.monotonic(), False
+def _follow(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
+    quiet_since, has_ended = time.monotonic(), False
     while True:
-        heard = False
-        for line in chain.from_iterable(reader.news() for reader in readers):
-            heard = True
+        has_printed = False
+        for line in chain.from_iterable(reader.new_lines() for reader in readers):
+            has_printed = True
             yield line
         behind = any(reader.is_behind for reader in readers)
-        if heard or behind:
-            quiet_since, over = time.monotonic(), False
-        elif over:
+        if has_printed or behind:
+            quiet_since, has_ended = time.monotonic(), False
+        elif has_ended:
             return
         elif time.monotonic() - quiet_since > _ENDED_AFTER:
             # Another round follows, for lines printed before the end but after the last read.
-            over = all(reader.has_ended() for reader in readers) or not alive()
+            has_ended = all(reader.has_ended() for reader in readers) or not alive()
             quiet_since = time.monotonic()
         if not behind:
-            time.sleep(_ROUND)
+            time.sleep(_POLL_SECONDS)
 
 
 class _Reader:
@@ -88,15 +88,15 @@ class _Reader:
         self.path = path
         self.log = Path(str(facts["log"]))
         self.is_behind = False
-        self._comes_again = bool(facts.get("restart_policy"))
+        self._is_restarted = bool(facts.get("restart_policy"))
         self._rest = b""
         self._events = logs.new_events(self.log)
         self._last_event = ""
         self._ended: list[LogLine] = []
         self._stream: Iterator[Part | None] = iter(())  # None: everything is read
 
-    def past(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
-        """Yield the lines so far; news() continues from there."""
+    def lines_so_far(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
+        """Yield the lines so far; new_lines() continues from there."""
         if not self.log.exists():
             yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
@@ -110,7 +110,7 @@ class _Reader:
             printed, ends = iter(last), [end for end in ends if _time(end) >= first] or ends[-1:]
         yield from heapq.merge(printed, ends, key=_time)
 
-    def news(self) -> Iterator[LogLine]:
+    def new_lines(self) -> Iterator[LogLine]:
         """Yield lines since the last call, at most a few parts."""
         # Ends are read before lines, so that every line printed before an end is seen.
         self._ended += self._ends()
@@ -128,7 +128,7 @@ class _Reader:
     def has_ended(self) -> bool:
         """Return whether the last attempt has ended, or the log was removed with its experiment."""
         self._ended += self._ends()
-        return (self._last_event in logs.ENDS and not self._comes_again) or not self.log.exists()
+        return (self._last_event in logs.ENDS and not self._is_restarted) or not self.log.exists()
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
@@ -160,7 +160,7 @@ class _Reader:
         fresh = next(self._events)
         self._last_event = fresh[-1].event if fresh else self._last_event
         ended = [mark for mark in fresh if mark.event in logs.ENDS]
-        return [LogLine(self.path, f"ended: {how(mark)}", mark.time, ended=True) for mark in ended]
+        return [LogLine(self.path, f"ended: {end_reason(mark)}", mark.time, ended=True) for mark in ended]
 
 
 def starting_again(status: ProcessStatus, log: str, attempt: int) -> ProcessStatus:
@@ -176,9 +176,9 @@ def starting_again(status: ProcessStatus, log: str, attempt: int) -> ProcessStat
     if end is None:
         before = attempts[-2][2] if len(attempts) > 1 else None
         # If a rotation of the log lost the start, use the time of the launch.
-        return replace(status, since=began or status.since, last=how(before) if before else "")
+        return replace(status, since=began or status.since, last=end_reason(before) if before else "")
     words = last_lines(log, 5)
-    why = ": ".join([f"restarting after {how(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
+    why = ": ".join([f"restarting after {end_reason(end)}", *(line.strip()[:_WIDEST] for line in words[-1:])])
     return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 
@@ -195,7 +195,7 @@ def _time(line: LogLine) -> float:
 def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """Return a line as a terminal shows it, without the overwritten text of a progress bar."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
-    return _OF_SHELL.sub("", text) if "/launch" in text else text
+    return _SHELL_PREFIX.sub("", text) if "/launch" in text else text
 
 
 def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
@@ -206,6 +206,6 @@ def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
     return f"killed by {signal_name(exit_code - 128)}: {line['program']}"
 
 
-def how(mark: Mark) -> str:
+def end_reason(mark: Mark) -> str:
     """Return the end of an attempt as `exit 1` or `SIGKILL`."""
     return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"

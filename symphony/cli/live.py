@@ -22,11 +22,11 @@ from symphony.operations.graph import BAD
 from symphony.operations.process import is_well
 from symphony.operations.top import Row, View
 
-# Seconds between two looks, and the maximum share of a CPU that they may take.
+# Seconds between two refreshes, and the maximum share of a CPU that they may take.
 _PERIOD, _SHARE = 1.0, 0.2
 _RIGHT = ("cpu", "mem", "restarts", "age")
 # Columns to omit, in this order, if the terminal is too narrow.
-_LESS = ("node", "age", "restarts", "gpu", "port")
+_OMIT_FIRST = ("node", "age", "restarts", "gpu", "port")
 # Minimum widths, so that numbers can grow; the maximum width; the minimum width of a text column.
 _LEAST, _WIDEST, _NARROW = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40, 12
 _MARKED = ("ready", "state", "answers")
@@ -37,7 +37,7 @@ _ENTER = "\n[Enter returns to symphony top] "
 class Source(Protocol):
     """The source of the views of an experiment."""
 
-    def look(self, lines: Sequence[str]) -> View: ...
+    def look(self, last_lines_of: Sequence[str]) -> View: ...
     def check(self) -> bool: ...
 
 
@@ -76,7 +76,7 @@ class Live(App[None]):
         self.theme = "ansi-dark"
         self._source, self._period = source, period
         self._view = View("", "", (), ())
-        self._folds, self._word = True, ""
+        self._is_folded, self._filter_text = True, ""
         # The processes of each row; by table, the column widths and the cells that are drawn.
         self._paths: dict[str, tuple[str, ...]] = {}
         self._shown: dict[str, tuple[dict[int, int], dict[str, dict[str, str]]]] = {}
@@ -96,14 +96,14 @@ class Live(App[None]):
         """Update the screen periodically; runs in a thread."""
         while self.is_running:
             began = time.process_time()
-            asked = self._in_sight()
-            view = self._source.look(asked)
+            visible = self._visible_paths()
+            view = self._source.look(visible)
             if not self.is_running:
                 return
             self.call_from_thread(self.show, view)
             took = time.process_time() - began
             # The first look has no last lines, since it did not know which rows are visible.
-            self._pause(max(self._period, took / _SHARE) if asked else 0)
+            self._pause(max(self._period, took / _SHARE) if visible else 0)
 
     def _pause(self, seconds: float) -> None:
         ends = time.monotonic() + seconds
@@ -113,7 +113,7 @@ class Live(App[None]):
     def _table(self, name: str) -> DataTable[Text]:
         return cast("DataTable[Text]", self.query_one(f"#{name}", DataTable))
 
-    def _in_sight(self) -> list[str]:
+    def _visible_paths(self) -> list[str]:
         """Return the first process of each visible row."""
         table = self._table("processes")
         first = int(table.scroll_offset.y)
@@ -139,12 +139,12 @@ class Live(App[None]):
     def _rows(self) -> dict[str, list[Row]]:
         """Return the rows, folded or not, that match the filter, by name."""
         by_path = {row.status.path: row for row in self._view.rows}
-        if self._folds:
+        if self._is_folded:
             folded = {node.path: [by_path[path] for path in node.paths] for node in self._view.graph.nodes}
         else:
             folded = {path: [row] for path, row in by_path.items()}
-        word = self._word.lower()
-        return {key: rows for key, rows in folded.items() if word in f"{key} {rows[0].status.state}".lower()}
+        text = self._filter_text.lower()
+        return {key: rows for key, rows in folded.items() if text in f"{key} {rows[0].status.state}".lower()}
 
     def _fill(
         self,
@@ -183,9 +183,9 @@ class Live(App[None]):
         for i in used:
             longest = max((screen.width(row[i]) for row in rows.values()), default=0)
             widths[i] = max(len(head[i]), _LEAST.get(head[i], 0), min(longest, _WIDEST))
-        for less in _LESS:
-            if self._rest(widths) < 0 and less in head:
-                widths.pop(head.index(less), None)
+        for column_name in _OMIT_FIRST:
+            if self._rest(widths) < 0 and column_name in head:
+                widths.pop(head.index(column_name), None)
         last = max(widths)
         while (rest := self._rest(widths)) < 0:
             # Shorten the last lines of logs first, then the widest column.
@@ -203,17 +203,19 @@ class Live(App[None]):
 
     def action_logs(self) -> None:
         """Follow the output of the processes at the cursor."""
-        self._symphony("logs", self._chosen(), "-f")
+        self._symphony("logs", self._selected_paths(), "-f")
 
     def action_why(self) -> None:
-        self._symphony("why", self._chosen()[:1])
+        self._symphony("why", self._selected_paths()[:1])
 
     def action_restart(self) -> None:
         """Restart the processes at the cursor after a confirmation."""
-        self._symphony("restart", self._chosen(), question=f"Restart {names_of(self._chosen())}?")
+        self._symphony(
+            "restart", self._selected_paths(), question=f"Restart {names_of(self._selected_paths())}?"
+        )
 
     def action_shell(self) -> None:
-        self._symphony("ssh", self._chosen()[:1], wait=False)
+        self._symphony("ssh", self._selected_paths()[:1], wait=False)
 
     def _symphony(
         self, verb: str, paths: Sequence[str], *options: str, question: str = "", wait: bool = True
@@ -223,7 +225,7 @@ class Live(App[None]):
 
     def action_stack(self) -> None:
         """Print the Python stack of the process at the cursor with py-spy."""
-        chosen = self._chosen()[:1]
+        chosen = self._selected_paths()[:1]
         pid = next((row.status.pid for row in self._view.rows if row.status.path in chosen), None)
         beside = Path(sys.executable).with_name("py-spy")
         program = str(beside) if beside.exists() else which("py-spy")
@@ -234,7 +236,7 @@ class Live(App[None]):
         else:
             self._run([program, "dump", "--pid", str(pid)])
 
-    def _chosen(self) -> tuple[str, ...]:
+    def _selected_paths(self) -> tuple[str, ...]:
         table = self._table("processes")
         keys = list(self._paths)
         return self._paths[keys[table.cursor_row]] if 0 <= table.cursor_row < len(keys) else ()
@@ -269,7 +271,7 @@ class Live(App[None]):
             self.call_from_thread(self.notify, words, severity="warning", markup=False)
 
     def action_fold(self) -> None:
-        self._folds = not self._folds
+        self._is_folded = not self._is_folded
         self.show(self._view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
@@ -286,7 +288,7 @@ class Live(App[None]):
         self._end_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._word = event.value
+        self._filter_text = event.value
         self.show(self._view)
 
     def on_input_submitted(self) -> None:

@@ -55,7 +55,7 @@ def command(
         results.plot(rows, plot, file)
         print(screen.clean(f"Wrote {file}."))
         return
-    table = results.table(rows, least=least, most=most, every=every)
+    table = results.table(rows, least=least, most=most, all_reports=every)
     names = dict.fromkeys(name for row in table for name in row)
     # "ended" comes last.
     heads = sorted(names, key=lambda name: name == "ended")

@@ -30,7 +30,7 @@ def command(
     stack = arguments.experiment(name)
     looker = Looker(stack)
     if once or as_json:
-        view = looker.look(lines=None)
+        view = looker.look(last_lines_of=None)
         screen.show_json(view.to_json()) if as_json else _print(view)
         return 0 if view.is_ready else 1
     if not arguments.is_terminal():

@@ -108,7 +108,7 @@ def names_of(rows: Iterable[Row]) -> list[str]:
 
 
 def table(
-    rows: Sequence[Row], *, least: str | None = None, most: str | None = None, every: bool = False
+    rows: Sequence[Row], *, least: str | None = None, most: str | None = None, all_reports: bool = False
 ) -> list[dict[str, Any]]:
     """Return a mapping for each row: parameters, values, end.
 
@@ -116,7 +116,7 @@ def table(
         rows: The results.
         least: Show the report with the least value of this name, the best row first.
         most: Show the report with the greatest value of this name, the best row first.
-        every: Return a mapping for each report.
+        all_reports: Return a mapping for each report.
 
     Raises:
         UserError: No process reports a value with that name.
@@ -128,14 +128,14 @@ def table(
     mappings: list[dict[str, Any]] = []
     for row in rows:
         head = {row.kind: row.label, **{name: row.parameters.get(name) for name in names}}
-        if every:
+        if all_reports:
             mappings += [{**head, "process": report.path, **report.values} for report in row.reports]
             continue
         values = row.last()
         if ranked is not None:
             values = row.best(ranked, operator.lt if least else operator.gt)
         mappings.append({**head, **values, "ended": row.ended})
-    if ranked is not None and not every:
+    if ranked is not None and not all_reports:
         sign = 1 if least else -1
 
         def rank(mapping: dict[str, Any]) -> float:

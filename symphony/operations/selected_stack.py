@@ -118,7 +118,7 @@ def select(word: str | None) -> SelectedStack:
     if workspace is None:
         _refuse_elsewhere(word)
         workspace = workspaces.require()
-    name = workspaces.stack_name(word or _unnamed(workspace), workspace)
+    name = workspaces.stack_name(word or _default_name(workspace), workspace)
     if name.project != workspace.project:
         _refuse_elsewhere(word)
         raise UserError(
@@ -157,7 +157,7 @@ def names_here() -> list[str]:
     return sorted(_live(workspace) | _programs(workspace)) if workspace is not None else []
 
 
-def _unnamed(workspace: workspaces.Workspace) -> str:
+def _default_name(workspace: workspaces.Workspace) -> str:
     """Return the only stack of the project, its current one, or the one named after it or its program."""
     live = {stack for stack in _live(workspace) if not _is_of_sweep(StackName(workspace.project, stack))}
     # A sweep and its trials leave no settings in the project.
@@ -176,7 +176,10 @@ def _unnamed(workspace: workspaces.Workspace) -> str:
     if has_own_program and (workspace.project in live or not known):
         return workspace.project
     names = listed(sorted(live | programs or known))
-    raise UserError("which stack?", remedy=f"Name one of: {names}" if names else "Write its name")
+    raise UserError(
+        "several stacks are possible" if names else "the project has no stack yet",
+        remedy=f"Name one of: {names}" if names else "Write its name",
+    )
 
 
 def _is_named_after(workspace: workspaces.Workspace, stack: str) -> bool:
@@ -247,7 +250,7 @@ def recorded_stack(selected: SelectedStack) -> stacks.Stack:
 
 
 def fetches_plugins(selected: SelectedStack, runs_on: str | None = None) -> bool:
-    """Return whether the engine needs plugins for this stack: by its settings, or where it runs."""
+    """Return whether the engine needs plugins for this stack, by its settings or by where it runs now."""
     if any(key.startswith(_CLOUD) for key in selected.settings.config):
         return True
     return bool(selected.backend.plugins or (runs_on and registry.get(runs_on).plugins))

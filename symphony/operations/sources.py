@@ -40,7 +40,7 @@ class Sources:
         for image in self.images:
             read = context.read(context.source_of(image), look_for_secrets=False)
             state |= _image_files(image, read.digests, self.workspace)
-        return replace(self, state={**code.brief(state), **_times(self.program)})
+        return replace(self, state={**code.short_digests(state), **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:
         """Return the files of a later plan."""
@@ -82,7 +82,9 @@ def of(workspace: Workspace, planned: Planned) -> Sources:
     built = {image["parts"]["files"]: image for image in images}
     state: dict[str, str] = {}
     for digest, files in planned.code.items():
-        state |= code.brief(_image_files(built[digest], files, workspace) if digest in built else files)
+        state |= code.short_digests(
+            _image_files(built[digest], files, workspace) if digest in built else files
+        )
     state |= {**_times(settings), **planned.program}
     return Sources(workspace, planned.stack, tuple(patterns), images, program, state)
 

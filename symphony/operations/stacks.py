@@ -138,7 +138,7 @@ def read(name: StackName) -> Stack:
     Raises:
         SymphonyError: Its state is damaged.
     """
-    return _intact(_read(name))
+    return _require_intact(_read(name))
 
 
 def find(word: str | None) -> Stack:
@@ -157,15 +157,15 @@ def find(word: str | None) -> Stack:
     exact = [name for name in names if word in _spellings(name)]
     if len(exact) == 1:
         # The common case does not read the project, which takes as long as all the rest.
-        return _visible(_read(exact[0]))
+        return _require_visible(_read(exact[0]))
     project = current_project()
     own = [name for name in exact or names if project in (None, name.project)]
     if exact and len(own) == 1:
-        return _visible(_read(own[0]))
+        return _require_visible(_read(own[0]))
     known = {stack.name: stack for stack in map(_read, exact or own) if is_in_scope(stack.backend)}
     live = [name for name, stack in known.items() if stack.recorded is not None or stack.trouble]
     by_label = {label: name for name, label in labels(live).items()}
-    return _intact(known[by_label[match(word, by_label, "experiment")]])
+    return _require_intact(known[by_label[match(word, by_label, "experiment")]])
 
 
 def find_exact(word: str) -> Stack | None:
@@ -397,7 +397,7 @@ def _find_unnamed() -> Stack:
     live = [stack for stack in every() if stack.recorded is not None]
     own = [stack for stack in live if project in (None, stack.name.project)]
     if len(own) == 1:
-        return _intact(own[0])
+        return _require_intact(own[0])
     for stack in own:
         if str(stack.name) == current():
             return replace(stack, is_current=project is not None)
@@ -418,16 +418,16 @@ def _spellings(name: StackName) -> tuple[str, ...]:
     return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
-def _visible(stack: Stack) -> Stack:
+def _require_visible(stack: Stack) -> Stack:
     if is_in_scope(stack.backend):
-        return _intact(stack)
+        return _require_intact(stack)
     raise UserError(
         f"{stack.display_name} runs on {stack.backend}, and this program works on {_backend.get()}",
         remedy="`symphony ls` shows all experiments",
     )
 
 
-def _intact(stack: Stack) -> Stack:
+def _require_intact(stack: Stack) -> Stack:
     if stack.trouble:
         raise SymphonyError(stack.trouble)
     return stack

@@ -31,7 +31,7 @@ from symphony.plan.names import is_name, quoted
 
 VERSION = 1
 # More trials than this are most likely a mistake.
-MOST = 10_000
+MAX_TRIALS = 10_000
 PROCESS = "sweep"
 _RECORD = "sweep.json"
 _NOTIFY = "symphony:notify"
@@ -215,8 +215,10 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
     grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     draws = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [{}]
     trials = [{**row, **draw, **point} for row in rows for draw in draws for point in grid]
-    if len(trials) > MOST:
-        raise UserError(f"the sweep has {len(trials)} trials, more than {MOST}", remedy="Use fewer values")
+    if len(trials) > MAX_TRIALS:
+        raise UserError(
+            f"the sweep has {len(trials)} trials, more than {MAX_TRIALS}", remedy="Use fewer values"
+        )
     return [dict(values) for values in dict.fromkeys(tuple(trial.items()) for trial in trials)]
 
 
@@ -307,7 +309,7 @@ def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
         origin, linked = kept_code.freeze(workspace.folder, sweep.code)
         sweep.git = origin.git
     base = workspaces.config_file(workspace, sweep.stack)
-    target = workspaces.config_file(frozen(sweep), _base(sweep))
+    target = workspaces.config_file(frozen_project(sweep), _base(sweep))
     if not target.exists():
         paths.private_folder(target.parent)
         files.replace(target, base.read_bytes() if base.is_file() else b"config: {}\n")
@@ -322,7 +324,7 @@ def link_secrets(sweep: Sweep, workspace: workspaces.Workspace, plan: Mapping[st
             file.symlink_to(workspace.folder / file.relative_to(sweep.code))
 
 
-def frozen(sweep: Sweep) -> workspaces.Workspace:
+def frozen_project(sweep: Sweep) -> workspaces.Workspace:
     """Return the project of the frozen code."""
     workspace = workspaces.find(sweep.code)
     assert workspace is not None, "a project was copied"
@@ -334,21 +336,21 @@ def _base(sweep: Sweep) -> str:
     return f".{sweep.name}-base"
 
 
-def notify_of(sweep: Sweep) -> list[str]:
+def notify_command(sweep: Sweep) -> list[str]:
     """Return the words of the command of symphony:notify; empty without one."""
-    return shlex.split(str(workspaces.stack_config(frozen(sweep), _base(sweep)).get(_NOTIFY) or ""))
+    return shlex.split(str(workspaces.stack_config(frozen_project(sweep), _base(sweep)).get(_NOTIFY) or ""))
 
 
 def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
     """Write the settings of a trial, and return its stack."""
     import yaml
 
-    workspace, name, base = frozen(sweep), sweep.stack_of(trial), _base(sweep)
+    workspace, name, base = frozen_project(sweep), sweep.stack_of(trial), _base(sweep)
     settings: dict[str, Any] = yaml.safe_load(workspaces.config_file(workspace, base).read_bytes()) or {}
     config: dict[str, Any] = dict(settings.get("config") or {})
     # Two trials cannot have one session or namespace.
     config.pop("symphony:namespace", None)
-    if notify_of(sweep):
+    if notify_command(sweep):
         # The user is notified only of the end of the whole sweep.
         config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])

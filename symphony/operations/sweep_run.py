@@ -55,7 +55,7 @@ class Runner:
 
     def _notify(self, now: Sweep) -> None:
         """Run the command of symphony:notify, once for each end."""
-        command, ended = sweep.notify_of(now), max((trial.ended for trial in now.trials), default=0)
+        command, ended = sweep.notify_command(now), max((trial.ended for trial in now.trials), default=0)
         if not command or ended <= now.notified_until:
             return
         with sweep.changing(self._name) as changed:

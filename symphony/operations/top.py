@@ -111,7 +111,7 @@ class Looker:
         self._version = store.version(stack.name)
         self._use(stack)
 
-    def look(self, lines: Collection[str] | None = ()) -> View:
+    def look(self, last_lines_of: Collection[str] | None = ()) -> View:
         """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
         try:
             self._read_again()
@@ -120,7 +120,7 @@ class Looker:
             return View(self._stack.display_name, self._stack.backend or "", (), (), error.line)
         stack, backend = self._stack, self._stack.backend or ""
         self._used = used = usage_of(stack, statuses, self._used)
-        last = self._last_lines([s.path for s in statuses] if lines is None else lines)
+        last = self._last_lines([s.path for s in statuses] if last_lines_of is None else last_lines_of)
         rows = tuple(Row(status, used[status.path], last.get(status.path, "")) for status in statuses)
         by_path = {status.path: status for status in statuses}
         ready = {status.path for status in statuses if status.ready}

@@ -79,7 +79,7 @@ class Components:
 
 
 def _unpacked(texts: Iterable[str | None]) -> CodeSets:
-    code_sets = (code.unpacked(text) for text in dict.fromkeys(texts) if text)
+    code_sets = (code.unpack(text) for text in dict.fromkeys(texts) if text)
     return {digest: files for code_set in code_sets for digest, files in code_set.items()}
 
 

@@ -29,19 +29,19 @@ def digest_of(files: Mapping[str, str]) -> str:
     return digests.of_all(files)[:_LENGTH]
 
 
-def packed(code: CodeSets) -> str:
+def pack(code: CodeSets) -> str:
     """Return code sets as a compressed string for the state."""
-    short = {digest: brief(files) for digest, files in code.items()}
+    short = {digest: short_digests(files) for digest, files in code.items()}
     return base64.b64encode(zlib.compress(json.dumps(short, sort_keys=True).encode())).decode()
 
 
-def brief(files: Mapping[str, str]) -> dict[str, str]:
+def short_digests(files: Mapping[str, str]) -> dict[str, str]:
     """Return the files with digests shortened as in the state."""
     return {name: digest[:_FILE_LENGTH] for name, digest in files.items()}
 
 
-def unpacked(text: str) -> dict[str, dict[str, str]]:
-    """Return the code sets in a string made by packed(); empty for any other string."""
+def unpack(text: str) -> dict[str, dict[str, str]]:
+    """Return the code sets in a string made by pack(); empty for any other string."""
     with suppress(ValueError, zlib.error):
         value: Any = json.loads(zlib.decompress(base64.b64decode(text)))
         if isinstance(value, dict):
@@ -53,7 +53,7 @@ def changed_names(before: str, after: str, known: CodeSets) -> list[str] | None:
     """Return the files in which two digests differ; None if the files of either are unknown."""
     if before not in known or after not in known:
         return None
-    return digests.changed_names(*(brief(known[key]) for key in (before, after)))
+    return digests.changed_names(*(short_digests(known[key]) for key in (before, after)))
 
 
 def why(before: str | None, after: str | None, known: CodeSets) -> str:

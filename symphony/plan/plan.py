@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from symphony.placement.planner import Summary
-from symphony.plan.code import VARIABLE, CodeSets, packed
+from symphony.plan.code import VARIABLE, CodeSets, pack
 from symphony.plan.names import RENDEZVOUS, printable
 from symphony.plan.problems import Problem, count
 from symphony.spec.location import NOWHERE, Location
@@ -191,7 +191,7 @@ class Plan:
         inputs["launched_as"] = inputs.pop("physical_name")
         paths = [process.path for process in self.processes]
         large = {digest: files for digest, files in self.code.items() if digest not in self._small_code}
-        return {**inputs, "processes": paths, "code": packed(large)}
+        return {**inputs, "processes": paths, "code": pack(large)}
 
     def group_inputs(self) -> dict[str, dict[str, Any]]:
         """Return the component inputs of every process group, by name."""
@@ -217,7 +217,7 @@ class Plan:
         """
         # Files that belong to an image belong to no process.
         used = {process.service_env.get(VARIABLE) for process in self.processes}
-        texts = {digest: packed({digest: files}) for digest, files in self.code.items() if digest in used}
+        texts = {digest: pack({digest: files}) for digest, files in self.code.items() if digest in used}
         return {digest: text for digest, text in texts.items() if len(text) <= _SMALL}
 
     def to_dict(self) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class Scripted:
     def __init__(self, first: View) -> None:
         self.view, self.asked = first, list[Sequence[str]]()
 
-    def look(self, lines: Sequence[str]) -> View:
-        self.asked.append(lines)
+    def look(self, last_lines_of: Sequence[str]) -> View:
+        self.asked.append(last_lines_of)
         return replace(self.view)
 
     def check(self) -> bool:

@@ -55,7 +55,7 @@ def test_result_rows_have_the_last_or_the_best_values() -> None:
         ("1", 5.0),
         ("0", 3.0),
     ]
-    assert len(results.table(_rows(), every=True)) == 6
+    assert len(results.table(_rows(), all_reports=True)) == 6
     with pytest.raises(UserError) as error:
         results.table(_rows(), least="los")
     assert "loss" in (error.value.remedy or "")

@@ -76,7 +76,7 @@ def test_stacks_that_are_not_named_after_the_project_are_selected_if_there_is_on
     assert selected_stack.select(None).name.stack == "dev"
     names.append("prod")
     (tmp_path / "Pulumi.prod.yaml").touch()
-    with pytest.raises(UserError, match="which stack"):
+    with pytest.raises(UserError, match="several stacks are possible"):
         selected_stack.select(None)
 
 

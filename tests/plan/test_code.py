@@ -88,22 +88,22 @@ def test_changed_code_and_port_are_two_reasons() -> None:
 
 def _reasons(before: dict[str, str], after: dict[str, str]) -> list[str]:
     process = Component({"services": before}, {"services": after, "fingerprint": "new"})
-    experiment = Component({"code": code.packed(SETS)}, {"code": code.packed(SETS)})
+    experiment = Component({"code": code.pack(SETS)}, {"code": code.pack(SETS)})
     (row,) = changes({"a": "old"}, Components(experiment, {}, {"a": process}), {})
     return list(row.reasons)
 
 
 def test_digests_packed_in_the_state_are_compared_with_current_ones() -> None:
-    kept = code.unpacked(code.packed(SETS))
+    kept = code.unpack(code.pack(SETS))
     assert code.why("old", "new", {**kept, "new": SETS["new"]}) == "code: agents/net.py, gone.py, new.py"
-    assert code.unpacked("") == code.unpacked("damaged!") == {}
+    assert code.unpack("") == code.unpack("damaged!") == {}
 
 
 def test_digests_of_ten_thousand_files_take_less_than_200_kb_in_the_state() -> None:
     files = {
         f"some/folder/of/the/project/{number}.py": f"{number * 7919:032x}"[::-1] for number in range(10_000)
     }
-    assert len(code.packed({"digest": files})) < 200_000
+    assert len(code.pack({"digest": files})) < 200_000
 
 
 def test_a_path_with_a_variable_of_the_shell_is_told_as_such(declare: Any, tmux: Target) -> None:

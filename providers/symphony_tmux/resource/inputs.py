@@ -104,7 +104,7 @@ def session_inputs(props: Mapping[str, Any]) -> SessionInputs:
         "port_range": port_range,
         "supervision": supervision_of(props),
     }
-    return converted({**props, **converted_inputs}, SessionInputs)
+    return convert({**props, **converted_inputs}, SessionInputs)
 
 
 def refuse_invalid_names(props: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ def supervision_of(props: Mapping[str, Any]) -> dict[str, Any] | None:
         raise WrongInput("supervision", str(error)) from error
 
 
-def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
+def convert(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
     """Return the inputs of a resource as a typed value.
 
     Raises:
@@ -155,4 +155,4 @@ def converted(props: Mapping[str, Any], kind: type[Inputs]) -> Inputs:
         raise WrongInput(field[1] if field else "", text) from error
 
 
-window_inputs = partial(converted, kind=WindowInputs)
+window_inputs = partial(convert, kind=WindowInputs)

@@ -22,7 +22,7 @@ def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | N
     if inputs.supervision is None:
         files.remove(file)
         return None
-    with_leased_ports = inputs.supervision.moved(
+    with_leased_ports = inputs.supervision.with_addresses(
         {port: ports[service] for service, port in inputs.ports.items()}
     )
     files.own_folder(file.parent)

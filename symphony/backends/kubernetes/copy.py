@@ -68,37 +68,37 @@ def send(container: Container, source: Path, target: str, on_bytes: OnBytes) -> 
     """Copy a file or folder from this machine to the container."""
     path = resolve_source(source)
     kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
-    with _talk(container, _RECEIVE, [_as_path(target), source.name, kind]) as talk:
+    with _running(container, _RECEIVE, [_as_path(target), source.name, kind]) as command:
         done = Copied()
-        with talk.listening():
-            stream = CountingStream(on_bytes, write=talk.send)
+        with command.listening():
+            stream = CountingStream(on_bytes, write=command.send)
             with suppress(_Stopped):
                 done = pack(path, stream) if path.is_dir() else _send_file(path, stream)
-            talk.connection.end(channels.STDIN)
-        talk.check()
+            command.connection.end(channels.STDIN)
+        command.check()
     return done
 
 
 def fetch(container: Container, source: str, final: Path, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from the container to this machine."""
-    with _talk(container, _SEND, [_as_path(source)]) as talk:
+    with _running(container, _SEND, [_as_path(source)]) as command:
         try:
             # read1, since read would wait for a whole chunk.
-            read = io.BufferedReader(_Stream(talk.output()), CHUNK).read1
+            read = io.BufferedReader(_Stream(command.output()), CHUNK).read1
             done = unpack(CountingStream(on_bytes, read=read), final)
         except Damaged:
             # The command's error says why the archive is truncated.
-            _acknowledge(talk)
+            _acknowledge(command)
             raise
-        _acknowledge(talk)
+        _acknowledge(command)
     return done
 
 
-def _acknowledge(talk: _Talk) -> None:
+def _acknowledge(command: _RemoteCommand) -> None:
     """Let the command end, and raise its error if it failed."""
     with suppress(ConnectionError):
-        talk.connection.end(channels.STDIN)
-    talk.check()
+        command.connection.end(channels.STDIN)
+    command.check()
 
 
 def _send_file(source: Path, stream: CountingStream) -> Copied:
@@ -113,7 +113,7 @@ class _Stopped(Exception):
     """The command in the container accepts no more input."""
 
 
-class _Talk:
+class _RemoteCommand:
     """The streams and the end of a command in the container."""
 
     def __init__(self, container: Container, connection: Channels) -> None:
@@ -147,7 +147,7 @@ class _Talk:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Read the output during the block, which sends, then to the end; sending fails after the end."""
+        """Read the output while the block sends, then to its end; sending fails after that end."""
 
         def listen() -> None:
             with suppress(SymphonyError):
@@ -196,12 +196,12 @@ class _Talk:
 
 
 @contextmanager
-def _talk(container: Container, script: str, words: Sequence[str]) -> Generator[_Talk]:
+def _running(container: Container, script: str, words: Sequence[str]) -> Generator[_RemoteCommand]:
     """Run a script during the block; it has ended when the block ends, whatever happens."""
     command, token = mark_command(["sh", "-c", script, "symphony", *words])
     with interruptible(), open_streams(container, command) as connection:
         try:
-            yield _Talk(container, connection)
+            yield _RemoteCommand(container, connection)
         except BaseException:
             connection.close()
             end(container, token)

@@ -269,7 +269,7 @@ class _Registration:
         # compares with the cluster. So the spec is ignored, and the digest decides about a replacement.
         ignored = [] if manifest["metadata"]["name"] in self.replaced else ["spec"]
         images = self.components.images
-        pinned = workloads.pinned(manifest, {name: image.image for name, image in images.items()})
+        pinned = workloads.pin_images(manifest, {name: image.image for name, image in images.items()})
         # After all builds, so that no pod ends if a build fails.
         after = [*after, *images.values()]
         self._object(pinned, parent, after, namespace, replaced_for=[DIGEST], ignored=ignored)

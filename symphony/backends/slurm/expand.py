@@ -74,7 +74,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         # A process that changes to another component of the job moves to another node.
         where = f", partition {share.partition or 'by default'}" if partitions else ""
         steps[process.path] = {
-            **launching.process(plan, process, str(start), str(context.folder), folder.place, key),
+            **launching.process_inputs(plan, process, str(start), str(context.folder), folder.place, key),
             "place": str(folder.place),
             "owner": context.owner,
             "uses": list(process.uses),

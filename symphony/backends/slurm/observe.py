@@ -24,7 +24,7 @@ from symphony.plan.names import printable
 from symphony_slurm import inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, Record, folder_of
-from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, how, in_queue
+from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, end_reason, in_queue
 from symphony_tmux.processes import launch_file
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
@@ -260,5 +260,5 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         yield Link("exit", "exit 0", record.ended)
     elif record is not None:
         remedy = f"`symphony logs {name} {path}` shows its whole output; {again}"
-        what = f"{how(record)}: {record.why}" if record.why else how(record)
+        what = f"{end_reason(record)}: {record.why}" if record.why else end_reason(record)
         yield Link("exit", what, record.ended, True, _last_words(str(facts["log"])), remedy)

@@ -64,7 +64,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         remedy = "The process starts when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
-        how = f"{logs.how(mark)}; it restarts automatically ({facts['restart_policy']})"
+        how = f"{logs.end_reason(mark)}; it restarts automatically ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif (
         condition.pane is not None
@@ -92,7 +92,7 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     """Return why a process counts as lost, and how it ended if its log records it."""
     attempts = files.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
-    ended = f"; the process had ended: {logs.how(mark)}" if mark is not None else ""
+    ended = f"; the process had ended: {logs.end_reason(mark)}" if mark is not None else ""
     closed = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{closed}{ended}"
 

@@ -123,8 +123,8 @@ def window_inputs(
     files: Path,
     key: bytes = b"",
 ) -> dict[str, Any]:
-    """Return the inputs of a process's window except secret_env; see launching.process."""
-    inputs = launching.process(plan, process, start_dir, folder, files, key)
+    """Return the inputs of a process's window except secret_env; see launching.process_inputs."""
+    inputs = launching.process_inputs(plan, process, start_dir, folder, files, key)
     return {
         **inputs,
         **{name: session[name] for name in ("server", "owner", "grace")},

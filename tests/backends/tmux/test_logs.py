@@ -24,7 +24,7 @@ OLD = 350_000
 def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a follow end sooner than for a user."""
     monkeypatch.setattr(logs, "_ENDED_AFTER", 0.02)
-    monkeypatch.setattr(logs, "_ROUND", 0.005)
+    monkeypatch.setattr(logs, "_POLL_SECONDS", 0.005)
 
 
 @pytest.fixture
@@ -132,10 +132,10 @@ def test_status_of_a_long_log_parses_few_marks(long_log: Path, parsed_marks: lis
 
 def test_the_tail_of_a_long_log_parses_few_marks(long_log: Path, parsed_marks: list[Any]) -> None:
     reader = logs._Reader("a", {"log": str(long_log)})
-    assert len(list(reader.past(None, 3))) == 3
+    assert len(list(reader.lines_so_far(None, 3))) == 3
     assert len(parsed_marks) < OLD / 10
     parsed_marks.clear()
-    assert list(reader.past(1e9 + OLD, None)) == []
+    assert list(reader.lines_so_far(1e9 + OLD, None)) == []
     assert len(parsed_marks) < OLD / 10
 
 

@@ -1,4 +1,4 @@
-"""Renders the probes of containers. Pure."""
+"""Renders the probes of containers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _EVERY, _TIMEOUT, _FOR_EVER = 2, 5, 2**31 - 1
 def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
     """Return the default probe of a process: it must listen on all ports that it binds.
 
-    A startup probe checks only until then. It never fails for good, since unreadiness must not restart.
+    A startup probe checks only until then. It never fails for good: a process that is not ready must not be
+    restarted.
     """
     yml = process.container_yml
     if process.readiness_probe is not None or "readinessProbe" in yml or "startupProbe" in yml:

@@ -145,7 +145,7 @@ def _code(container: Mapping[str, Any]) -> str:
     return text(variables.get(VARIABLE), "value")
 
 
-def pinned(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
+def pin_images(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a pod or its Job with image digests in place of image names.
 
     An annotation keeps the names, so that an image pushed again under another digest restarts no process.
