@@ -16,6 +16,7 @@ def command(
     yaml: Annotated[
         bool, typer.Option("--yaml", help="Print Kubernetes manifests without contacting a cluster.")
     ] = False,
+    config: arguments.Config = None,
 ) -> None:
     """Show what `up` would start, restart and stop, and why, without changing anything.
 
@@ -23,6 +24,7 @@ def command(
 
     Examples:
         symphony plan rl
+        symphony plan rl -c lr=0.3
         symphony plan rl --json
         symphony plan rl.gke --yaml
     """
@@ -30,10 +32,11 @@ def command(
     to = sys.stderr if as_json or yaml else sys.stdout
     output = ProgramOutput(warnings=True)
     output.to(lambda line: print(screen.program_line(line), file=to, flush=True))
-    selected = selected_stack.select(stack)
-    if yaml:
-        objects = manifests(selected, output)
-        screen.show_json(objects) if as_json else print(as_yaml(objects), end="")
-        return
-    planned = plan_of(selected, output)
+    selected = selected_stack.select(stack, config)
+    with selected_stack.guard_settings_file(selected, dry_run=True):
+        if yaml:
+            objects = manifests(selected, output)
+            screen.show_json(objects) if as_json else print(as_yaml(objects), end="")
+            return
+        planned = plan_of(selected, output)
     screen.show_json(planned.to_json()) if as_json else plan_table.show(planned)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
@@ -112,12 +111,12 @@ def command(
 
 def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack.SelectedStack:
     """Return the stack with the settings of `-c`."""
-    selected = selected_stack.select(stack)
+    selected = selected_stack.select(stack, config)
     if sweep.read(selected.name) is not None:
         name = selected.name.stack
         what = f"{name} is a sweep, which `up` cannot start"
         raise UserError(what, remedy=f"Run `symphony sweep {name}` to continue it")
-    return replace(selected, overrides=selected_stack.read_overrides(config or (), selected.name.project))
+    return selected
 
 
 def _selected_run(

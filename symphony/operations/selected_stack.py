@@ -105,11 +105,15 @@ def _restore(file: Path, content: bytes | None) -> None:
         file.write_bytes(content)
 
 
-def select(word: str | None) -> SelectedStack:
+def select(word: str | None, config: Sequence[str] | None = None) -> SelectedStack:
     """Return the stack of this project with a name; without a name, the only or the current one.
 
+    Args:
+        config: The settings of `-c`, as in `read_overrides`.
+
     Raises:
-        UserError: This folder has no project, the name is of another project, or several stacks are possible.
+        UserError: This folder has no project, the name is of another project, several stacks are possible,
+            or a setting is not KEY=VALUE.
     """
     if word == "":
         raise UserError("the name of the stack is empty", remedy="Name one, or omit it")
@@ -133,7 +137,7 @@ def select(word: str | None) -> SelectedStack:
             remedy = f"Choose a name without .py; all stacks of this project run {workspace.program.name}"
         raise UserError(f"{name.stack} is the name of a file, not of a stack", remedy=remedy)
     workspaces.require_virtualenv(workspace)
-    return SelectedStack(name, workspace)
+    return SelectedStack(name, workspace, read_overrides(config or (), name.project))
 
 
 def select_all(pattern: str) -> list[str]:

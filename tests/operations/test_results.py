@@ -107,7 +107,7 @@ def test_params_outside_a_program_are_their_defaults() -> None:
 
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
-    planned = sandbox.symphony("up", "rl", "-c", "lr=0.5", "--dry-run")
+    planned = sandbox.symphony("plan", "rl", "-c", "lr=0.5")
     assert "lr 0.5" in planned.out
     assert not (sandbox.folder / "Pulumi.rl.yaml").exists()
     for words in (["-c", "lr=0.3"], ["-c", "workers=2", "-c", "fast=true"]):
