@@ -17,13 +17,7 @@ from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.codec.structure import is_over_limit, openers
 from caraml.errors import MalformedMessageError
-from caraml.limits import (
-    DEFAULT_LIMITS,
-    MAX_DEPTH,
-    MAX_HEADER_BYTES,
-    MAX_PARTS,
-    Limits,
-)
+from caraml.limits import MAX_DEPTH, MAX_HEADER_BYTES
 
 _HEAD = 6
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -46,11 +40,9 @@ _INLINE, _PARTS, _END = 0, 1, 3  # indexes are faster than attributes
 
 
 class Decoder:
-    """Decodes messages, in any thread."""
+    """Decodes messages, in any thread; the socket checks their size."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-        self._unchecked_bytes = min(limits.message_bytes, MAX_HEADER_BYTES)  # up to which all limits are met
+    def __init__(self) -> None:
         self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
@@ -70,9 +62,7 @@ class Decoder:
                         name: _ndarray(shape, dtype, source[start:stop])
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
-            elif (
-                type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._unchecked_bytes
-            ):
+            elif type(head) is bytes and not parts and head[:2] == TREE and len(head) <= MAX_HEADER_BYTES:
                 return _Tree(self._layouts, parts).value(memoryview(head)[2:])
             if (
                 type(head) is bytes
@@ -97,9 +87,6 @@ class Decoder:
 
     def _decode_checked(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
-        total = len(head_view) + sum(map(size, parts))
-        if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
-            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts are over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
             return self._arrays(head_view, parts)
