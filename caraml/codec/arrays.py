@@ -57,26 +57,14 @@ def flat_bytes(array: Array) -> Array:
     return contiguous.reshape(-1).view(np.uint8)
 
 
-class Layouts:
-    """Reads descriptions, and caches the layouts."""
-
-    def __init__(self) -> None:
-        self._cached: dict[bytes, Layout] = {}
-
-    def read(self, description: bytes) -> Layout:
-        """Return the layout of a description. Raises ValueError, TypeError."""
-        layout = self._cached.get(description)
-        if layout is None:
-            layout = check_layout(_decode(description))
-            if len(description) <= REMEMBERED_BYTES:
-                if len(self._cached) >= REMEMBERED:
-                    self._cached.clear()
-                self._cached[description] = layout
-        return layout
+def read_layout(description: bytes) -> Layout:
+    """Return the layout of an untrusted description. Raises ValueError, TypeError."""
+    read = _cached_layout if len(description) <= REMEMBERED_BYTES else _layout
+    return read(description)
 
 
-def check_layout(description: Any) -> Layout:
-    """Return the layout of an untrusted description. Raises ValueError."""
+def _layout(packed: bytes) -> Layout:
+    description: Any = _decode(packed)
     match description:
         case [dtype_name, list(), "C" | "F"]:
             dtype = _check_dtype(dtype_name)
@@ -92,6 +80,9 @@ def check_layout(description: Any) -> Layout:
     if len(shape) > MAX_DIMENSIONS:
         raise ValueError(f"an array has {len(shape)} dimensions; the maximum is {MAX_DIMENSIONS}")
     return Layout(dtype, tuple(shape), description[2], nbytes)
+
+
+_cached_layout = functools.lru_cache(maxsize=REMEMBERED)(_layout)
 
 
 def _check_dtype(text: object) -> np.dtype[Any]:

@@ -13,7 +13,15 @@ import numpy as np
 import zmq
 
 from caraml.codec import records, structure
-from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, REMEMBERED_BYTES, Array, Layout, Layouts, order_of
+from caraml.codec.arrays import (
+    OUT_OF_BAND,
+    REMEMBERED,
+    REMEMBERED_BYTES,
+    Array,
+    Layout,
+    order_of,
+    read_layout,
+)
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.codec.structure import is_over_limit, openers
 from caraml.errors import MalformedMessageError
@@ -43,7 +51,6 @@ class Decoder:
     """Decodes messages, in any thread; the socket checks their size."""
 
     def __init__(self) -> None:
-        self._layouts = Layouts()
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
 
@@ -63,7 +70,7 @@ class Decoder:
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
             elif type(head) is bytes and not parts and head[:2] == TREE and len(head) <= MAX_HEADER_BYTES:
-                return _Tree(self._layouts, parts).value(memoryview(head)[2:])
+                return _Tree(parts).value(memoryview(head)[2:])
             if (
                 type(head) is bytes
                 and len(parts) == 1
@@ -96,7 +103,7 @@ class Decoder:
             raise MalformedMessageError(
                 f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
             )
-        value = _Tree(self._layouts, parts).value(head_view[2:])
+        value = _Tree(parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
             if len(self._single_arrays) >= REMEMBERED:
                 self._single_arrays.clear()
@@ -131,7 +138,7 @@ class Decoder:
         plan = _ArraysPlan([], [], [], 0)
         end = body
         for name, description in _layout_decoder.decode(packed):
-            layout = self._layouts.read(description)
+            layout = read_layout(description)
             plan.names.append(name)
             if layout.nbytes >= OUT_OF_BAND:
                 plan.parts.append((name, layout))
@@ -150,8 +157,7 @@ class Decoder:
 class _Tree:
     """Decodes one TREE message and counts the parts it refers to."""
 
-    def __init__(self, layouts: Layouts, parts: Sequence[Buffer]) -> None:
-        self._layouts = layouts
+    def __init__(self, parts: Sequence[Buffer]) -> None:
         self._depth = 0
         self._parts = parts
         self._parts_used = 0
@@ -235,7 +241,7 @@ class _Tree:
         start = 4 + int.from_bytes(data[:4], "little")
         if start > len(data):
             raise ValueError("the description of an array is cut short")
-        return self._layouts.read(bytes(data[4:start])), start
+        return read_layout(bytes(data[4:start])), start
 
     def _part(self) -> Buffer:
         if self._parts_used >= len(self._parts):
