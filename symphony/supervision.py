@@ -635,7 +635,8 @@ class Supervisor:
         for path, fact in facts.items():
             if fact.state == "running":
                 self._world.tell(
-                    path, f"{self._declared.name} will stop in {duration_text(left)}: {why} then"
+                    path,
+                    f"{self._declared.name} will stop in {duration_text(left)}; the reason will be: {why}",
                 )
 
     def _notify(self, end: End, look: _Look, now: float) -> None:

@@ -76,7 +76,7 @@ def marked_path(owner: str, value: str) -> str | None:
 
 
 def owner_of(value: str) -> tuple[str, str]:
-    """Return (owner, process path) of a marker; both empty if it is no marker."""
+    """Return (owner, process path) of a marker; both empty if it is not a marker."""
     head, _, rest = value.partition("#")
     owner = f"{head}#{rest.partition('/')[0]}"
     path = marked_path(owner, value)

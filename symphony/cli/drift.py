@@ -39,8 +39,8 @@ def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
     rest = "rest" if lines else "declaration"
     if stale:
         # The engine compares the declaration with its state, which does not have the change yet.
-        refresh = f"`pulumi refresh -s {name}` in a shell with `symphony env`"
-        return [*lines, f"{refresh} and then `symphony up {name}` restore the {rest}."]
+        refresh = f'`eval "$(symphony env)"; pulumi refresh -s {name}`'
+        return [*lines, f"Run {refresh} and then `symphony up {name}` to restore the {rest}."]
     by_up = any(row not in changed or is_value(row.object, row.field) for row in rows)
     return [*lines, f"`symphony up {name}` restores the {rest}."] if by_up else lines
 

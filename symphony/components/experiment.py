@@ -117,7 +117,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             group: A ProcessGroup that is in no experiment yet.
 
         Raises:
-            UserError: The argument is no ProcessGroup, or the group is in an experiment already.
+            UserError: The argument is not a ProcessGroup, or the group is in an experiment already.
 
         Example:
             experiment.add_process_group(ProcessGroup("agents"))
@@ -135,7 +135,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             groups: ProcessGroups that are in no experiment yet.
 
         Raises:
-            UserError: An item is no ProcessGroup, or is in an experiment already.
+            UserError: An item is not a ProcessGroup, or is in an experiment already.
 
         Example:
             experiment.add_process_groups([ProcessGroup("a"), ProcessGroup("b")])

@@ -103,7 +103,7 @@ class Members:
             process: A Process that is in no experiment yet.
 
         Raises:
-            UserError: The argument is no Process, or the process is in an experiment or group already.
+            UserError: The argument is not a Process, or the process is in an experiment or group already.
 
         Example:
             experiment.add_process(Process("agent", command="python agent.py"))
@@ -124,7 +124,7 @@ class Members:
             processes: Processes that are in no experiment yet.
 
         Raises:
-            UserError: An item is no Process, or is in an experiment or group already.
+            UserError: An item is not a Process, or is in an experiment or group already.
 
         Example:
             experiment.add_processes([Process("a"), Process("b")])

@@ -69,9 +69,7 @@ class ImageChange:
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and its changes; as text, a line for each process that changes.
-
-    print(cluster.launch(experiment, dry_run=True))
+    """The plan of a stack and its changes; str() gives a line for each process that changes.
 
     Attributes:
         stack, project: The names of the stack and of its project.
@@ -84,6 +82,9 @@ class Planned:
         code: The files of each code digest.
         program: The files of the program, with the time of their last change.
         parameters: Value, default and origin of each parameter of the program, by its name.
+
+    Example:
+        print(cluster.launch(experiment, dry_run=True))
     """
 
     stack: str
@@ -441,7 +442,7 @@ class RecordedStack:
         facts = recorded.processes.items() if recorded else ()
         fingerprints = {path: str(fact.get("fingerprint")) for path, fact in facts}
         reasons = self._restart_reasons if recorded else {}
-        rows = changes(fingerprints, components, reasons, _ignored(experiment["backend"]))
+        rows = changes(fingerprints, components, reasons, _settings_of_other_backends(experiment["backend"]))
         if self._only:
             rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
         groups = [group.new for group in components.groups.values()]
@@ -462,7 +463,7 @@ class RecordedStack:
         )
 
 
-def _ignored(backend: str) -> frozenset[str]:
+def _settings_of_other_backends(backend: str) -> frozenset[str]:
     """Return the settings of other backends."""
     own = registry.get(backend).settings
     others = {setting for row in registry.every() for setting in row.settings} - own

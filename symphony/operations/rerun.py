@@ -87,7 +87,9 @@ def _differences(
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
     changed: dict[Difference, list[str]] = defaultdict(list)
     if not run.keeps_code:
-        changed[(), "changed then, and not kept"].extend(_changed_and_lost(target, run, code))
+        changed[(), "changed since the commit of that run, and not kept"].extend(
+            _changed_and_lost(target, run, code)
+        )
     for link in _links(code):
         name = str(link.relative_to(code))
         users = {row["path"]: words for row in processes if (words := _paths_in(row, name))}

@@ -276,7 +276,7 @@ class Recording:
         settle(self.name, self._looked, "ended by the next run")
         plan: Mapping[str, Any] = content["plan"]
         parameters = {name: row["value"] for name, row in content["parameters"].items()}
-        # A parameter such as max_tokens is no secret; the plan shows it too.
+        # A parameter such as max_tokens is not a secret; the plan shows it too.
         own = {f"{self.name.project}:{name}" for name in parameters}
         secret = {name for name in self._settings if _SECRET.search(name) and name not in own}
         secret.update(self._secret_settings)

@@ -354,7 +354,7 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str) 
     assert (code / "binary").read_bytes() == b"of the run\0"
     assert (code / "data").readlink() == project / "data"
     assert (code / "new").readlink() == project / "new"
-    assert [words for _, words in differences] == ["gone: changed then, and not kept"]
+    assert [words for _, words in differences] == ["gone: changed since the commit of that run, and not kept"]
 
 
 def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbox) -> None:

@@ -101,7 +101,7 @@ def test_gpus_are_divided_evenly_among_shares():
 
 def test_requests_that_contradict_the_number_of_shares_are_refused():
     assert reasons_of(Pod("a", (Claim(cpu=3000, parts=4),), pool="cpu")) == {
-        "cpu": "holds 2 of these on a machine, not 4: request less"
+        "cpu": "has room for 2 of these per machine, not for 4: request less"
     }
 
 

@@ -185,7 +185,7 @@ def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., 
         ),
         (
             ["place('cpu', per_machine=4)  # <-", "resource_request(cpu=3)"],
-            "p does not fit pool cpu, which holds 2 of these on a machine, not 4: request less",
+            "p does not fit pool cpu, which has room for 2 of these per machine, not for 4: request less",
             "request less",
         ),
     ],

@@ -1,4 +1,4 @@
-"""Checks a declaration for problems that a dry run of its pods would not show. Pure.
+"""Checks a declaration for problems that a dry run of its pods would not show.
 
 In `pod_yml` and `container_yml` it checks the fields that symphony sets, those that weaken the isolation of a
 container, and the shapes that merging needs; the API server checks the rest (dry_run.py).

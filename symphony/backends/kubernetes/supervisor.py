@@ -457,7 +457,7 @@ def _warn(
             warned.discard(why)
         elif why not in warned:
             warned.add(why)
-            sys.stderr.write(f"the experiment will stop in {left:.0f} s: {why} then\n")
+            sys.stderr.write(f"the experiment will stop in {left:.0f} s; the reason will be: {why}\n")
 
 
 def _warned_before(limit: float) -> float:

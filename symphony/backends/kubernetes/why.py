@@ -129,7 +129,7 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
         return list(chain(_read(client, recorded.physical_name, path, facts), name))
     except SymphonyError as error:
         planned = [Link("planned", _planned(facts))] if facts is not None else []
-        return [*planned, Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)]
+        return [*planned, Link("reached", f"no: {error.what}", broken=True, remedy=error.remedy)]
 
 
 def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]) -> Facts:

@@ -226,7 +226,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     try:
         job = Queue().job(folder)
     except SymphonyError as error:
-        yield Link("seen", f"no: {error.what}", broken=True, remedy=error.remedy)
+        yield Link("reached", f"no: {error.what}", broken=True, remedy=error.remedy)
         return
     now = _condition(recorded, path, job)
     record = now.record

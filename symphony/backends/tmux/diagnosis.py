@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends import process_logs as logs
+from symphony.backends import process_logs
 from symphony.backends.observe import Link, ProcessStatus
 from symphony.backends.tmux.look import Look
 from symphony.errors import SymphonyError
 from symphony.paths import host
 from symphony.plan.names import printable
-from symphony_tmux import logs as files
-from symphony_tmux import variables
+from symphony_tmux import logs, variables
 from symphony_tmux.processes import hold, launch_file, observe
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Pane
@@ -41,12 +40,12 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     attempt = int(facts.get("attempt") or 1)
     yield Link("started", window + (f", start {attempt}" if attempt > 1 else ""), launched)
     if isinstance(listing, SymphonyError):
-        yield Link("seen", f"no: {listing.what}", broken=True, remedy=listing.remedy)
+        yield Link("reached", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
     condition = observe.condition(facts, listing)
     if failed := launch_file.failed_lines(Path(str(facts["log"])).parent):
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
-    ends = files.attempts(str(facts["log"])) if facts.get("restart_policy") else []
+    ends = logs.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     began = (ends[-1][1] if ends else 0) or launched
     if condition.state == "stopped":
         yield Link(
@@ -64,7 +63,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         remedy = "The process starts when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
     elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
-        how = f"{logs.end_reason(mark)}; it restarts automatically ({facts['restart_policy']})"
+        how = f"{process_logs.end_reason(mark)}; it restarts automatically ({facts['restart_policy']})"
         yield Link("exit", how, mark.time, True, _last(facts))
     elif (
         condition.pane is not None
@@ -90,9 +89,9 @@ def _planned(facts: Mapping[str, Any]) -> str:
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     """Return why a process counts as lost, and how it ended if its log records it."""
-    attempts = files.attempts(str(facts["log"]))
+    attempts = logs.attempts(str(facts["log"]))
     mark = attempts[-1][2] if attempts else None
-    ended = f"; the process had ended: {logs.end_reason(mark)}" if mark is not None else ""
+    ended = f"; the process had ended: {process_logs.end_reason(mark)}" if mark is not None else ""
     closed = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{closed}{ended}"
 
@@ -116,9 +115,9 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
             remedy = f"A user or program killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _SHELL_EXIT_CODES:
         how += f": {_SHELL_EXIT_CODES[pane.exit_code]}"
-    elif killed := logs.killed_program(pane.exit_code, _last(facts)):
+    elif killed := process_logs.killed_program(pane.exit_code, _last(facts)):
         how += f": {killed}"
-    how += logs.after_restarts(facts)
+    how += process_logs.after_restarts(facts)
     if taken := _taken(facts):
         how += f"; {taken}"
         remedy = f"Stop that program, or choose another port; {remedy}"
@@ -139,20 +138,20 @@ def _taken(facts: Mapping[str, Any]) -> str:
 
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    return logs.last_lines(str(facts["log"]), _LINES)
+    return process_logs.last_lines(str(facts["log"]), _LINES)
 
 
 def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
     """Return the status with the reason of the end, and the last lines if the process failed."""
     if pane is None:
         # The process completed before its window closed.
-        attempts = files.attempts(str(facts["log"]))
+        attempts = logs.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
     pane = _with_exit_code(pane, str(facts["log"]))
     if pane.exit_code == 0:
         status = replace(status, state="completed")
-    words = logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
+    words = process_logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
     code = 128 + pane.signal if pane.signal else pane.exit_code
     return replace(status, why=_short(pane, words, facts), words=words[-3:], exit_code=code)
 
@@ -161,7 +160,7 @@ def _with_exit_code(pane: Pane, log: str) -> Pane:
     """Return the pane with its exit code or signal, taken from the log if tmux (3.3a) lost it."""
     if pane.exit_code is not None or pane.signal:
         return pane
-    for _, _, end in files.attempts(log)[-1:]:
+    for _, _, end in logs.attempts(log)[-1:]:
         if end is not None:
             return replace(pane, **{"signal" if end.event == "signal" else "exit_code": end.number})
     return pane
@@ -175,8 +174,8 @@ def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
     how = f"killed by {observe.signal_name(pane.signal)}" if pane.signal else code
     if observe.supervisor_was_killed(pane, facts):
         return f"{how}: its supervisor was killed"
-    after_restarts = logs.after_restarts(facts)
-    if killed := logs.killed_program(pane.exit_code, words):
+    after_restarts = process_logs.after_restarts(facts)
+    if killed := process_logs.killed_program(pane.exit_code, words):
         return f"{killed[:_WIDEST]}{after_restarts}"
     line = words[-1].strip() if words else ""
     if failed := _PREAMBLE.match(line):

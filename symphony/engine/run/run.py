@@ -116,7 +116,7 @@ class Run:
         file_store.prepare()
         if self.verb != "preview":
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
-        file_store.mend(self._name)
+        file_store.repair(self._name)
         pulumi, env = self._engine()
         if self.verb in ("up", "preview"):
             require_symphony(self.workspace, self.stack, python_of(self.workspace, env))

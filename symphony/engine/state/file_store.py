@@ -109,7 +109,7 @@ def prepare() -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _unwritable(folder, "Permission denied")
     layout = root() / "meta.yaml"
-    _mend(layout)
+    _remove_partial_attributes(layout)
     # The engine does not find its stacks without the layout, which a loss of power may damage.
     with suppress(OSError):
         if os.path.lexists(layout) and not _is_layout(layout):
@@ -124,13 +124,13 @@ def _is_layout(file: Path) -> bool:
         return False
 
 
-def mend(name: StackName) -> None:
+def repair(name: StackName) -> None:
     """Repair the state of a stack after a kill while the engine wrote it."""
     if is_files() and (file := _file(name)) is not None:
-        _mend(file)
+        _remove_partial_attributes(file)
 
 
-def _mend(file: Path) -> None:
+def _remove_partial_attributes(file: Path) -> None:
     """Remove a half written `.attrs` beside a file: the engine fails on it, and works without one."""
     attributes = file.with_name(f"{file.name}.attrs")
     try:

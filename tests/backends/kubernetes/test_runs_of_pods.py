@@ -50,7 +50,7 @@ def test_drift_lists_changed_objects_and_leaks_list_unrecorded_ones(
     kubectl("-n", stack, "set", "image", "pod/a", "a=localhost:5000/no/such:1")
     out = sandbox.symphony("drift", stack, code=1).out
     assert f"`symphony restart {stack} a`" in out
-    assert f"`pulumi refresh -s {stack}`" in out
+    assert f"pulumi refresh -s {stack}`" in out
     sandbox.symphony("restart", stack, "a", "-y")
     sandbox.pulumi("refresh", "-s", stack, "--yes")
     sandbox.symphony("up", stack, "-y")

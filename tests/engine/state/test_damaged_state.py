@@ -90,7 +90,7 @@ def test_pipes_or_folders_in_place_of_state_files_do_not_block_and_are_replaced(
     with within(20):
         assert paths.store_mark() == known
         file_store.prepare()
-        file_store.mend(NAME)
+        file_store.repair(NAME)
         assert stacks.current() == ""
         stacks.set_current(NAME)
         assert runs.read(NAME, 1).missing

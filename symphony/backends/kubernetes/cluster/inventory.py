@@ -234,13 +234,13 @@ def stale(live: Inventory, owner: str, manifest: Mapping[str, Any]) -> dict[str,
     uids: dict[str, str] = {}
     for objects in (live.pods, live.jobs):
         body = objects.get(name)
-        if body is not None and labels.belongs_to(body, owner) and not _is_made_of(body, manifest):
+        if body is not None and labels.belongs_to(body, owner) and not _matches(body, manifest):
             kind = str(body.get("kind") or workloads.POD)
             uids[path_of(f"{kind.lower()}s", namespace, name)] = str(body["metadata"]["uid"])
     return uids
 
 
-def _is_made_of(body: Body, manifest: Mapping[str, Any]) -> bool:
+def _matches(body: Body, manifest: Mapping[str, Any]) -> bool:
     if (body.get("kind") or workloads.POD) != manifest["kind"]:
         return False
     if supervisor.is_gated(workloads.pod_in(body)) and not supervisor.is_gated(workloads.pod_in(manifest)):

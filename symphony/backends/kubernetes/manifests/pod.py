@@ -1,4 +1,4 @@
-"""Renders the pods of a plan, one for each ungrouped process and each process group. Pure.
+"""Renders the pods of a plan, one for each ungrouped process and each process group.
 
 `pod()` has the manifest of a pod, `_container()` that of a process; their parts follow. The user's `pod_yml`
 and `container_yml` are merged over them; only security settings and annotations follow.

@@ -1,4 +1,4 @@
-"""Renders a plan as Kubernetes objects, which `expand` registers. Pure."""
+"""Renders a plan as Kubernetes objects, which `expand` registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders the supervisor of an experiment: its Job, service account and Role. Pure."""
+"""Renders the supervisor of an experiment: its Job, service account and Role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads: the manifests of pods and Jobs, with their state and the processes in them. Pure."""
+"""Workloads: the manifests of pods and Jobs, with their state and the processes in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the status of a process from its pod; all knowledge of Kubernetes' reasons is here. Pure."""
+"""Reads the status of a process from its pod; all knowledge of Kubernetes' reasons is here."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def ends(pod: Values, container: str, *, before: bool = False) -> list[Values]:
 
 
 def epoch(moment: object) -> float | None:
-    """Return a time of the API server in seconds since the epoch; None if it is no time."""
+    """Return a time of the API server in seconds since the epoch; None if it is not a time."""
     try:
         return datetime.fromisoformat(str(moment)).timestamp()
     except ValueError:

@@ -172,7 +172,7 @@ def pending_services(services: Iterable[Values]) -> set[str]:
 
 
 def service_summary(service: Values, node: str) -> str:
-    """Return `web: NodePort 31234, on 10.0.0.7:31234 and every other node`; empty for a ClusterIP."""
+    """Return `web: NodePort 31234, on 10.0.0.7:31234 and every other node`; empty for a headless Service."""
     name, kind = text(service, "metadata", "name"), text(service, "spec", "type")
     ports = listing(service, "spec", "ports")
     if kind == LOAD_BALANCER:

@@ -149,6 +149,6 @@ def test_why_says_the_api_server_does_not_answer_while_it_is_silent(
     began = time.monotonic()
     facts = {"pod_name": "a", "container_name": "a", "image": "x"}
     links = why.read_chain(client_to("http://127.0.0.1:1"), Recorded("", "n", {"a": facts}), "a", "n")
-    assert [link.step for link in links if link.broken] == ["seen"]
+    assert [link.step for link in links if link.broken] == ["reached"]
     assert "does not answer" in links[-1].what
     assert time.monotonic() - began < 30
