@@ -2,7 +2,7 @@
 
 A process belongs to a tree by the marker in its environment, by descent, or by the session of a live
 supervisor. A tmux server that was started in the tree does not belong to it: it has experiments of its own
-(servers.py).
+(client.recorded_servers).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from symphony.errors import SymphonyError
 from symphony_tmux import names
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.process_table import Identity, Process
-from symphony_tmux.tmux import servers
+from symphony_tmux.tmux import client
 
 MarkerFilter = Callable[[str], bool]
 
@@ -41,7 +41,7 @@ def members(
 ) -> dict[Identity, Process]:
     """Return living roots, processes with a wanted marker, and their sessions and descendants."""
     by_identity = {process.identity: process for process in scan}
-    tmux_servers = servers.recorded()
+    tmux_servers = client.recorded_servers()
     children: dict[int, list[Process]] = {}
     for process in scan:
         children.setdefault(process.parent, []).append(process)

@@ -358,7 +358,7 @@ sub end_the_rest {
     return 0;
 }
 
-# A tmux server of symphony that the process started has experiments of its own (see servers.py).
+# A tmux server of symphony that the process started has experiments of its own (see client.py).
 sub left_to_us {
     my @children = split ' ', read_line("/proc/$$/task/$$/children") // '';
     return @children if !@children;

@@ -20,10 +20,11 @@ from pathlib import Path
 
 import psutil
 
-from symphony import paths
+from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony_tmux.processes import process_table
-from symphony_tmux.tmux import program, servers
+from symphony_tmux.processes.process_table import Identity
+from symphony_tmux.tmux import program
 
 DEADLINE = 8.0
 AGAIN = "Run `tmux -V`; if that fails, reinstall tmux"
@@ -165,7 +166,7 @@ def _silence(server: str, deadline: float) -> Silent:
 
 def _process(server: str) -> process_table.Process | None:
     """Return the process of a server; None if it has ended since it was recorded."""
-    recorded = servers.of(server)
+    recorded = recorded_server(server)
     process = process_table.process(recorded.pid) if recorded is not None else None
     return process if process is not None and process.identity == recorded else None
 
@@ -302,3 +303,37 @@ def _float(text: str) -> float:
         return float(text)
     except ValueError:
         return 0
+
+
+def record_server(server: str, pid: int) -> None:
+    """Record the process of a server in a file beside its socket, which supervisors read, too.
+
+    A server that was started in a process of an experiment has experiments of its own, and must not end with
+    that process.
+    """
+    folder = paths.home() / "tmux"
+    content = f"{pid} {process_table.start_of(pid)}\n".encode()
+    file = folder / f"{server}.pid"
+    if _read(file) != content:
+        files.replace(file, content)
+
+
+def recorded_server(server: str) -> Identity | None:
+    """Return the recorded process of a server, which may have ended."""
+    fields = _read(paths.home() / "tmux" / f"{server}.pid").split()
+    is_valid = len(fields) == 2 and all(map(bytes.isdigit, fields))
+    return Identity(int(fields[0]), int(fields[1])) if is_valid else None
+
+
+def recorded_servers() -> set[Identity]:
+    """Return the recorded processes of all servers, which may have ended."""
+    servers = (recorded_server(file.stem) for file in files.matching(paths.home() / "tmux", "*.pid"))
+    return {identity for identity in servers if identity is not None}
+
+
+def _read(file: Path) -> bytes:
+    """Return the content of a file; empty if it cannot be read."""
+    try:
+        return files.read(file, limit=100)
+    except OSError:
+        return b""

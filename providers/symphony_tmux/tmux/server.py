@@ -11,7 +11,7 @@ from symphony import files, paths
 from symphony.errors import UserError
 from symphony_tmux import experiment_folder, names
 from symphony_tmux.processes.snapshot import Snapshot
-from symphony_tmux.tmux import client, program, servers
+from symphony_tmux.tmux import client, program
 from symphony_tmux.tmux.client import Session
 
 HISTORY_LINES = 10_000
@@ -61,7 +61,7 @@ def ensure_session(server: str, name: str, owner: str, snapshot: Snapshot) -> Se
                     session = snapshot.listing(server).session(name)
     if session is None:
         raise client.TmuxError(f"the tmux session {name} was created, but ended at once", remedy="Try again")
-    servers.write(server, snapshot.listing(server).server_pid)
+    client.record_server(server, snapshot.listing(server).server_pid)
     if session.owner != owner:
         raise UserError(
             f"the tmux session {name} belongs to {paths.owner_label(session.owner, owner)}",
