@@ -83,11 +83,12 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
         return _refused(
             f"the context {source.context} is not a folder", "Set it to the folder of the image's files"
         )
+    file = root / source.dockerfile
     try:
-        text = source.dockerfile_text or _dockerfile(root / source.dockerfile)
+        text = source.dockerfile_text or read_source(file).decode().replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
-        what = f"the Dockerfile {root / source.dockerfile} cannot be read: {reason}"
+        what = f"the Dockerfile {file} cannot be read: {reason}"
         return _refused(
             what, "Create it, name another in dockerfile=, or use Image.python(...), which needs none"
         )
@@ -194,10 +195,6 @@ def _walk(root: Path, top: str, is_excluded: Any) -> Iterator[str]:
                 # Docker sends no sockets, pipes and devices.
                 elif (entry.is_symlink() or entry.is_file()) and not is_excluded(name, False):
                     yield name
-
-
-def _dockerfile(file: Path) -> str:
-    return read_source(file).decode().replace("\r\n", "\n")
 
 
 def _ignore_lines(root: Path, source: Source) -> list[str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import cast
 
 from symphony.placement.machines import GIB, MIB
@@ -134,7 +135,11 @@ class Packing:
 
     def add(self, pod: Amounts) -> bool:
         """Put a pod on a machine; return whether it fits."""
-        fullest = min((free for free in self._free if free.holds(pod)), default=None, key=_order)
+        fullest = min(
+            (free for free in self._free if free.holds(pod)),
+            default=None,
+            key=attrgetter("gpus", "memory", "cpu", "pods"),
+        )
         if fullest is None:
             if self._max_machines is not None and self.machines >= self._max_machines:
                 return False
@@ -146,10 +151,6 @@ class Packing:
         self._free[fullest - pod] += 1
         self._sizes.add(pod)
         return True
-
-
-def _order(free: Amounts) -> tuple[int, ...]:
-    return free.gpus, free.memory, free.cpu, free.pods
 
 
 def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -193,7 +193,7 @@ def _unlisted(block: Any, name: str = "") -> Any:
 
 
 def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located) -> Pool:
-    config = entry.node_config
+    config, labels = entry.node_config, _unlisted(raw)["node_config"]["labels"]
     zones = entry.zones or cluster.zones
     # Terraform's counts are for each zone.
     times = max(1, len(zones))
@@ -206,7 +206,7 @@ def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located
         machine_type=config.machine_type,
         cpu=config.labels.cpu,
         memory=int(config.labels.memory_m * MIB),
-        labels=dict(_labels(raw)),
+        labels={name: str(label) for name, label in labels.items()},
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in config.taint),
         gpu_type=gpu_type_of(gpu_type) if gpus else "",
         gpus=gpus,
@@ -216,11 +216,6 @@ def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located
         zones=zones,
         selector={"name": config.labels.name},
     )
-
-
-def _labels(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    labels = _unlisted(entry)["node_config"]["labels"]
-    yield from ((name, str(value)) for name, value in labels.items())
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

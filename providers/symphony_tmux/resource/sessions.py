@@ -63,7 +63,9 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     changed: list[str] = []
     if olds.get("grace") != news.get("grace"):
         changed.append("grace")
-    if not _tells(olds, news.get("services") or {}):
+    services: Mapping[str, str] = news.get("services") or {}
+    has_services = variables.has_services(olds["server"], olds["name"], services)
+    if services != (olds.get("services") or {}) or not has_services:
         changed.append("services")
     if inputs.ports_of(olds) != inputs.ports_of(news) or leases.of(olds["owner"]) != inputs.ports_of(olds):
         changed.append("ports")
@@ -125,13 +127,6 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     leases.release(owner)
     experiment_folder.remove_lock(server_name, name)
     snapshot.forget(server_name)
-
-
-def _tells(olds: Props, services: Mapping[str, str]) -> bool:
-    """Return whether state and file have exactly these services."""
-    return services == (olds.get("services") or {}) and variables.has_services(
-        olds["server"], olds["name"], services
-    )
 
 
 def _create(

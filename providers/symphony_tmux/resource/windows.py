@@ -50,7 +50,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     """Return the changes of the inputs, and `status` for a failed or lost process."""
-    _refuse_other_host(olds)
+    refuse_other_host(olds, str(olds["path"]))
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
         return Difference(tuple(changed), tuple(replaced))
@@ -64,7 +64,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
     """Return the outputs with the current status; None if process and window no longer exist."""
-    _refuse_other_host(props)
+    refuse_other_host(props, str(props["path"]))
     condition = observe.condition(props, snapshot.listing(props["server"]))
     if condition.state == "lost":
         return None
@@ -73,7 +73,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
     """Start the process again if its inputs or its state need that; otherwise record the new inputs."""
-    _refuse_other_host(olds)
+    refuse_other_host(olds, str(olds["path"]))
     news = _with_addresses(news)
     spec = inputs.window_inputs(news)
     recorded_inputs = _repeated_inputs(news)
@@ -91,7 +91,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
 
 def delete(props: Props, snapshot: Snapshot) -> None:
     """End the process tree, and remove window and files; the session keeps the log."""
-    _refuse_other_host(props)
+    refuse_other_host(props, str(props["path"]))
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_folder.lock(server, session)
     take_down(server, owner, path, float(props.get("grace", 5)), snapshot)
@@ -195,10 +195,6 @@ def _start_outputs(props: Props) -> dict[str, Any]:
     """Return the outputs of a start, with integers, which Pulumi converts to floats."""
     result = {name: props[name] for name in ("window_id", "pane_id", "digest", "launched")}
     return result | {name: int(props[name]) for name in ("pid", "start_time", "attempt")}
-
-
-def _refuse_other_host(props: Props) -> None:
-    refuse_other_host(props, str(props["path"]))
 
 
 def refuse_other_host(props: Props, what: str) -> None:

@@ -40,7 +40,6 @@ FIELDS: tuple[str, ...] = (
     "pane_dead_status",
     "pane_dead_signal",
     "pane_dead_time",
-    "session_created",
     "pid",
     "@symphony_session",
     "@symphony_owner",
@@ -100,7 +99,6 @@ class Session:
     session_id: str
     name: str
     owner: str
-    created: int
 
 
 @dataclass(frozen=True)
@@ -236,9 +234,7 @@ def parse(text: str) -> Listing:
     lines = (line.split("|") for line in text.split("\n"))
     rows = [dict(zip(FIELDS, values, strict=True)) for values in lines if len(values) == len(FIELDS)]
     sessions = {
-        row["session_id"]: Session(
-            row["session_id"], row["@symphony_session"], row["@symphony_owner"], _int(row["session_created"])
-        )
+        row["session_id"]: Session(row["session_id"], row["@symphony_session"], row["@symphony_owner"])
         for row in rows
         if row["@symphony_session"]
     }

@@ -317,7 +317,9 @@ def _limits(
     orders: Mapping[str, Any], pods: Mapping[str, Pod], active: float
 ) -> Iterator[tuple[float, float, str]]:
     """Yield the seconds of each limit, the moment from which they count, and the reason of the end."""
-    if (limit := orders["stop_after"]) is not None and (began := _began(pods)) is not None:
+    remaining = [pod for pod in pods.values() if not _is_over(pod)]
+    if (limit := orders["stop_after"]) is not None and remaining:
+        began = min(map(_since, remaining))
         yield limit, began, f"the time limit of {limit:.0f} s (stop_after) is over"
     if (limit := orders["idle_after"]) is not None:
         yield limit, active, f"no output and no CPU use for {limit:.0f} s (idle_after)"
@@ -391,11 +393,6 @@ def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
     """Return whether all containers of a pod have ended; its phase shows that only a moment later."""
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     return bool(statuses) and all(exit_code(pod, status["name"], given_up) is not None for status in statuses)
-
-
-def _began(pods: Mapping[str, Pod]) -> float | None:
-    """Return since when the experiment runs: the creation of its oldest pod that has not ended."""
-    return min((_since(pod) for pod in pods.values() if not _is_over(pod)), default=None)
 
 
 def _since(pod: Pod) -> float:

@@ -46,7 +46,8 @@ SECRETS_MODE = 0o440
 _KIND_OF = {kind: name.replace("_", "-") for name, kind in MOUNT_KINDS.items()}
 ROLE = "SYMPHONY_ROLE"
 GPU = "nvidia.com/gpu"
-_NOBODY = 65534
+# The uid of the user `nobody` in most images.
+NOBODY = 65534
 
 _CLONE = """
 git init -q . || exit
@@ -65,6 +66,11 @@ _CLONE_ENV = {
 _CONSTANT = (labels.MANAGED_BY, labels.EXPERIMENT, labels.POD, labels.OWNER, labels.GROUP, *labels.EXISTS)
 # The group of every process, which may read the secret files whatever user the image runs as.
 SECRETS_GROUP = 2000
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 _SECCOMP = {"type": "RuntimeDefault"}
 # Keys that identify entries of a list; mountPath first, since a volume may be mounted at several places.
 _KEYS = ("mountPath", "name")
@@ -315,7 +321,7 @@ def _clone(volume: str, repository: GitRepoMount, settings: Settings, *, sets_us
     context = _security(settings)
     if context.get("runAsNonRoot") and not sets_user:
         # Images with git run as root by default.
-        context["runAsUser"] = _NOBODY
+        context["runAsUser"] = NOBODY
     return {
         "name": f"clone-{volume}"[:MAX_NAME].rstrip("-"),
         "image": settings.git_image,
@@ -337,13 +343,7 @@ def _clone(volume: str, repository: GitRepoMount, settings: Settings, *, sets_us
 
 def _security(settings: Settings) -> dict[str, Any]:
     """Return the security context that the experiment's Pod Security level requires."""
-    if settings.pod_security == "restricted":
-        return {
-            "allowPrivilegeEscalation": False,
-            "runAsNonRoot": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
-    return {"allowPrivilegeEscalation": False}
+    return dict(RESTRICTED) if settings.pod_security == "restricted" else {"allowPrivilegeEscalation": False}
 
 
 def _secure(container: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

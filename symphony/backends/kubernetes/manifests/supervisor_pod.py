@@ -17,8 +17,6 @@ from symphony.supervision import Wait
 Manifest = dict[str, Any]
 _RBAC = "rbac.authorization.k8s.io"
 _SOURCE = Path(supervisor.__file__).read_text(encoding="utf-8")
-# The uid of the user `nobody` in most images.
-_NOBODY = 65534
 _RETRIES = 1_000_000
 
 
@@ -110,12 +108,7 @@ def _job_spec(
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"cpu": "500m", "memory": "512Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": {**pod.RESTRICTED, "runAsUser": pod.NOBODY},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     pod_spec: dict[str, Any] = {

@@ -66,7 +66,7 @@ def status(
         last=how_it_ended(last) if state in ("running", "waiting") and restarts else "",
         words=tuple(printable(line, LONGEST) for line in lines[-_LINES:]),
         node=text(pod, "spec", "nodeName"),
-        exit_code=_exit_code(ended) if state in ("completed", "failed") else None,
+        exit_code=ended.get("exitCode") if state in ("completed", "failed") else None,
     )
 
 
@@ -345,10 +345,6 @@ def in_words(state: Values) -> str:
     message = _WHERE.sub("", text(state, "message"))
     missing = _MISSING.search(message)
     return f'the image has no program "{missing[1]}"' if missing else message
-
-
-def _exit_code(ended: Values) -> int | None:
-    return int(ended["exitCode"]) if "exitCode" in ended else None
 
 
 def how_it_ended(ended: Values) -> str:

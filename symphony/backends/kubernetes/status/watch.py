@@ -122,22 +122,10 @@ def watch(
 
 def _versions(client: Client, namespace: str, until: float) -> Iterator[Mapping[str, Body]]:
     """Yield the pods by name: from a listing, then after every change during a watch."""
-    pods, version = _list_pods(client, namespace)
-    yield labels.by_pod(pods.values())
-    yield from _changes(client, namespace, pods, version, until)
-
-
-def _list_pods(client: Client, namespace: str) -> tuple[dict[str, Body], str]:
-    """Return the pods by their own names, and the version at which a watch continues."""
-    listing = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
-    items: list[Body] = listing.get("items") or []
+    listed = client.get(path_of("pods", namespace), labelSelector=labels.OURS)
+    items: list[Body] = listed.get("items") or []
     pods = {text(pod, "metadata", "name"): pod for pod in items}
-    return pods, text(listing, "metadata", "resourceVersion")
-
-
-def _changes(
-    client: Client, namespace: str, pods: dict[str, Body], version: str, until: float
-) -> Iterator[Mapping[str, Body]]:
+    yield labels.by_pod(pods.values())
     seconds = max(1, min(_ONE_WATCH, int(until - time.monotonic())))
     try:
         with client.stream(
@@ -145,7 +133,7 @@ def _changes(
             seconds + _GRACE,
             watch="true",
             labelSelector=labels.OURS,
-            resourceVersion=version,
+            resourceVersion=text(listed, "metadata", "resourceVersion"),
             timeoutSeconds=seconds,
         ) as lines:
             for line in lines:
