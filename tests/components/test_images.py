@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from symphony import Experiment, Image
-from symphony.backends.kubernetes import expand, target
+from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.settings import Settings
 from symphony.components.images import Images
 from symphony.plan.build import problems
@@ -41,7 +41,7 @@ def declare_image(tmp_path: Path, own_home: Path) -> Declared:
             owner="me",
         )
         spec, (image,), image_problems = Images(context).with_references(experiment.spec)
-        result = problems(spec, target.target(spec, Settings(), "rl"), image_problems)
+        result = problems(spec, expand.target_of(spec, Settings(), "rl"), image_problems)
         return [each.what for each in result], image
 
     return declare_image
