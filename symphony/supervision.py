@@ -563,13 +563,11 @@ class Supervisor:
             return
         for path, fact in look.facts.items():
             delay = self._members[path].termination_delay if end.state != "stopped" else 0
-            if _is_alive(fact) and now >= end.at + delay and self._is_ending(end):
+            # Without primaries all have ended already.
+            is_ending = end.state == "stopped" or bool(self._declared.primary)
+            if _is_alive(fact) and now >= end.at + delay and is_ending:
                 waits = fact.hold.waits_for if fact.hold is not None else self._members[path].waits_for
                 self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=end.state, since=now))
-
-    def _is_ending(self, end: End) -> bool:
-        """Return whether an end stops processes; without primaries all have ended already."""
-        return end.state == "stopped" or bool(self._declared.primary)
 
     def _due_end(self, look: _Look, now: float) -> End | None:
         """Return the end that is due now, if any; warn of an end that is near."""

@@ -295,7 +295,8 @@ class SymphonyParser:
             return matches[0]
         if not matches:
             raise UserError(f"{kind} {name} does not exist", remedy="Check the name for typing mistakes")
-        candidates = ", ".join(map(_label, matches))
+        names = (match if isinstance(match, str) else "/".join(filter(None, match)) for match in matches)
+        candidates = ", ".join(names)
         raise UserError(f"{name} could be {candidates}", remedy="Write its whole name")
 
     def _print_experiment(self, data: Mapping[str | None, Mapping[str, Mapping[str, Any]]]) -> str:
@@ -317,10 +318,6 @@ def _with_username(words: Sequence[str]) -> list[str]:
     known = {name.stack for name in store.names()}
     full = {word: SymphonyConfig().prefixed(word) for word in words[1:]}
     return [words[0], *(full[word] if full[word] in known else word for word in words[1:])]
-
-
-def _label(match: str | tuple[str | None, str]) -> str:
-    return match if isinstance(match, str) else "/".join(filter(None, match))
 
 
 def _show_error(error: SymphonyError) -> int:

@@ -1,14 +1,13 @@
 """`symphony visit`: opens a service in the browser."""
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from symphony.cli import arguments, screen
 from symphony.errors import SymphonyError
-from symphony.operations import access, stacks
+from symphony.operations import access
 
 
 def command(
@@ -30,7 +29,7 @@ def command(
     """
     if len(words or ()) > 2:
         raise typer.BadParameter("expected at most an EXPERIMENT and a SERVICE")
-    stack, names = arguments.split(words or (), _check)
+    stack, names = arguments.split(words or (), lambda stack, names: access.service(stack, names[0]))
     name = access.service(stack, names[0] if names else None)
     route = access.route(stack, name)
     remedy = f"See `symphony process {stack.display_name}`"
@@ -48,10 +47,6 @@ def command(
         for trouble in forward.troubles():
             _note(trouble)
     return 0
-
-
-def _check(stack: stacks.Stack, names: Sequence[str]) -> None:
-    access.service(stack, names[0])
 
 
 def _open(address: str, url_only: bool) -> int:

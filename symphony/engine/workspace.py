@@ -1,5 +1,6 @@
 """Finds the Pulumi project of a folder, reads its stacks' settings, and creates stacks."""
 
+import json
 import re
 import subprocess
 from collections.abc import Mapping
@@ -129,7 +130,7 @@ def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
     folder = paths.private_folder(paths.home() / "projects" / paths.store_id() / project / stack)
     text = f"name: {project}\nruntime: python\ndescription: made by symphony\n"
     if main is not None:
-        text += f"main: {_quoted(str(main))}\n"
+        text += f"main: {json.dumps(str(main))}\n"
     file = folder / "Pulumi.yaml"
     if not file.exists() or file.read_text() != text:
         files.replace(file, text.encode())
@@ -273,7 +274,3 @@ def _yaml(file: Path) -> dict[str, Any]:
         remedy = "Write lines such as `name: value` in the file"
         raise UserError(f"{file.name} is not a mapping", where=str(file), remedy=remedy)
     return cast("dict[str, Any]", content or {})
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -343,7 +343,9 @@ def svg(graph: Graph) -> str:
     ]
     head = 20 + max((len(label) for label, *_ in columns), default=0) * _SMALL * 0.72
     tops, frames, bottom = _rows(graph, head)
-    width = max(_width(node) for node in graph.nodes) if graph.nodes else 0
+    states = [16 + len(node.state) * _SMALL if node.state else 0 for node in graph.nodes]
+    widths = [24 + len(node.name) * _LETTER + state for node, state in zip(graph.nodes, states, strict=True)]
+    width = max(widths, default=0)
     left = _EDGE + _GAP
     first = left + width + 46
     right = first + _PITCH * len(columns) + head * 0.6
@@ -388,10 +390,6 @@ def svg(graph: Graph) -> str:
             f' text-anchor="end">{escape(node.state)}</text>'
         )
     return "\n".join([*parts, "</svg>", ""])
-
-
-def _width(node: Node) -> float:
-    return 24 + len(node.name) * _LETTER + (16 + len(node.state) * _SMALL if node.state else 0)
 
 
 def _rows(graph: Graph, head: float) -> tuple[list[float], list[tuple[str, float, float]], float]:

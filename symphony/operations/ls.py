@@ -50,7 +50,7 @@ def ls() -> list[Listed]:
     labels = stacks.labels(stack.name for stack in [*known, *orphans])
     statuses = _statuses(known)
     rows = [
-        _unreadable(labels[stack.name], stack)
+        Listed(labels[stack.name], stack.name.project, "", 0, 0, "unreadable", None, hint=stack.trouble)
         if stack.trouble
         else _experiment(labels[stack.name], stack, statuses[stack.name])
         if stack.recorded is not None
@@ -119,10 +119,6 @@ def _experiment(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatu
         state, hint = f"on {stack.recorded.host if stack.recorded else '?'}", ""
     ready = sum(map(is_well, statuses))
     return Listed(label, project, backend, ready, len(statuses), state, _began(stack), hint)
-
-
-def _unreadable(label: str, stack: stacks.Stack) -> Listed:
-    return Listed(label, stack.name.project, "", 0, 0, "unreadable", None, hint=stack.trouble)
 
 
 def _cluster(label: str, stack: stacks.Stack) -> Listed:

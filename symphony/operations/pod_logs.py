@@ -102,7 +102,8 @@ class Keeper:
         # Imported here: reading commands load this module.
         from symphony_tmux import logs
 
-        return not line.ended or _has_end(folder) or logs.last(folder / "log", 1) == f"{line.text}\n".encode()
+        has_end = b" exit " in _last_mark(folder)
+        return not line.ended or has_end or logs.last(folder / "log", 1) == f"{line.text}\n".encode()
 
     def _open(self, path: str) -> tuple[FileIO, FileIO]:
         folder = paths.private_folder(self._folders[path])
@@ -122,11 +123,6 @@ def _last(folder: Path) -> float:
     with suppress(ValueError, IndexError):
         return float(_last_mark(folder).split()[0])
     return 0.0
-
-
-def _has_end(folder: Path) -> bool:
-    """Return whether the last kept line is an end."""
-    return b" exit " in _last_mark(folder)
 
 
 def _last_mark(folder: Path) -> bytes:

@@ -99,12 +99,8 @@ def logs(
     # The logs of pods are kept in the format of tmux logs.
     reader = registry.get(registry.DEFAULT).observer
     lines = reader.logs(Recorded("", name.stack, records), paths, since=max(first, since))
-    own = (line for line in lines if _is_within(line.time or first, by_path[line.path]))
+    own = (line for line in lines if by_path[line.path][0] <= (line.time or first) < by_path[line.path][1])
     return own if tail is None else _last(own, tail)
-
-
-def _is_within(time: float, span: tuple[float, float]) -> bool:
-    return span[0] <= time < span[1]
 
 
 def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:

@@ -35,7 +35,6 @@ NOT_KNOWN = "user, git, settings and code: a plain `pulumi up` started it"
 _SCRIPT = "the code: a script started the run"
 RECORD, PLAN, DIFF, CODE, LOGS = "run.json", "plan.json", "git.diff", "code", "logs"
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth")
-_EXIT = re.compile(r"exit (\d+)")
 # The files of a log: what was printed, and when; `.1` is the part before the last rotation.
 _LOG_FILES = ("log", "index", "log.1", "index.1")
 _ENDED = ("completed", "failed", "lost", "stopped")
@@ -413,14 +412,14 @@ def _masked(value: Any, field: str = "") -> Any:
 
 def _endings(statuses: Iterable[ProcessStatus]) -> dict[str, Ending]:
     return {
-        status.path: Ending(status.state, status.why, status.restarts, _exit_code(status))
+        status.path: Ending(
+            status.state,
+            status.why,
+            status.restarts,
+            0 if status.state == "completed" else status.exit_code,
+        )
         for status in statuses
     }
-
-
-def _exit_code(status: ProcessStatus) -> int | None:
-    exit_code = _EXIT.match(status.why)
-    return int(exit_code[1]) if exit_code else 0 if status.state == "completed" else None
 
 
 def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:

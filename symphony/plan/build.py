@@ -73,7 +73,14 @@ def build_plan(
         backend=target.backend,
         physical_name=target.physical_name,
         processes=tuple(_with_code(processes, files)),
-        groups=tuple(_planned_group(group, target, places) for group in spec.groups),
+        groups=tuple(
+            PlannedGroup(
+                target.named(group.name),
+                tuple(target.path_of(group, process) for process in group.processes),
+                places.pods.get(group.name, group.pod),
+            )
+            for group in spec.groups
+        ),
         services=services,
         service_env=variables(services),
         inherit=spec.inherit,
@@ -173,11 +180,6 @@ def _with_code(
 
 def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
-
-
-def _planned_group(group: ProcessGroupSpec, target: Target, places: Places) -> PlannedGroup:
-    paths = tuple(target.path_of(group, process) for process in group.processes)
-    return PlannedGroup(target.named(group.name), paths, places.pods.get(group.name, group.pod))
 
 
 def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:

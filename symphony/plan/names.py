@@ -146,9 +146,7 @@ def and_more(names: Sequence[str], most: int) -> str:
 
 def printable(text: str, limit: int = 0) -> str:
     """Return a text on a single line, with control characters escaped, not longer than a limit."""
-    escaped = text if text.isprintable() else "".join(map(_escaped, text[: limit or None]))
-    return escaped if not limit or len(escaped) <= limit else escaped[: limit - 1] + "…"
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+    if not text.isprintable():
+        shown = text[: limit or None]
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+    return text if not limit or len(text) <= limit else text[: limit - 1] + "…"

@@ -125,11 +125,13 @@ def window_inputs(
 ) -> dict[str, Any]:
     """Return the inputs of a process's window except secret_env; see launching.process_inputs."""
     inputs = launching.process_inputs(plan, process, start_dir, folder, files, key)
+    count = process.resource_limit.gpu
     return {
         **inputs,
         **{name: session[name] for name in ("server", "owner", "grace")},
         "session": session["name"],
-        "env": {**inputs["env"], **_gpus(process)},
+        # The variable makes a process wait for GPUs of this machine.
+        "env": {**inputs["env"], **({gpus.VARIABLE: str(count)} if count else {})},
         "services": used_variables(plan, process),
         "waits_for": msgspec.to_builtins([*process.waits_for]),
     }
@@ -146,9 +148,3 @@ def supervisor_inputs(session: Mapping[str, Any], folder: str) -> dict[str, Any]
         "cwd": folder,
         "restart_policy": "Always",
     }
-
-
-def _gpus(process: PlannedProcess) -> dict[str, str]:
-    """Return the variable that makes a process wait for GPUs of this machine."""
-    count = process.resource_limit.gpu
-    return {gpus.VARIABLE: str(count)} if count else {}

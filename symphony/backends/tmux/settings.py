@@ -13,11 +13,6 @@ from symphony.paths import DEFAULT_SERVER
 _Server = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?$")]
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Split a command into words; it is run without a shell."""
-    return tuple(shlex.split(text))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings(StackSettings):
     """The settings of a stack in tmux."""
@@ -32,7 +27,7 @@ class Settings(StackSettings):
         " environment.",
         takes="a command",
         otherwise="none",
-        convert=_words,
+        convert=lambda text: tuple(shlex.split(text)),
     )
 
 

@@ -150,7 +150,8 @@ def names() -> list[StackName]:
             StackName(project.name, stack)
             for project in projects
             for file in _entries(project.path)
-            if (stack := _stack_of(file.name))
+            for ending in _ENDINGS
+            if (stack := file.name.removesuffix(ending)) != file.name
         }
     )
 
@@ -322,11 +323,6 @@ def _file(name: StackName) -> Path | None:
     folder = root() / "stacks" / name.project
     candidates = [folder / f"{name.stack}{ending}" for ending in _ENDINGS]
     return next((file for file in candidates if file.is_file()), None)
-
-
-def _stack_of(file: str) -> str:
-    ending = next((e for e in reversed(_ENDINGS) if file.endswith(e)), "")
-    return file.removesuffix(ending) if ending else ""
 
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
