@@ -12,8 +12,7 @@ from symphony.plan.names import and_more
 from symphony.plan.place import Places, place
 from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused
 from symphony.plan.problems import PlanError, Problem
-from symphony.plan.remarks import remarks
-from symphony.plan.rules import PROBES, check, paths_by_name, services_of, waits
+from symphony.plan.rules import PROBES, check, paths_by_name, remarks, services_of, waits
 from symphony.plan.services import bind_variables, rendezvous_variables, resolve, variables
 from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
