@@ -17,10 +17,14 @@ class SymphonyError(Exception):
     # More lines, shown below the first.
     details: tuple[str, ...] = ()
 
-    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", remedy: str = "", details: tuple[str, ...] = ()
+    ) -> None:
         self.what = what
         self.where = where
         self.remedy = remedy
+        if details:
+            self.details = details
         super().__init__(what, where, remedy)
 
     @property

@@ -753,9 +753,8 @@ def _engine_options(selected: SelectedStack) -> Sequence[str]:
 def _troubled(ended: Ended) -> SymphonyError:
     """Return the error for processes that do not run after the launch."""
     first, *_ = ended.troubled
-    error = SymphonyError(
+    return SymphonyError(
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",
         remedy=f"`symphony why {ended.stack} {first.path}` explains it",
+        details=tuple(f"  {status.path}   {state(status)}" for status in ended.troubled),
     )
-    error.details = tuple(f"  {status.path}   {state(status)}" for status in ended.troubled)
-    return error

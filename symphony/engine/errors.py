@@ -76,26 +76,6 @@ class Traceback:
         return f"{name}: {self.text}" if self.text else name
 
 
-class ProgramError(UserError):
-    """The user's program failed; `details` are lines to show under the first: the user's own frames."""
-
-    def __init__(
-        self, what: str, *, where: str = "", remedy: str = "", details: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(what, where=where, remedy=remedy)
-        self.details = details
-
-
-class ResourceError(SymphonyError):
-    """Work on several resources failed; `details` holds a line for each but the first."""
-
-    def __init__(self, first: SymphonyError, others: list[SymphonyError]) -> None:
-        super().__init__(
-            f"{first.what}, and {len(others)} more failed", where=first.where, remedy=first.remedy
-        )
-        self.details = tuple(f"  {error.where}: {error.what}" for error in others)
-
-
 class Interrupted(SymphonyError):
     """The user stopped the run."""
 
@@ -153,7 +133,12 @@ def _resources_error(diagnostics: list[Diagnostic], outcome: Outcome, path_of: P
     errors = [_resource_error(diagnostic, outcome, path_of(diagnostic.urn)) for diagnostic in diagnostics]
     # The same cause stops many resources, such as a server that does not answer.
     distinct = list({(error.what, error.where): error for error in errors}.values())
-    return distinct[0] if len(distinct) == 1 else ResourceError(distinct[0], distinct[1:])
+    first, *others = distinct
+    if not others:
+        return first
+    what = f"{first.what}, and {len(others)} more failed"
+    details = tuple(f"  {error.where}: {error.what}" for error in others)
+    return SymphonyError(what, where=first.where, remedy=first.remedy, details=details)
 
 
 def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> SymphonyError:
@@ -165,10 +150,9 @@ def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symp
     if known := _known(message, outcome.stack, outcome.project):
         return known
     if _IMAGE in diagnostic.urn:
-        error = SymphonyError(_first_line(message))
         # The last lines of the build step that failed.
-        error.details = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
-        return error
+        lines = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
+        return SymphonyError(_first_line(message), details=lines)
     remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
     return SymphonyError(_first_line(message), where=path, remedy=remedy)
 
@@ -193,22 +177,22 @@ def _program_error(message: str, outcome: Outcome) -> SymphonyError:
     if trace is None:
         known = _known(message, outcome.stack, outcome.project)
         first, *rest = message.strip().splitlines()
-        return known or ProgramError(first.rstrip("."), details=tuple(rest))
+        return known or UserError(first.rstrip("."), details=tuple(rest))
     if trace.is_ours:
         first, *rest = trace.text.splitlines() or [trace.short]
-        return ProgramError(first.rstrip("."), details=tuple(rest))
+        return UserError(first.rstrip("."), details=tuple(rest))
     where = trace.where.removeprefix(f"{outcome.folder}/")
     if trace.name == "bdb.BdbQuit":
-        return ProgramError(
+        return UserError(
             "breakpoint() has no terminal: Pulumi runs the program",
             where=where,
             remedy="Write `import debugpy; debugpy.listen(5678); debugpy.wait_for_client()` in its place,"
             " and attach your editor to port 5678",
         )
     if trace.name in ("SyntaxError", "IndentationError", "TabError") and where:
-        return ProgramError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)
+        return UserError(f"{where}: {trace.text.rstrip('.')}", details=trace.frames)
     what = f"the program failed: {_first_line(trace.short)}"
-    return ProgramError(what, where=where, details=trace.frames)
+    return UserError(what, where=where, details=trace.frames)
 
 
 def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
@@ -219,12 +203,12 @@ def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
     how = f"exited with {match[1]}{'' if has_output else ' without a message'}"
     if match[1] == "-1":
         return _killed(outcome.stack)
-    return ProgramError(f"the program of {outcome.stack} {how}")
+    return UserError(f"the program of {outcome.stack} {how}")
 
 
-def _killed(stack: str) -> ProgramError:
+def _killed(stack: str) -> UserError:
     remedy = "A user or program killed it, or the machine ran out of memory; run the command again"
-    return ProgramError(f"the program of {stack} was killed", remedy=remedy)
+    return UserError(f"the program of {stack} was killed", remedy=remedy)
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:
