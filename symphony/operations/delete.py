@@ -72,7 +72,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
 def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> Iterator[Progress | Deleted]:
     # The runner ends first, so that it starts no more trials.
     events = _delete_one(stack, workspace.hidden(swept.project, swept.name), forget=forget)
-    deleted = [event for event in events if isinstance(event, Deleted)]
+    deleted = [replace(event, processes=0) for event in events if isinstance(event, Deleted)]
     for trial in sweep.live_trials(swept):
         for event in _delete_one(trial, sweep.frozen_project(swept), forget=forget):
             if isinstance(event, Deleted):
@@ -86,7 +86,7 @@ def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> I
     folders = [folder for trial in swept.trials if (folder := runs.folder_of(swept.stack_of(trial))).is_dir()]
     yield Deleted(
         stack.display_name,
-        sum(event.processes for event in deleted) - 1,
+        sum(event.processes for event in deleted),
         sum(event.orphans for event in deleted),
         sum(event.seconds for event in deleted),
         "",

@@ -116,7 +116,10 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     assert "needs parameters" in sandbox.symphony("sweep", "grid", "--name", "other", code=2).err
     # Without a name, the command selects the stack of the program, not its sweep.
     assert sandbox.symphony("plan", "--json").json["stack"] == "sandbox"
-    assert "runs kept" in sandbox.symphony("delete", "grid", "-y").out
+    for _ in range(2):
+        deleted = sandbox.symphony("delete", "grid", "-y").out
+        assert "stopped 0 processes" in deleted
+        assert "runs kept" in deleted
     assert "0.1" in sandbox.symphony("results", "grid", "--csv", "-").out
     assert "Would delete 1 experiment" in sandbox.symphony("delete-batch", "g*", "--forget", "--dry-run").out
     sandbox.symphony("delete-batch", "g*", "--forget", "-y")
