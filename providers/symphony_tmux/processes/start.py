@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,20 +46,24 @@ def start(
     window_id, pane_id, pid, session_id, window_index = _new_window(
         inputs, attempt, mark, folder, index, snapshot
     ).split()
-    pane = Pane(session_id, window_id, pane_id, int(window_index), int(pid), False, None, None, 0)
-    pane = replace(
-        pane, owner=inputs.owner, path=inputs.path, attempt=attempt, launched=launched, digest=digest
-    )
+    own = (inputs.owner, inputs.path, attempt, launched, digest)
+    pane = Pane(session_id, window_id, pane_id, int(window_index), int(pid), False, None, None, 0, *own)
     snapshot.set_pane(inputs.server, inputs.owner, inputs.path, pane)
+    return record_start(inputs, props, pane)
+
+
+def record_start(inputs: WindowInputs, props: Mapping[str, Any], pane: Pane) -> dict[str, Any]:
+    """Write the record of a process that runs, or has completed, in a pane; return the outputs."""
     outputs = {
-        "window_id": window_id,
-        "pane_id": pane_id,
-        "pid": int(pid),
-        "start_time": process_table.start_of(int(pid)),
-        "attempt": attempt,
-        "launched": launched,
-        "digest": digest,
+        "window_id": pane.window_id,
+        "pane_id": pane.pane_id,
+        "pid": pane.pid,
+        "start_time": 0 if pane.dead else process_table.start_of(pane.pid),
+        "attempt": pane.attempt,
+        "launched": pane.launched,
+        "digest": pane.digest,
         **place(inputs),
+        "status": "completed" if pane.dead else "running",
     }
     record.write({**props, **outputs})
     return outputs
@@ -72,7 +76,6 @@ def place(inputs: WindowInputs) -> dict[str, Any]:
         "host": process_table.host(),
         "log": str(names.process_folder(inputs.server, inputs.session, inputs.path) / "log"),
         "socket": str(paths.tmux_socket(inputs.server)),
-        "status": "running",
     }
 
 

@@ -133,19 +133,7 @@ def _adopt(
         return None
     if snapshot.listing(spec.server).session(spec.session) is None:
         return None
-    outputs = {
-        "window_id": pane.window_id,
-        "pane_id": pane.pane_id,
-        "pid": pane.pid,
-        "start_time": 0 if pane.dead else start_of(pane.pid),
-        "attempt": pane.attempt,
-        "launched": pane.launched,
-        "digest": pane.digest,
-        **start.place(spec),
-        "status": "completed" if pane.dead else "running",
-    }
-    record.write({**recorded_inputs, **outputs})
-    return outputs
+    return start.record_start(spec, recorded_inputs, pane)
 
 
 def _start(
