@@ -22,7 +22,6 @@ from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.backend import BACKEND
 from symphony.backends.kubernetes.cluster import inventory, nodes
-from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import (
@@ -32,6 +31,7 @@ from symphony.backends.kubernetes.prepare import (
     Prepared,
     cluster_of,
     connection_of,
+    find_cluster,
 )
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.settings import Settings, settings_of
@@ -60,7 +60,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     limits = target_of(spec, chosen, namespace, sizes)
     limits = replace(limits, unreadable=unreadable, remarks=notify_is_not_used(context))
     if context.offline:
-        cluster = cluster_stack.find(chosen.cluster, context.project) if chosen.cluster else None
+        cluster = find_cluster(chosen.cluster, context.project) if chosen.cluster else None
         return replace(limits, pools=cluster.pools if cluster else (), pools_are_known=cluster is not None)
     client = connection_of(context).client
     problems = [*limits.problems, *platform_problems(client, context.images)]

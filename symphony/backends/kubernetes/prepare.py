@@ -15,8 +15,13 @@ import secrets
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import pulumi
 from pulumi.runtime.rpc import UNKNOWN
+
+# As pulumi.runtime.invoke waits.
+from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
@@ -25,11 +30,11 @@ from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster import stack as cluster_stack
 from symphony.backends.kubernetes.cluster.inventory import Inventory
-from symphony.backends.kubernetes.cluster.stack import ClusterStack
 from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
+from symphony.errors import UserError
+from symphony.placement.pool import Pool
 from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
@@ -37,7 +42,19 @@ from symphony.spec.experiment import ExperimentSpec
 # A changed attempt replaces an object; a changed digest replaces a pod.
 ATTEMPT = f'metadata.annotations["{labels.ATTEMPT}"]'
 DIGEST = f'metadata.annotations["{labels.DIGEST}"]'
+_CLUSTER_KEY = "symphony:cluster"
+_CLUSTER_CACHE = "_symphony_clusters"
 _KINDS = {"Namespace": "namespaces", "ConfigMap": "configmaps", "Secret": "secrets", "Service": "services"}
+
+
+@dataclass(frozen=True)
+class ClusterStack:
+    """The outputs of a stack with a GkeCluster; name: organization/project/stack."""
+
+    name: str
+    kubeconfig: str
+    registry: str
+    pools: tuple[Pool, ...]
 
 
 @dataclass(frozen=True)
@@ -217,7 +234,7 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
 def cluster_of(context: Context) -> ClusterStack | None:
     """Return the cluster of the stack that symphony:cluster names; None without the setting."""
     name = settings.settings_of(context).cluster
-    return cluster_stack.read(name, context.project) if name else None
+    return _read_stack(name, context.project) if name else None
 
 
 def connection_of(context: Context) -> ClusterConnection:
@@ -245,3 +262,62 @@ def _planned(manifests: Manifests) -> dict[str, list[str]]:
 
 def _name(manifest: Manifest) -> str:
     return str(manifest["metadata"]["name"])
+
+
+def _read_stack(reference: str, project: str) -> ClusterStack:
+    """Return the cluster of a stack, `gke` of the same project or `project/gke`.
+
+    Raises:
+        UserError: The stack has no cluster, or is not up yet.
+    """
+    # Cached for the run of the program.
+    root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    clusters: dict[str, ClusterStack] = root.__dict__.setdefault(_CLUSTER_CACHE, {})
+    name = _full_name(reference, project)
+    if name not in clusters:
+        clusters[name] = _cluster(name, _stack_outputs(name), reference)
+    return clusters[name]
+
+
+def find_cluster(reference: str, project: str) -> ClusterStack | None:
+    """Return the cluster of a stack; None if that stack does not exist or is not up."""
+    name = _full_name(reference, project)
+    try:
+        # Not a StackReference, which would end the run if the stack does not exist.
+        answer: Any = pulumi.runtime.invoke("pulumi:pulumi:readStackOutputs", {"name": name})  # pyright: ignore[reportUnknownMemberType]
+    except Exception:
+        return None
+    outputs = mapping(answer.value, "outputs")
+    return _cluster(name, outputs, reference) if outputs else None
+
+
+def _full_name(reference: str, project: str) -> str:
+    *parents, stack = reference.split("/")
+    organization = parents[0] if len(parents) > 1 else pulumi.get_organization()
+    return f"{organization}/{parents[-1] if parents else project}/{stack}"
+
+
+def _stack_outputs(name: str) -> Mapping[str, Any]:
+    """Return the outputs of a stack as plain values, since a plan cannot contain Outputs.
+
+    The StackReference is recorded in the state, so that `delete` of the cluster's stack knows that it is in
+    use. If the stack does not exist, the engine ends the program.
+    """
+    reference = pulumi.StackReference(name)
+    return _sync_await(reference.outputs.future()) or {}
+
+
+def _cluster(name: str, outputs: Mapping[str, Any], reference: str) -> ClusterStack:
+    if not outputs:
+        stack = name.rpartition("/")[2]
+        remedy = f"Run `symphony up {stack}` first"
+        raise UserError(f"the cluster's stack {stack} has no outputs yet", where=_CLUSTER_KEY, remedy=remedy)
+    try:
+        pools = tuple(map(Pool.from_json, outputs["pools"]))
+        return ClusterStack(name, str(outputs["kubeconfig"]), str(outputs.get("registry") or ""), pools)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"the stack {reference} has no cluster among its outputs",
+            where=_CLUSTER_KEY,
+            remedy="Name the stack whose program declares a GkeCluster",
+        ) from error
