@@ -5,9 +5,7 @@ The state of every user contains the module path and class name of the provider:
 
 from __future__ import annotations
 
-import base64
 import os
-import pickle
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -70,9 +68,7 @@ class ImageProvider(DynamicProvider):
 
 
 TYPE = "pulumi-python:dynamic/symphony_docker:Image"
-# Protocol 4, by reference, no attributes: the state of every user contains these bytes, which must not
-# change.
-PROVIDER = base64.b64encode(pickle.dumps(ImageProvider(), protocol=4)).decode()
+PROVIDER = ImageProvider.state_text()
 
 
 class ImageResource(pulumi.CustomResource):

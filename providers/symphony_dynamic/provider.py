@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import pickle
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -47,6 +49,14 @@ class DynamicProvider(ResourceProvider):
     """A provider whose state is not secret as a whole: the declarations mark secrets."""
 
     serialize_as_secret_always = False
+
+    @classmethod
+    def state_text(cls) -> str:
+        """Return the text by which states refer to this provider.
+
+        Protocol 4, by reference, no attributes: the state of every user contains it, so it must not change.
+        """
+        return base64.b64encode(pickle.dumps(cls(), protocol=4)).decode()
 
 
 class Crud(Protocol[Run]):

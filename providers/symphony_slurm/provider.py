@@ -5,8 +5,6 @@ Module path and class names of the providers lie in the state of every user: nev
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,9 +31,8 @@ class StepProvider(CrudProvider[Queue]):
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
 STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
-# Protocol 4, by reference, no attributes: these bytes lie in the state of every user and must never change.
-ALLOCATION_PROVIDER = base64.b64encode(pickle.dumps(AllocationProvider(), protocol=4)).decode()
-STEP_PROVIDER = base64.b64encode(pickle.dumps(StepProvider(), protocol=4)).decode()
+ALLOCATION_PROVIDER = AllocationProvider.state_text()
+STEP_PROVIDER = StepProvider.state_text()
 
 
 class Allocation(pulumi.CustomResource):

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from symphony import files
-from symphony.errors import UserError
 from symphony_dynamic.provider import REASON, Difference
 from symphony_slurm import allocations, inputs
 from symphony_slurm.folder import Folder, Wanted
@@ -20,7 +19,6 @@ from symphony_slurm.inputs import LAUNCHED, StepInputs
 from symphony_slurm.observe import Condition, Queue, condition
 from symphony_tmux import names, variables
 from symphony_tmux.processes import launch_file
-from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.environment import Caller
 from symphony_tmux.resource import changes
 
@@ -107,10 +105,7 @@ def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Conditi
 
 def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Queue) -> int:
     """Write the launch files of the next attempt and request it, in a new job if no job runs."""
-    code = step.declared_code
-    if code is not None and code.has_changed():
-        what = f"{CHANGED}: {', '.join(code.texts)}"
-        raise UserError(what, where=step.path, remedy="Run `symphony up` again")
+    code = step.unchanged_code()
     attempt = after + 1
     place = folder.process(step.path)
     files.own_folder(place)

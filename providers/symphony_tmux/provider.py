@@ -5,8 +5,6 @@ The state of every user contains the module path and class names of the provider
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -32,10 +30,8 @@ class WindowProvider(CrudProvider[Snapshot]):
     _crud, _run = windows, _run
 
 
-# Protocol 4, by reference, no attributes: the state of every user contains these bytes, which must not
-# change.
-SESSION_PROVIDER = base64.b64encode(pickle.dumps(SessionProvider(), protocol=4)).decode()
-WINDOW_PROVIDER = base64.b64encode(pickle.dumps(WindowProvider(), protocol=4)).decode()
+SESSION_PROVIDER = SessionProvider.state_text()
+WINDOW_PROVIDER = WindowProvider.state_text()
 SESSION_TYPE = "pulumi-python:dynamic/symphony_tmux:Session"
 WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 

@@ -16,7 +16,6 @@ from symphony import files, paths
 from symphony.errors import UserError
 from symphony_tmux import gpus, names, variables
 from symphony_tmux.processes import hold, launch_file, process_table, record
-from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
 from symphony_tmux.resource.inputs import WindowInputs
@@ -84,10 +83,7 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
         raise UserError(
             f"the start folder {inputs.cwd} does not exist", where=inputs.path, remedy="Create it"
         )
-    code = inputs.declared_code
-    if code is not None and code.has_changed():
-        what = f"{CHANGED}: {', '.join(code.texts)}"
-        raise UserError(what, where=inputs.path, remedy="Run `symphony up` again")
+    code = inputs.unchanged_code()
     folder = names.process_folder(inputs.server, inputs.session, inputs.path)
     for place in (folder.parents[1], folder.parent, folder):
         files.fresh_folder(place)

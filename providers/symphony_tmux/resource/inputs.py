@@ -15,11 +15,11 @@ import msgspec
 
 from symphony import paths
 from symphony.content import code_files
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.supervision import Declaration, Wait
 from symphony_dynamic.provider import WrongInput
 from symphony_tmux import names
-from symphony_tmux.processes.declared_code import DeclaredCode
+from symphony_tmux.processes.declared_code import CHANGED, DeclaredCode
 
 _Name = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}\Z")]
 _Path = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}(/{names.NAME.pattern})?\Z")]
@@ -79,6 +79,14 @@ class ProcessInputs(msgspec.Struct, frozen=True, kw_only=True):
     def declared_code(self) -> DeclaredCode | None:
         digest = self.services.get(code_files.VARIABLE, "")
         return DeclaredCode(texts=self.code, folder=self.folder, digest=digest) if self.code else None
+
+    def unchanged_code(self) -> DeclaredCode | None:
+        """Return the declared code; raise UserError if it has changed since the plan."""
+        code = self.declared_code
+        if code is not None and code.has_changed():
+            what = f"{CHANGED}: {', '.join(code.texts)}"
+            raise UserError(what, where=self.path, remedy="Run `symphony up` again")
+        return code
 
 
 class WindowInputs(ProcessInputs, frozen=True, kw_only=True):
