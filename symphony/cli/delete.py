@@ -35,8 +35,7 @@ def command(
     if forget and not _is_up(name):
         return _forget(name, yes=yes, dry_run=dry_run, as_json=as_json)
     stack = find_orphan(name) or arguments.experiment(name)
-    full_names = (stack.name.stack, f"{stack.name.project}/{stack.name.stack}", str(stack.name))
-    if yes and name is not None and name not in full_names:
+    if yes and name is not None and name not in stack.name.spellings:
         raise UserError(
             f"no experiment is called {name}, and -y needs the full name",
             remedy=f"To delete {stack.display_name}, run `symphony delete {stack.display_name} -y`",

@@ -103,10 +103,14 @@ def _ask_version(engine: Engine) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, env=env, check=True)
         _numbers(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise SymphonyError(
-            "pulumi does not start", where=str(engine.pulumi), remedy="Run `symphony setup` for a working one"
-        ) from error
+        raise not_started(engine.pulumi) from error
     return done.stdout
+
+
+def not_started(pulumi: Path, reason: str | None = None) -> SymphonyError:
+    """Return the error of an engine that does not start."""
+    what = f"pulumi does not start: {reason}" if reason else "pulumi does not start"
+    return SymphonyError(what, where=str(pulumi), remedy="Run `symphony setup` for a working one")
 
 
 def _numbers(text: str) -> tuple[int, int, int]:

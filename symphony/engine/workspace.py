@@ -249,11 +249,7 @@ def pulumi(
             remedy="Check that the state store is reachable, and run the command again",
         ) from error
     except OSError as error:
-        raise SymphonyError(
-            f"pulumi does not start: {error.strerror}",
-            where=str(engine.pulumi),
-            remedy="Run `symphony setup` for a working one",
-        ) from error
+        raise binary.not_started(engine.pulumi, error.strerror) from error
 
 
 def _yaml(file: Path) -> dict[str, Any]:

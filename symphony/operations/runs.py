@@ -140,7 +140,7 @@ def find(word: str | None) -> StackName:
             f"Name one of: {listed([*stacks.labels(own).values()])}" if own else "`symphony up` records a run"
         )
         raise UserError("several experiments have runs" if own else "no runs are recorded", remedy=remedy)
-    exact = [name for name in names if word in (name.stack, f"{name.project}/{name.stack}", str(name))]
+    exact = [name for name in names if word in name.spellings]
     if len(exact) > 1:
         exact = [name for name in exact if name in own] or exact
     by_label = {label: name for name, label in stacks.labels(exact or own or names).items()}

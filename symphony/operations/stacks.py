@@ -154,7 +154,7 @@ def find(word: str | None) -> Stack:
     if word is None:
         return _find_unnamed()
     names = store.names()
-    exact = [name for name in names if word in _spellings(name)]
+    exact = [name for name in names if word in name.spellings]
     if len(exact) == 1:
         # The common case does not read the project, which takes as long as all the rest.
         return _require_visible(_read(exact[0]))
@@ -170,7 +170,7 @@ def find(word: str | None) -> Stack:
 
 def find_exact(word: str) -> Stack | None:
     """Return the stack of this full name, if exactly one stack has it."""
-    exact = [name for name in store.names() if word in _spellings(name)]
+    exact = [name for name in store.names() if word in name.spellings]
     return _read(exact[0]) if len(exact) == 1 else None
 
 
@@ -208,9 +208,9 @@ def _matches(name: StackName, word: str, project: str | None) -> bool:
 def find_orphan(word: str | None) -> Stack | None:
     """Return the orphan of exactly this name."""
     names = store.names()
-    if word is None or any(word in _spellings(name) for name in names):
+    if word is None or any(word in name.spellings for name in names):
         return None
-    return next((stack for stack in orphans(names) if word in _spellings(stack.name)), None)
+    return next((stack for stack in orphans(names) if word in stack.name.spellings), None)
 
 
 def orphans(recorded: Iterable[StackName]) -> list[Stack]:
@@ -412,10 +412,6 @@ def _find_unnamed() -> Stack:
         f"project {project} has no experiment",
         remedy=f"Start one with `symphony up`, or name one of another project: {names}",
     )
-
-
-def _spellings(name: StackName) -> tuple[str, ...]:
-    return name.stack, f"{name.project}/{name.stack}", str(name)
 
 
 def _require_visible(stack: Stack) -> Stack:

@@ -206,11 +206,7 @@ class Run:
                 umask=0o077,
             )
         except OSError as error:
-            raise SymphonyError(
-                f"pulumi does not start: {error.strerror}",
-                where=str(pulumi),
-                remedy="Run `symphony setup` for a working one",
-            ) from error
+            raise binary.not_started(pulumi, error.strerror) from error
         pipes = [pipe.fileno() for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog.__file__, str(self._process.pid), *map(str, pipes)],

@@ -37,6 +37,11 @@ class StackName:
     def __str__(self) -> str:
         return f"{self.organization}/{self.project}/{self.stack}"
 
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The names by which commands find the stack."""
+        return self.stack, f"{self.project}/{self.stack}", str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
