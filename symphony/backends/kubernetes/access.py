@@ -8,10 +8,10 @@ from pathlib import Path
 from symphony import paths
 from symphony.backends.access import Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.kubernetes import exec as pod_exec
+from symphony.backends.kubernetes import inventory
 from symphony.backends.kubernetes.api.fields import text
-from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster.identity import client_for
 from symphony.backends.kubernetes.exec import Container
+from symphony.backends.kubernetes.identity import client_for
 from symphony.backends.observe import Recorded
 
 # A login shell, bash if the image has it.

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from symphony.backends.access import CannotStart, Streams
+from symphony.backends.kubernetes import pod_status
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import listing, text
-from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError
 
 # The first protocol that can close standard input, since Kubernetes 1.30.

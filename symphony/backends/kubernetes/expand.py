@@ -16,12 +16,11 @@ import pulumi
 
 from symphony.backends import local_files, price_table
 from symphony.backends.expand import Components, Context, Facts
-from symphony.backends.kubernetes import declaration
+from symphony.backends.kubernetes import declaration, inventory, nodes
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.backend import BACKEND
-from symphony.backends.kubernetes.cluster import inventory, nodes
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.backends.kubernetes.prepare import (

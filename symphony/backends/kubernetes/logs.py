@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
 
+from symphony.backends.kubernetes import inventory, pod_status
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.plan.names import printable
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes import identity, inventory, pod_status, reasons, supervisor
+from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import (
     METRICS_API,
@@ -21,12 +22,9 @@ from symphony.backends.kubernetes.api.client import (
     short_timeouts,
 )
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
-from symphony.backends.kubernetes.cluster import identity, inventory
-from symphony.backends.kubernetes.cluster.identity import client_for
+from symphony.backends.kubernetes.identity import client_for
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, reasons
-from symphony.backends.kubernetes.status import watch as watching
-from symphony.backends.kubernetes.status.reasons import JobStatus
+from symphony.backends.kubernetes.reasons import JobStatus
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any
 
 from symphony.backends.access import Forward, ServiceRoute
+from symphony.backends.kubernetes import inventory, pod_status, reasons
 from symphony.backends.kubernetes.api import channels
 from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import CONNECT_DEADLINE, Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, mapping, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, reasons
 from symphony.errors import SymphonyError
 
 _PROTOCOLS = ("v4.channel.k8s.io",)

@@ -25,12 +25,11 @@ from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPriva
 
 from symphony.backends import local_files
 from symphony.backends.expand import Context
-from symphony.backends.kubernetes import dry_run, prerequisites, settings, supervisor
+from symphony.backends.kubernetes import dry_run, inventory, prerequisites, settings, supervisor
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Body, Client, client_of, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
-from symphony.backends.kubernetes.cluster import inventory
-from symphony.backends.kubernetes.cluster.inventory import Inventory
+from symphony.backends.kubernetes.inventory import Inventory
 from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.render import Manifest, Manifests
 from symphony.errors import UserError

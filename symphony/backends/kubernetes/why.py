@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes import inventory, pod_status, reasons, supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.logs import last_lines
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status, reasons
-from symphony.backends.kubernetes.status.reasons import JobStatus
+from symphony.backends.kubernetes.reasons import JobStatus
 from symphony.backends.observe import Link, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 from symphony.placement.pool import POOL_LABEL
@@ -181,7 +179,7 @@ def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> l
 def _schedulable(client: Client, pod: Values) -> str:
     """Return the remedy for an unschedulable pod; general advice if the user may not list nodes."""
     # Imported here: only unschedulable pods need it.
-    from symphony.backends.kubernetes.cluster import nodes
+    from symphony.backends.kubernetes import nodes
 
     try:
         bodies = client.items(path_of("nodes"))

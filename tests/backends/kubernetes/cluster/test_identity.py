@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from symphony.backends.access import Streams
-from symphony.backends.kubernetes import access, observe
+from symphony.backends.kubernetes import access, identity, inventory, observe
 from symphony.backends.kubernetes.api.client import Forbidden, Refused
-from symphony.backends.kubernetes.cluster import identity, inventory
 from symphony.backends.kubernetes.manifests import labels
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe, supervisor
-from symphony.backends.kubernetes.cluster import inventory
+from symphony.backends.kubernetes import inventory, observe, supervisor
 from symphony.backends.kubernetes.manifests import workloads
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.cluster.scripted_cluster import OWNER, SPACE, Cluster, recorded

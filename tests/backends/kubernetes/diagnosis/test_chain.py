@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe, supervisor, why
-from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.kubernetes import observe, pod_status, supervisor, why
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
 from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits

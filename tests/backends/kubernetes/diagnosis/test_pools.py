@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from symphony.backends.kubernetes import nodes as cluster_nodes
 from symphony.backends.kubernetes import why
-from symphony.backends.kubernetes.cluster import nodes as cluster_nodes
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.placement.pool import POOL_LABEL
 

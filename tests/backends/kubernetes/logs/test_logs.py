@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from symphony.backends.kubernetes import logs as reader
+from symphony.backends.kubernetes import pod_status
 from symphony.backends.kubernetes.api.client import Refused
 from symphony.backends.kubernetes.logs import Container
 from symphony.backends.kubernetes.manifests import labels
-from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import LogLine
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import Answer, Api, Asked, chunked, serving, thing

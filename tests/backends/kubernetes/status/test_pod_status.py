@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import supervisor
-from symphony.backends.kubernetes.status import pod_status
+from symphony.backends.kubernetes import pod_status, supervisor
 
 NO_NODE = "0/5 nodes are available: 5 Insufficient cpu."
 

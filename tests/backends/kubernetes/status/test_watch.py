@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from symphony.backends.kubernetes import observe
-from symphony.backends.kubernetes.status import watch as watching
+from symphony.backends.kubernetes import watch as watching
 from symphony.backends.observe import ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, chunked, serving, thing

@@ -8,12 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes import inventory, pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import listing, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, probes
-from symphony.backends.kubernetes.status import pod_status
 
 # Seconds of a watch: a server that falls silent is an error within 30 s, after a watch and an unanswered
 # request.

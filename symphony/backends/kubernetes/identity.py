@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from symphony import paths
+from symphony.backends.kubernetes import inventory
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import (
     Client,
@@ -18,7 +19,6 @@ from symphony.backends.kubernetes.api.client import (
     short_timeouts,
 )
 from symphony.backends.kubernetes.api.fields import Values, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError

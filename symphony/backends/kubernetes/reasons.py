@@ -6,12 +6,10 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes import inventory, pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
-from symphony.backends.kubernetes.cluster import inventory
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status
 from symphony.backends.observe import State
 
 LOAD_BALANCER = "LoadBalancer"

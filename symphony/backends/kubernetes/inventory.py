@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 from symphony import paths
-from symphony.backends.kubernetes import supervisor
+from symphony.backends.kubernetes import pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Forbidden, Refused, path_of
 from symphony.backends.kubernetes.api.fields import listing, texts
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.kubernetes.status import pod_status
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import is_label, physical_name
 

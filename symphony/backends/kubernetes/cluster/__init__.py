@@ -1,1 +1,0 @@
-"""The objects of an experiment in its cluster: which they are, whose they are, their removal."""

@@ -1,1 +1,0 @@
-"""The status of pods, services and processes."""
