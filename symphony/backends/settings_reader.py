@@ -55,7 +55,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
         problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
-    for field, what, remedy in settings.clashes():
+    for field, what, remedy in settings.faults():
         key = key_of(field)
         problems.append(Problem(f"{key} {what}", remedy, (_where(places, key),)))
     return dataclasses.replace(settings, problems=tuple(problems))

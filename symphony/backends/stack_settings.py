@@ -140,8 +140,8 @@ class StackSettings:
     config: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
 
-    def clashes(self) -> Iterator[tuple[str, str, str]]:
-        """Yield settings that conflict, as (field, problem, remedy)."""
+    def faults(self) -> Iterator[tuple[str, str, str]]:
+        """Yield wrong or conflicting settings, as (field, what is wrong, remedy)."""
         yield from ()
 
 

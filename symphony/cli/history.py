@@ -32,7 +32,7 @@ def command(
     experiment = _experiment(name)
     rows = runs.every(experiment, last)
     if rows and rows[-1].ended is None:
-        rows[-1] = runs.live(stacks.read(experiment), rows[-1])
+        rows[-1] = runs.with_current_states(stacks.read(experiment), rows[-1])
     if as_json:
         screen.show_json([{**msgspec.to_builtins(run), "seconds": run.seconds} for run in reversed(rows)])
     elif not rows:

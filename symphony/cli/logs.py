@@ -64,7 +64,7 @@ def command(
         return 0
     stack, names = arguments.processes(words or ())
     lines = logs(stack, names, follow=follow, since=since, tail=_line_count(tail))
-    lines = runs.followed(stack, lines) if follow else lines
+    lines = runs.keep_followed(stack, lines) if follow else lines
     paths = match_processes(names, list(stack.processes))
     _show(lines, paths, grep, context, follow=follow, times=times, as_json=as_json)
     if not follow:
@@ -86,7 +86,7 @@ def _kept(
     name, names = run_logs.find(words)
     # The last run may still be running.
     with suppress(SymphonyError):
-        runs.look(stacks.read(name))
+        runs.keep_last_logs(stacks.read(name))
     moment = time.time() - seconds(since) if since and since != "0" else 0
     number = run_logs.number_of(run) if run else runs.numbers(name)[-1]
     if number is None:

@@ -80,10 +80,10 @@ def _rows(name: str | None) -> tuple[str, list[results.Row]]:
         return swept.name, _trial_rows(swept)
     # The last run may still be running.
     with suppress(SymphonyError):
-        runs.look(stacks.read(experiment))
+        runs.keep_last_logs(stacks.read(experiment))
     all_runs = runs.every(experiment)
     if all_runs and all_runs[-1].ended is None:
-        all_runs[-1] = runs.live(stacks.read(experiment), all_runs[-1])
+        all_runs[-1] = runs.with_current_states(stacks.read(experiment), all_runs[-1])
     return experiment.stack, [results.row(experiment, run) for run in all_runs]
 
 
@@ -93,7 +93,7 @@ def _trial_rows(swept: sweep.Sweep) -> list[results.Row]:
         name = swept.stack_of(trial)
         if trial.state == "running":
             with suppress(SymphonyError):
-                runs.look(stacks.read(name))
+                runs.keep_last_logs(stacks.read(name))
         run = runs.last(name)
         ended = f"{trial.state}{f': {trial.why}' if trial.why else ''}"
         row = results.row(name, run, str(trial.number)) if run else results.Row(str(trial.number), {}, ended)

@@ -77,7 +77,7 @@ def parse_sides(source: str, target: str) -> Sides:
         return Sides(from_process[1], from_process[2], target, sends=False)
     if to_process is not None and from_process is None:
         return Sides(to_process[1], to_process[2], source, sends=True)
-    problem = "both paths are in processes" if from_process else "neither path is in a process"
+    problem = "both are paths in processes" if from_process else "neither is a path in a process"
     raise UserError(
         f"{quoted(source)} and {quoted(target)}: {problem}",
         remedy="Write one as PROCESS:PATH, the other as a local path; ./a:b is a local file",

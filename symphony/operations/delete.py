@@ -139,7 +139,7 @@ def _delete(
         fetches = bool(registry.get(stack.backend).plugins)
     paths = sorted({*stack.processes, *_live_processes(stack)})
     _free_disk(stack)
-    last_seen = () if forget else runs.look(stack)
+    last_seen = () if forget else runs.keep_last_logs(stack)
     with Run("destroy", project, stack.name.stack, fetch_plugins=fetches) as run:
         stopping: _Stopping | None = None
         has_begun = False
@@ -172,7 +172,7 @@ def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: b
     if forget:
         runs.forget(stack.name)
     else:
-        runs.settle(stack.name, statuses, "deleted")
+        runs.end_last(stack.name, statuses, "deleted")
     return len(runs.numbers(stack.name)), runs.size([runs.folder_of(stack.name)])
 
 

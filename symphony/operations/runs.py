@@ -252,7 +252,7 @@ class Recording:
         self._settings = settings
         self._secret_settings = secret_settings
         self._from_script = from_script
-        self._looked = look(before)
+        self._last_statuses = keep_last_logs(before)
         self._began: datetime | None = None
         self.has_begun = False
 
@@ -272,7 +272,7 @@ class Recording:
         if self.has_begun:
             return ""
         self.has_begun = True
-        settle(self.name, self._looked, "ended by the next run")
+        end_last(self.name, self._last_statuses, "ended by the next run")
         plan: Mapping[str, Any] = content["plan"]
         parameters = {name: row["value"] for name, row in content["parameters"].items()}
         # A parameter such as max_tokens is not a secret; the plan shows it too.
@@ -438,7 +438,7 @@ def adopt(stack: stacks.Stack) -> None:
     before = last(stack.name)
     if before is not None and before.started >= started:
         return
-    settle(stack.name, (), "ended by the next run")
+    end_last(stack.name, (), "ended by the next run")
     run = Run(
         number=0,
         stack=stack.name.stack,
@@ -467,7 +467,7 @@ def adopt(stack: stacks.Stack) -> None:
         write(stack.name, run)
 
 
-def look(stack: stacks.Stack) -> Sequence[ProcessStatus]:
+def keep_last_logs(stack: stacks.Stack) -> Sequence[ProcessStatus]:
     """Keep the logs of the last run, before they change; return the states of its processes."""
     adopt(stack)
     run = last(stack.name)
@@ -490,7 +490,7 @@ def trouble_of(statuses: Sequence[ProcessStatus]) -> str:
     return f"{status.path} {status.state}: {status.why}".rstrip(": ") if status else ""
 
 
-def settle(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
+def end_last(name: StackName, statuses: Sequence[ProcessStatus], why: str) -> None:
     """Record the end of the last run, if it is open; `why` is its reason unless all processes ended."""
     run = last(name)
     if run is None or run.ended:
@@ -517,7 +517,7 @@ def set_ending(name: StackName, why: str) -> None:
         write(name, run)
 
 
-def live(stack: stacks.Stack, run: Run) -> Run:
+def with_current_states(stack: stacks.Stack, run: Run) -> Run:
     """Return an open run with the current states of its processes."""
     if run.ended:
         return run
@@ -528,7 +528,7 @@ def live(stack: stacks.Stack, run: Run) -> Run:
     if isinstance(statuses, SymphonyError):
         return msgspec.structs.replace(run, state=f"unknown: {statuses.what}")
     if statuses and all(status.state in _ENDED for status in statuses):
-        settle(stack.name, statuses, "")
+        end_last(stack.name, statuses, "")
         return read(stack.name, run.number)
     failed = next((status for status in statuses if status.state == "failed"), None)
     state = f"running, {failed.path} failed: {failed.why}".rstrip(": ") if failed else run.state
@@ -561,8 +561,8 @@ def _has_log_files(stack: stacks.Stack) -> bool:
     return any("log" in facts for facts in stack.processes.values())
 
 
-def followed(stack: stacks.Stack, lines: Iterator[LogLine]) -> Iterator[LogLine]:
-    """Return lines that are followed; those of pods are also appended to the logs of the run."""
+def keep_followed(stack: stacks.Stack, lines: Iterator[LogLine]) -> Iterator[LogLine]:
+    """Return the followed lines; those of pods are also appended to the logs of the run."""
     run = last(stack.name)
     if run is None or run.ended or _has_log_files(stack):
         return lines

@@ -43,42 +43,47 @@ class Runner:
     def run(self) -> None:
         """Run until every trial has ended and its processes are gone."""
         while True:
-            now = self._read()
-            for trial in _by_urgency(now.trials):
-                self._step(now, trial)
-            now = self._read()
-            if now.has_ended and all(trial.is_cleared or not trial.started for trial in now.trials):
-                self._tell(f"{now.name}: {now.summary}")
-                self._notify(now)
+            current = self._read()
+            for trial in _by_urgency(current.trials):
+                self._step(current, trial)
+            current = self._read()
+            if current.has_ended and all(trial.is_cleared or not trial.started for trial in current.trials):
+                self._tell(f"{current.name}: {current.summary}")
+                self._notify(current)
                 return
             time.sleep(_PERIOD)
 
-    def _notify(self, now: Sweep) -> None:
+    def _notify(self, current: Sweep) -> None:
         """Run the command of symphony:notify, once for each end."""
-        command, ended = sweep.notify_command(now), max((trial.ended for trial in now.trials), default=0)
-        if not command or ended <= now.notified_until:
+        command, ended = (
+            sweep.notify_command(current),
+            max((trial.ended for trial in current.trials), default=0),
+        )
+        if not command or ended <= current.notified_until:
             return
         with sweep.changing(self._name) as changed:
             changed.notified_until = ended
-        failed = [trial for trial in now.trials if trial.state == "failed"]
-        first = min(trial.started for trial in now.trials if trial.ended > now.notified_until)
+        failed = [trial for trial in current.trials if trial.state == "failed"]
+        first = min(trial.started for trial in current.trials if trial.ended > current.notified_until)
         variables = {
-            "NAME": now.name,
+            "NAME": current.name,
             "STATE": "failed" if failed else "completed",
             "EXIT": str(int(bool(failed))),
             "SECONDS": str(round(ended - first)),
-            "WHY": now.summary,
+            "WHY": current.summary,
         }
-        lines = [f"{now.stack_of(trial).stack} failed: {trial.why}   {_values(trial)}" for trial in failed]
-        notify(command, variables, lines[-_LINES:], now.code)
+        lines = [
+            f"{current.stack_of(trial).stack} failed: {trial.why}   {_values(trial)}" for trial in failed
+        ]
+        notify(command, variables, lines[-_LINES:], current.code)
 
     def _read(self) -> Sweep:
-        now = sweep.read(self._name)
-        if now is None:
+        current = sweep.read(self._name)
+        if current is None:
             raise SymphonyError(f"the sweep {self._name.stack} was removed")
-        return now
+        return current
 
-    def _step(self, now: Sweep, trial: Trial) -> None:
+    def _step(self, current: Sweep, trial: Trial) -> None:
         job = self._jobs.get(trial.number)
         if job is not None and job[0].poll() is None:
             return
@@ -86,89 +91,91 @@ class Runner:
         match trial.state:
             case "waiting":
                 active = sum(1 for other in self._read().trials if other.state in ("starting", "running"))
-                if active < now.at_most and len(self._jobs) < _ENGINES:
+                if active < current.at_most and len(self._jobs) < _ENGINES:
                     self._change(trial, state="starting", started=time.time())
-                    self._up(now, trial)
+                    self._up(current, trial)
             case "starting":
-                self._record_up(now, trial, job)
+                self._record_up(current, trial, job)
             case "running":
-                self._look(now, trial)
+                self._look(current, trial)
             case _ if trial.started and not trial.is_cleared:
-                self._clear(now, trial)
+                self._clear(current, trial)
             case _:
                 pass
 
     def _record_up(
-        self, now: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None
+        self, current: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None
     ) -> None:
         """Record the end of an `up`; without a job, an earlier runner was killed during it."""
         if job is None:
             if len(self._jobs) < _ENGINES:
-                self._up(now, trial)
+                self._up(current, trial)
             return
         process, errors = job
         errors.seek(0)
         lines = errors.read().strip().splitlines()
         errors.close()
-        stack = stacks.read(now.stack_of(trial))
+        stack = stacks.read(current.stack_of(trial))
         if stack.recorded is not None and process.returncode in (0, 1):
             self._change(trial, state="running")
             if run := runs.last(stack.name):
                 # Further trials use the images of the first one.
-                kept_code.set_images(now.code, run.images)
+                kept_code.set_images(current.code, run.images)
             self._tell(f"{stack.display_name} runs   {_values(trial)}")
             return
         self._tries[trial.number] = self._tries.get(trial.number, 0) + 1
         if process.returncode == 2 or self._tries[trial.number] >= _TRIES:
             why = lines[-1].removeprefix("symphony: ") if lines else ""
-            self._record_end(now, trial, "failed", why or f"`symphony up` ended with {process.returncode}")
+            self._record_end(
+                current, trial, "failed", why or f"`symphony up` ended with {process.returncode}"
+            )
 
-    def _look(self, now: Sweep, trial: Trial) -> None:
-        stack = stacks.read(now.stack_of(trial))
+    def _look(self, current: Sweep, trial: Trial) -> None:
+        stack = stacks.read(current.stack_of(trial))
         if stack.recorded is None:
-            self._record_end(now, trial, "failed", "it was deleted")
+            self._record_end(current, trial, "failed", "it was deleted")
             return
-        is_late = now.stop_after is not None and time.time() - trial.started > now.stop_after
+        is_late = current.stop_after is not None and time.time() - trial.started > current.stop_after
         try:
             statuses, code = wait(stack, timeout=0)
         except SymphonyError as error:
             # Within the time limit, its backend may answer again.
             if is_late:
-                self._record_end(now, trial, "failed", error.what)
+                self._record_end(current, trial, "failed", error.what)
             return
         if code == 0:
-            self._record_end(now, trial, "completed", "")
+            self._record_end(current, trial, "completed", "")
         elif code != TIMED_OUT:
-            self._record_end(now, trial, "failed", runs.trouble_of(statuses))
+            self._record_end(current, trial, "failed", runs.trouble_of(statuses))
         elif is_late:
-            why = f"stopped at its time limit of {duration(now.stop_after or 0)}"
+            why = f"stopped at its time limit of {duration(current.stop_after or 0)}"
             runs.set_ending(stack.name, why)
-            self._record_end(now, trial, "failed", why)
+            self._record_end(current, trial, "failed", why)
 
-    def _record_end(self, now: Sweep, trial: Trial, state: str, why: str) -> None:
+    def _record_end(self, current: Sweep, trial: Trial, state: str, why: str) -> None:
         self._change(trial, state=state, ended=time.time(), why=why)
         reason = f": {why}" if why else ""
         took = duration(time.time() - trial.started)
-        self._tell(f"{now.stack_of(trial).stack} {state} after {took}{reason}   {_values(trial)}")
+        self._tell(f"{current.stack_of(trial).stack} {state} after {took}{reason}   {_values(trial)}")
 
-    def _clear(self, now: Sweep, trial: Trial) -> None:
+    def _clear(self, current: Sweep, trial: Trial) -> None:
         """Delete the stack of a trial that has ended; its run stays."""
-        name = now.stack_of(trial)
+        name = current.stack_of(trial)
         if stacks.read(name).recorded is None and not locks.read(name.project, name.stack):
             self._change(trial, is_cleared=True)
         elif len(self._jobs) < _ENGINES:
-            self._spawn(now, trial, "delete", str(name), "-y")
+            self._spawn(current, trial, "delete", str(name), "-y")
 
-    def _up(self, now: Sweep, trial: Trial) -> None:
+    def _up(self, current: Sweep, trial: Trial) -> None:
         # It writes the settings of the trial.
-        sweep.select_trial(now, trial)
-        self._spawn(now, trial, "up", now.stack_of(trial).stack, "-y", "--json")
+        sweep.select_trial(current, trial)
+        self._spawn(current, trial, "up", current.stack_of(trial).stack, "-y", "--json")
 
-    def _spawn(self, now: Sweep, trial: Trial, *words: str) -> None:
+    def _spawn(self, current: Sweep, trial: Trial, *words: str) -> None:
         errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         process = subprocess.Popen(
             [sys.executable, "-m", "symphony.cli.main", *words],
-            cwd=now.code,
+            cwd=current.code,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -176,8 +183,8 @@ class Runner:
         self._jobs[trial.number] = process, errors
 
     def _change(self, trial: Trial, **fields: object) -> None:
-        with sweep.changing(self._name) as now, suppress(StopIteration):
-            changed = next(other for other in now.trials if other.number == trial.number)
+        with sweep.changing(self._name) as current, suppress(StopIteration):
+            changed = next(other for other in current.trials if other.number == trial.number)
             for name, value in fields.items():
                 setattr(changed, name, value)
 

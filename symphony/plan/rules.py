@@ -173,7 +173,8 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
     for path, _, use in _uses(spec, "connects"):
         if use.port is not None:
             yield Problem(
-                f"{path} connects to {quoted(use.name)} with port {use.port}, which its binder sets",
+                f"{path} connects to {quoted(use.name)} with port {use.port}; only the process"
+                " that binds it sets its port",
                 "remove the port, or set it where the service is bound",
                 (use.where,),
             )

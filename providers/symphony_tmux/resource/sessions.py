@@ -41,7 +41,7 @@ def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the inputs that `check` adds for a session in the state."""
+    """Return the inputs that Pulumi's `check` adds: why a recorded session needs repair, and its orphans."""
     return {REASON: reason(old_inputs, snapshot), ORPHANS: orphans(news, old_inputs, snapshot)}
 
 

@@ -141,7 +141,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
         rendezvous = process.rendezvous if group is None else None
         is_first = rendezvous is not None and rendezvous.size > 1 and rendezvous.rank == 0
         if is_first and part.pod.restart_policy == "Always":
-            what = f"{process.name} is in a rendezvous, whose pods restart together: it cannot restart Always"
+            what = f"{process.name} cannot restart Always: the pods of a rendezvous restart together"
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == workloads.JOB:
         for setting in ("primary", "stop_after", "idle_after"):
@@ -247,7 +247,7 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
             remedy = "rename it: symphony uses that name"
-            yield Problem(f"{part_name} has a volume called {quoted(name)}", remedy, (mount.where,))
+            yield Problem(f"{part_name} mounts a volume called {quoted(name)}", remedy, (mount.where,))
         other = by_name.setdefault(name, mount)
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(

@@ -85,7 +85,7 @@ class Settings(StackSettings):
         """The grace period in whole seconds; 0 kills at once."""
         return math.ceil(self.grace)
 
-    def clashes(self) -> Iterator[tuple[str, str, str]]:
+    def faults(self) -> Iterator[tuple[str, str, str]]:
         if self.expose == "LoadBalancer" and not self.source_ranges:
             yield (
                 "expose",

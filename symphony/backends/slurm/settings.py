@@ -44,7 +44,7 @@ class Settings(StackSettings):
     )
     slurm_conf: str | None = setting(str, None, "The slurm.conf of the cluster.", otherwise="$SLURM_CONF")
 
-    def clashes(self) -> Iterator[tuple[str, str, str]]:
+    def faults(self) -> Iterator[tuple[str, str, str]]:
         for option in self.sbatch_options:
             if not option.startswith("--"):
                 yield (

@@ -125,52 +125,55 @@ def pods_of(plan: Plan) -> Iterator[PlannedPod]:
         yield PlannedPod(group.name, group.name, members, group.pod, group.name in equal)
 
 
-def controller(of: PlannedPod, settings: Settings) -> str:
+def controller(planned: PlannedPod, settings: Settings) -> str:
     """Return the kind that creates a pod; a pod that restarts with another needs a Job."""
-    return workloads.JOB if of.restarts_with_others else settings.controller
+    return workloads.JOB if planned.restarts_with_others else settings.controller
 
 
 def pod(
-    plan: Plan, of: PlannedPod, settings: Settings, owner: str, attempt: str, key: bytes
+    plan: Plan, planned: PlannedPod, settings: Settings, owner: str, attempt: str, key: bytes
 ) -> dict[str, Any]:
     """Return the manifest of a pod.
 
     Args:
         plan: The plan that it belongs to.
-        of: The pod.
+        planned: The pod.
         settings: The settings of the stack.
         owner: The owner mark of the stack.
         attempt: The attempt of the pod.
         key: The key of the digests of secret_env.
     """
     spec: dict[str, Any] = {
-        "restartPolicy": of.settings.restart_policy or "Never",
-        "nodeSelector": dict(of.settings.node_selector),
-        "tolerations": [_toleration(toleration) for toleration in of.settings.tolerations],
+        "restartPolicy": planned.settings.restart_policy or "Never",
+        "nodeSelector": dict(planned.settings.node_selector),
+        "tolerations": [_toleration(toleration) for toleration in planned.settings.tolerations],
         "imagePullSecrets": [{"name": name} for name in settings.pull_secrets],
-        "initContainers": _clones(of, settings),
-        "containers": [_container(plan, process, settings, key) for process in of.processes],
-        "schedulingGates": _gates(of),
-        "volumes": [*_volumes(of.mounts), *_file_volumes(plan, settings)],
+        "initContainers": _clones(planned, settings),
+        "containers": [_container(plan, process, settings, key) for process in planned.processes],
+        "schedulingGates": _gates(planned),
+        "volumes": [*_volumes(planned.mounts), *_file_volumes(plan, settings)],
         "securityContext": {
             "seccompProfile": _SECCOMP,
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
         },
     }
-    name = settings.named(of.name)
+    name = settings.named(planned.name)
     manifest: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
             "namespace": plan.physical_name,
-            "labels": {**of.settings.labels, **labels.of_pod(settings.shared_as or plan.physical_name, name)},
+            "labels": {
+                **planned.settings.labels,
+                **labels.of_pod(settings.shared_as or plan.physical_name, name),
+            },
             "annotations": {
                 **labels.EXISTS,
                 labels.OWNER: owner,
-                **({labels.GROUP: of.group} if of.group else {}),
-                **_pool(plan, of),
-                **_log_probes(of),
+                **({labels.GROUP: planned.group} if planned.group else {}),
+                **_pool(plan, planned),
+                **_log_probes(planned),
             },
         },
         "spec": {
@@ -182,26 +185,26 @@ def pod(
             "terminationGracePeriodSeconds": settings.grace_seconds,
         },
     }
-    merged = merge(manifest, of.settings.pod_yml)
+    merged = merge(manifest, planned.settings.pod_yml)
     secured = {**merged, "spec": _secure_pod(merged["spec"], settings)}
-    names = [process.name for process in of.processes]
+    names = [process.name for process in planned.processes]
     if len(secured["spec"]["containers"]) > len(names):
         secured = labels.annotated(secured, {labels.PROCESSES: ",".join(names)})
     return labels.annotated(secured, {labels.DIGEST: _digest(secured), labels.ATTEMPT: attempt})
 
 
-def _pool(plan: Plan, of: PlannedPod) -> dict[str, str]:
+def _pool(plan: Plan, planned: PlannedPod) -> dict[str, str]:
     """Return annotations with the planned pool of the pod, for `why`."""
-    pool = plan.placement.pool_of.get(of.name) if plan.placement else None
+    pool = plan.placement.pool_of.get(planned.name) if plan.placement else None
     if pool is None:
         return {}
     maximum = {} if pool.max is None else {labels.POOL_MAX: str(pool.max)}
     return {labels.POOL: pool.name, **maximum}
 
 
-def _log_probes(of: PlannedPod) -> dict[str, str]:
+def _log_probes(planned: PlannedPod) -> dict[str, str]:
     """Return the annotation with the patterns of readiness probes by log, for the supervisor."""
-    probes_by_process = {process.name: process.readiness_probe for process in of.processes}
+    probes_by_process = {process.name: process.readiness_probe for process in planned.processes}
     patterns = {name: probe.log for name, probe in probes_by_process.items() if probe and probe.log}
     return {supervisor.LOG_PROBES: json.dumps(patterns)} if patterns else {}
 
@@ -220,9 +223,9 @@ def _secure_pod(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     }
 
 
-def _gates(of: PlannedPod) -> list[dict[str, str]]:
+def _gates(planned: PlannedPod) -> list[dict[str, str]]:
     """Return the scheduling gate of a pod that waits for others; the supervisor removes it."""
-    waits = of.is_equal or any(process.waits_for for process in of.processes)
+    waits = planned.is_equal or any(process.waits_for for process in planned.processes)
     return [{"name": supervisor.GATE}] if waits else []
 
 
@@ -241,10 +244,10 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     return labels.digest([without_gates, variable] if variable and has_gate else without_gates)
 
 
-def _clones(of: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
+def _clones(planned: PlannedPod, settings: Settings) -> list[dict[str, Any]]:
     """Return an init container for each git repository that the pod mounts."""
-    sets_user = "runAsUser" in mapping(of.settings.pod_yml, "spec", "securityContext")
-    repositories = {volume_name(mount): mount for mount in of.mounts if isinstance(mount, GitRepoMount)}
+    sets_user = "runAsUser" in mapping(planned.settings.pod_yml, "spec", "securityContext")
+    repositories = {volume_name(mount): mount for mount in planned.mounts if isinstance(mount, GitRepoMount)}
     return [
         _clone(volume, repository, settings, sets_user=sets_user)
         for volume, repository in repositories.items()
