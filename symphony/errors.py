@@ -8,13 +8,13 @@ class SymphonyError(Exception):
         what: The failure, without a full stop.
         where: The user's file:line, a process path, or a folder; may be empty.
         remedy: The next step for the user, without a full stop; may be empty.
+        details: More lines, shown below the first.
 
     Example:
         SymphonyError("the image cannot be pulled", where="agent-0", remedy="Check its name")
     """
 
     exit_code = 1
-    # More lines, shown below the first.
     details: tuple[str, ...] = ()
 
     def __init__(
@@ -39,7 +39,9 @@ class SymphonyError(Exception):
 
 
 class UserError(SymphonyError, ValueError):
-    """A mistake of the user: exit code 2, nothing was started. what, where and remedy are SymphonyError's.
+    """A mistake of the user: exit code 2, nothing was started.
+
+    what, where, remedy and details are SymphonyError's.
 
     try:
         cluster.delete("rl")
