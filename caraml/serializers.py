@@ -57,7 +57,7 @@ def decoder(deserializer: Serializer, socket: ZmqSocket) -> Decode:
     if name is None:
         return decode_bytes
     if name == "msgpack":
-        return _copy_small_frames(Decoder().decode)
+        return _copy_small_frames(Decoder(socket.limits).decode)
     if name == "pickle":
         return _copy_small_frames(_pickle(socket)[1])
     if name == "str":

@@ -25,7 +25,13 @@ from caraml.codec.arrays import (
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
 from caraml.codec.structure import is_over_limit, openers
 from caraml.errors import MalformedMessageError
-from caraml.limits import MAX_DEPTH, MAX_HEADER_BYTES
+from caraml.limits import (
+    DEFAULT_LIMITS,
+    MAX_DEPTH,
+    MAX_HEADER_BYTES,
+    MAX_PARTS,
+    Limits,
+)
 
 _HEAD = 6
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -48,9 +54,11 @@ _INLINE, _PARTS, _END = 0, 1, 3  # indexes are faster than attributes
 
 
 class Decoder:
-    """Decodes messages, in any thread; the socket checks their size."""
+    """Decodes messages, in any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._unchecked_bytes = min(limits.message_bytes, MAX_HEADER_BYTES)  # up to which all limits are met
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
 
@@ -69,7 +77,9 @@ class Decoder:
                         name: _ndarray(shape, dtype, source[start:stop])
                         for name, shape, dtype, start, stop in plan[_INLINE]
                     }
-            elif type(head) is bytes and not parts and head[:2] == TREE and len(head) <= MAX_HEADER_BYTES:
+            elif (
+                type(head) is bytes and not parts and head[:2] == TREE and len(head) <= self._unchecked_bytes
+            ):
                 return _Tree(parts).value(memoryview(head)[2:])
             if (
                 type(head) is bytes
@@ -94,6 +104,9 @@ class Decoder:
 
     def _decode_checked(self, head: Buffer, parts: Sequence[Buffer]) -> Any:
         head_view = view(head)
+        total = len(head_view) + sum(map(size, parts))
+        if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
+            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts are over the limits")
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
             return self._arrays(head_view, parts)

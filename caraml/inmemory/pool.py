@@ -39,11 +39,12 @@ from caraml.codec.arrays import OUT_OF_BAND, Array
 from caraml.codec.parts import JOINED, Buffer, Parts, join, size, split, view
 from caraml.errors import MalformedMessageError, MessageTooLargeError, SharedMemoryError
 from caraml.inmemory.segment import FREE, TAKEN, Segment, lease, open_segment
-from caraml.limits import MAX_PARTS
+from caraml.limits import MAX_PARTS, Limits
 
 MAX_BYTES = 1 << 30
 _ALIGNMENT = 64
 _SMALLEST = 1 << 16
+_LIMITS = Limits(message_bytes=1 << 40)
 _SHARED = b"\xca\x07"
 
 
@@ -60,7 +61,7 @@ class _Name(msgspec.Struct, array_like=True):
 
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Name).decode
-_decoder = Decoder()
+_decoder = Decoder(_LIMITS)
 _pools: "weakref.WeakSet[SharedPool]" = weakref.WeakSet()
 
 

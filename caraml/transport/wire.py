@@ -166,7 +166,7 @@ class Wire:
     def socket_error(self, error: zmq.ZMQError) -> Exception:
         """Return the caraml error for a ZeroMQ error; drop unread parts, so that the socket stays usable."""
         if error.errno == zmq.EFSM and self.has_more():
-            parts = 1 + len(self.receive_rest(b""))
+            parts = 1 + len(self.receive_rest())
             return MalformedMessageError(
                 f"{self.socket.address}: the peer sent {parts} parts where one was expected"
             )
@@ -369,7 +369,7 @@ class Wire:
                 self.single_frame = False
             return frame, _NO_FRAMES
         if frame.more:
-            return frame, self.receive_rest(frame)
+            return frame, self.receive_rest()
         self.single_frame = self.lockstep and len(frame) < LARGE
         return frame, _NO_FRAMES
 
@@ -378,7 +378,7 @@ class Wire:
         if type(frame) is not bytes or not self.has_more():
             return rest
         self.single_frame = False
-        return self.receive_rest(frame)
+        return self.receive_rest()
 
     def receive_quickly(self) -> Any:
         """Return the next message if it arrives within a slice, else None. Call without enter().
@@ -395,7 +395,7 @@ class Wire:
                 self.single_frame = len(frame) < LARGE
                 return frame
             frame = self.receive_part(0, False)
-            return frame if not frame.more else [frame, *self.receive_rest(frame)]
+            return frame if not frame.more else [frame, *self.receive_rest()]
         except zmq.Again:
             self.after_slice()
             return None
@@ -440,10 +440,10 @@ class Wire:
         except zmq.ZMQError as error:
             raise self.socket_error(error) from error
 
-    def receive_rest(self, first: Any) -> list[zmq.Frame]:
-        """Return the frames after the first. Raises MalformedMessageError for a message over the limits."""
+    def receive_rest(self) -> list[zmq.Frame]:
+        """Return the other frames of a message. Raises MalformedMessageError if it is over the limits."""
         frames: list[zmq.Frame] = []
-        count, nbytes = 0, len(first)
+        count = nbytes = 0
         limits = self.socket.limits
         while True:
             frame = self.receive_part(0, False)

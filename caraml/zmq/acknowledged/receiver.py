@@ -248,11 +248,11 @@ class ZmqReceiver(LoopingEndpoint):
             for _ in _DRAINED_AT_ONCE:
                 if not self._bind:
                     frame = receive(_NOBLOCK, False)
-                    self._take_message(frame, wire.receive_rest(frame) if frame.more else [])
+                    self._take_message(frame, wire.receive_rest() if frame.more else [])
                     continue
                 peer = receive(_NOBLOCK)
                 frame = receive(0, False)  # a ROUTER's message has a part after the identity
-                rest = wire.receive_rest(frame) if frame.more else []
+                rest = wire.receive_rest() if frame.more else []
                 if rest or len(frame) >= LARGE or not self._take_next(peer, frame.bytes):
                     self._take_from(peer, frame, rest)
         except zmq.Again:

@@ -260,7 +260,7 @@ class ZmqSender(Endpoint):
         wire = self._wire
         while (frame := wire.receive_now()) is not None:
             try:
-                self._handle_answer(frame, wire.receive_rest(frame) if frame.more else [])
+                self._handle_answer(frame, wire.receive_rest() if frame.more else [])
             except MalformedMessageError as error:
                 self._reject(error)
         if wire.link.fault is not None:

@@ -315,7 +315,7 @@ class ZmqPub(Endpoint):
                 return
             try:
                 if frame.more:
-                    self._wire.receive_rest(frame)
+                    self._wire.receive_rest()
                     raise MalformedMessageError(
                         "a peer sent the publisher a message of several parts, which is not a subscription"
                     )

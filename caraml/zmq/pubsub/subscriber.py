@@ -196,7 +196,7 @@ class ZmqSub(LoopingEndpoint):
                 continue
             behind = True
             try:
-                message = frame, wire.receive_rest(frame) if frame.more else []
+                message = frame, wire.receive_rest() if frame.more else []
             except MalformedMessageError as error:
                 self._reject(error)
         return message
@@ -204,7 +204,7 @@ class ZmqSub(LoopingEndpoint):
     def _held_message(self) -> tuple[Any, list[zmq.Frame]]:
         """Return the fetched message outside the stream, of which only the first frame was read."""
         frame, self._held = Inline(self._held or b""), None
-        return frame, self._wire.receive_rest(frame) if self._wire.has_more() else []
+        return frame, self._wire.receive_rest() if self._wire.has_more() else []
 
     def _read_message(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         """Return the data of a message, and fetch the next ones of the same topic."""

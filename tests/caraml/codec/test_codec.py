@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from caraml import codec
 from caraml.errors import EncodeError, MalformedMessageError
+from caraml.limits import Limits
 from tests.caraml.codec.codec_values import Batch, Step, raw, received
 
 DTYPES = st.one_of(
@@ -205,7 +206,12 @@ def nested(depth):
     return value
 
 
-def test_too_deep_values_are_neither_encoded_nor_decoded():
+def test_limits_apply_to_decoding_and_to_depth():
+    small = Limits(message_bytes=1000)
+    for value in ({"a": np.zeros(200)}, list(range(600)), ["x"] * 600):
+        parts = received(codec.encode(value))
+        with pytest.raises(MalformedMessageError):
+            codec.Decoder(small).decode(memoryview(parts[0]), parts[1:])
     within: Any = codec.encode(nested(64))
     assert codec.decode(within) == nested(64)
     with pytest.raises(EncodeError, match="deeper"):
