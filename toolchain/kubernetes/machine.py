@@ -115,7 +115,7 @@ def _links() -> dict[str, str]:
 
 
 _OURS = ("KUBE-", "CNI-")
-_DOCKER = ("_DOCKER",)
+_DOCKER = ("DOCKER",)
 
 
 def remove_rules(*, with_docker: bool) -> None:
