@@ -88,10 +88,11 @@ _cached_layout = functools.lru_cache(maxsize=REMEMBERED)(_layout)
 def _check_dtype(text: object) -> np.dtype[Any]:
     if not isinstance(text, str) or len(text) > _MAX_DTYPE:
         raise ValueError(f"a received array has an invalid dtype: {str(text)[:40]}")
-    try:  # as NumPy reads the header of a file
+    try:
+        # NumPy reads the header of a file in the same way.
         descr: Any = ast.literal_eval(text) if text.startswith("[") else text
         dtype = np.lib.format.descr_to_dtype(descr)
-    except Exception as error:  # of many kinds
+    except Exception as error:  # NumPy raises many kinds for a bad description
         raise ValueError(f"a received array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
         raise ValueError("the dtype of an array holds Python objects")

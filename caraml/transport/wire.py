@@ -287,7 +287,7 @@ class Wire:
             raise self.socket_error(error) from error
 
     def send_parts(self, message: Any, timeout: float | None, copy: bool, track: bool = False) -> list[Any]:
-        """Send bytes or Parts, and return the trackers of what is not copied, if they are asked for.
+        """Send bytes or Parts; with `track`, return a tracker for each part that is not copied.
 
         Small parts are always copied, and large bytes never. Call between enter() and leave().
         """

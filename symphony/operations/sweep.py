@@ -103,7 +103,7 @@ class Sweep(msgspec.Struct):
 
     @property
     def has_begun(self) -> bool:
-        """Whether sweep.json exists; another command may have written it meanwhile."""
+        """Return whether sweep.json exists; another command may have written it meanwhile."""
         return (self.folder / _RECORD).exists()
 
     @property
